@@ -1,0 +1,33 @@
+//! Seeded hashes and queries, the same in every run.
+
+/// The splitmix64 sequence (Steele, Lea and Flood, 2014): even, seeded, and a few instructions a number.
+pub struct Even(pub u64);
+
+impl Iterator for Even {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Some(mixed ^ (mixed >> 31))
+    }
+}
+
+/// `count` queries: every other one a stored hash with 0 to `k` bits flipped, the rest at random.
+pub fn queries(stored: &[u64], count: usize, k: u32) -> Vec<u64> {
+    let mut even = Even(99);
+    let mut next = || even.next().unwrap_or_default();
+    (0..count)
+        .map(|i| {
+            if i % 2 == 1 {
+                return next();
+            }
+            let mut hash = stored[(next() % stored.len() as u64) as usize];
+            for _ in 0..next() % u64::from(k + 1) {
+                hash ^= 1 << (next() % 64);
+            }
+            hash
+        })
+        .collect()
+}

@@ -1,0 +1,239 @@
+//! `Hash`: a fingerprint of 64 or 128 bits, its hexadecimal form, and the machine words behind it.
+//!
+//! The digit string is the big-endian value. Bit `j` of a hash is bit `j` of that value, the least
+//! significant bit being bit 0. A hash knows its width: two hashes of different widths are never equal.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The number of bits in a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Width {
+    /// 64 bits, 16 hexadecimal digits.
+    Bits64,
+    /// 128 bits, 32 hexadecimal digits.
+    Bits128,
+}
+
+impl Width {
+    /// The width in bits: 64 or 128.
+    pub const fn bits(self) -> u32 {
+        match self {
+            Width::Bits64 => 64,
+            Width::Bits128 => 128,
+        }
+    }
+
+    /// The number of hexadecimal digits of a hash of this width: 16 or 32.
+    pub const fn digits(self) -> usize {
+        match self {
+            Width::Bits64 => 16,
+            Width::Bits128 => 32,
+        }
+    }
+
+    /// The number of bytes of a hash of this width: 8 or 16.
+    pub const fn bytes(self) -> usize {
+        self.digits() / 2
+    }
+
+    /// The width with this many bits, if there is one.
+    pub const fn from_bits(bits: u32) -> Option<Width> {
+        match bits {
+            64 => Some(Width::Bits64),
+            128 => Some(Width::Bits128),
+            _ => None,
+        }
+    }
+}
+
+/// A fingerprint of 64 or 128 bits.
+///
+/// ```
+/// use lookalike::ids::Hash;
+/// let a: Hash = "0xA1B2C3D4E5F60718".parse()?;
+/// assert_eq!(a.to_string(), "a1b2c3d4e5f60718");
+/// assert_eq!(a.distance(Hash::from_u64(0xa1b2_c3d4_e5f6_0719)), Some(1));
+/// # Ok::<(), lookalike::ids::HashError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hash {
+    width: Width,
+    value: u128,
+}
+
+/// Why a string is not a hash.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HashError {
+    /// Neither 16 nor 32 digits.
+    #[error("a hash has 16 hexadecimal digits (64 bits) or 32 (128 bits); this has {0}")]
+    Length(usize),
+    /// A character that is no hexadecimal digit.
+    #[error("character {position} of the hash is {found:?}, which is not a hexadecimal digit")]
+    Digit {
+        /// Where it stands, counted from 1, after an optional `0x`.
+        position: usize,
+        /// What stands there.
+        found: char,
+    },
+}
+
+impl Hash {
+    /// A hash of 64 bits.
+    pub const fn from_u64(value: u64) -> Hash {
+        Hash { width: Width::Bits64, value: value as u128 }
+    }
+
+    /// A hash of 128 bits.
+    pub const fn from_u128(value: u128) -> Hash {
+        Hash { width: Width::Bits128, value }
+    }
+
+    /// How many bits it has.
+    pub const fn width(self) -> Width {
+        self.width
+    }
+
+    /// Its value as a number; the upper half is zero if it has 64 bits.
+    pub const fn value(self) -> u128 {
+        self.value
+    }
+
+    /// The Hamming distance, 0 to the width; `None` if the widths differ.
+    pub fn distance(self, other: Hash) -> Option<u32> {
+        (self.width == other.width).then(|| (self.value ^ other.value).count_ones())
+    }
+
+    /// The big-endian bytes: 8 or 16 of them, so that byte order is the order of values.
+    pub fn write_bytes(self, out: &mut Vec<u8>) {
+        let bytes = self.value.to_be_bytes();
+        out.extend_from_slice(&bytes[bytes.len() - self.width.bytes()..]);
+    }
+
+    /// Reads what [`Hash::write_bytes`] wrote; `None` if there are neither 8 nor 16 bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Hash> {
+        match bytes.len() {
+            8 => Some(Hash::from_u64(u64::from_be_bytes(bytes.try_into().ok()?))),
+            16 => Some(Hash::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
+            _ => None,
+        }
+    }
+}
+
+impl FromStr for Hash {
+    type Err = HashError;
+
+    fn from_str(text: &str) -> Result<Hash, HashError> {
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+        let mut value: u128 = 0;
+        let mut count = 0;
+        for found in digits.chars() {
+            count += 1;
+            let digit = found.to_digit(16).ok_or(HashError::Digit { position: count, found })?;
+            value = (value << 4) | u128::from(digit);
+        }
+        match count {
+            16 => Ok(Hash { width: Width::Bits64, value }),
+            32 => Ok(Hash { width: Width::Bits128, value }),
+            _ => Err(HashError::Length(count)),
+        }
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0digits$x}", self.value, digits = self.width.digits())
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Hash({self})")
+    }
+}
+
+/// The machine word behind a hash, so that code for both widths is written once.
+pub trait Word:
+    Copy + Ord + Send + Sync + fmt::Debug + std::hash::Hash + std::ops::BitXor<Output = Self> + 'static
+{
+    /// Which hashes it holds.
+    const WIDTH: Width;
+
+    /// The number of one bits.
+    fn ones(self) -> u32;
+
+    /// The 16 bits from bit `16 × block` upwards.
+    fn block(self, block: u32) -> u16;
+
+    /// The word of a hash; `None` if the hash has another width.
+    fn from_hash(hash: Hash) -> Option<Self>;
+
+    /// The hash with this value.
+    fn to_hash(self) -> Hash;
+}
+
+macro_rules! word {
+    ($word:ty, $width:expr, $to_hash:expr) => {
+        impl Word for $word {
+            const WIDTH: Width = $width;
+
+            #[inline]
+            fn ones(self) -> u32 {
+                self.count_ones()
+            }
+
+            #[inline]
+            fn block(self, block: u32) -> u16 {
+                (self >> (16 * block)) as u16
+            }
+
+            fn from_hash(hash: Hash) -> Option<Self> {
+                (hash.width == $width).then_some(hash.value as $word)
+            }
+
+            fn to_hash(self) -> Hash {
+                $to_hash(self)
+            }
+        }
+    };
+}
+
+word!(u64, Width::Bits64, Hash::from_u64);
+word!(u128, Width::Bits128, Hash::from_u128);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hash_reads_back_what_it_writes() {
+        for text in ["0000000000000000", "f776119227163845", "ffffffffffffffff0000000000000001"] {
+            let hash: Hash = text.parse().unwrap();
+            assert_eq!(hash.to_string(), text);
+            let mut bytes = Vec::new();
+            hash.write_bytes(&mut bytes);
+            assert_eq!(Hash::from_bytes(&bytes), Some(hash));
+        }
+    }
+
+    #[test]
+    fn a_string_that_is_no_hash_says_why() {
+        let cases = [
+            ("", HashError::Length(0)),
+            ("0x", HashError::Length(0)),
+            ("abc", HashError::Length(3)),
+            ("000000000000000g", HashError::Digit { position: 16, found: 'g' }),
+            ("０000000000000000", HashError::Digit { position: 1, found: '０' }),
+            ("00000000000000000000000000000000ff", HashError::Length(34)),
+        ];
+        for (text, error) in cases {
+            assert_eq!(text.parse::<Hash>(), Err(error), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn widths_do_not_mix() {
+        assert_eq!(Hash::from_u64(1).distance(Hash::from_u128(1)), None);
+        assert_ne!(Hash::from_u64(1), Hash::from_u128(1));
+    }
+}

@@ -1,0 +1,3 @@
+//! lookalike
+pub mod ids;
+pub mod index;

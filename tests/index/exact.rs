@@ -1,0 +1,182 @@
+//! The index against the scan: random, clustered and adversarial sets, both widths, every k, every split.
+
+use lookalike::ids::Word;
+use lookalike::index::{Index, Neighbour, Plan, scan};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// Hashes that differ from `centre` in the bits of `flips`.
+fn around(centre: u128, flips: &[u32]) -> u128 {
+    flips.iter().fold(centre, |hash, bit| hash ^ (1 << bit))
+}
+
+/// Sets of hashes as they occur: spread evenly, in balls around a few centres, or with blocks in common.
+fn hashes() -> impl Strategy<Value = Vec<u128>> {
+    let even = vec(any::<u128>(), 0..400);
+    let clustered = (vec(any::<u128>(), 1..5), vec((any::<usize>(), vec(0u32..128, 0..12)), 0..400))
+        .prop_map(|(centres, members)| {
+            members.iter().map(|(at, flips)| around(centres[at % centres.len()], flips)).collect()
+        });
+    let shared_blocks = (any::<u128>(), vec((any::<u16>(), 0u32..8), 0..400)).prop_map(|(base, members)| {
+        members.iter().map(|(value, block)| base ^ (u128::from(*value) << (16 * block))).collect()
+    });
+    let few_bits = vec(vec(0u32..128, 0..3), 0..400)
+        .prop_map(|members| members.iter().map(|flips| around(0, flips)).collect());
+    prop_oneof![even, clustered, shared_blocks, few_bits]
+}
+
+fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
+    found.sort_unstable();
+    found
+}
+
+/// The index with `stored` less `removed`, and the same as a plain list.
+fn filled<W: Word>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
+    let index = Index::new();
+    let mut list = Vec::new();
+    for &hash in stored {
+        let new = !list.contains(&hash);
+        assert_eq!(index.insert(hash), new);
+        if new {
+            list.push(hash);
+        }
+    }
+    for hash in removed {
+        let there = list.contains(hash);
+        assert_eq!(index.remove(*hash), there);
+        list.retain(|stored| stored != hash);
+    }
+    assert_eq!(index.len(), list.len());
+    (index, list)
+}
+
+/// Holds the plan's answer, the index's choice and its own scan against the oracle.
+fn check<W: Word>(index: &Index<W>, list: &[W], query: W, k: u32) -> Result<(), TestCaseError> {
+    let mut expected = Vec::new();
+    scan(list, query, k, &mut expected);
+    let expected = sorted(expected);
+    let ways: [&dyn Fn(&mut Vec<Neighbour<W>>); 3] = [
+        &|found| {
+            index.within(query, k, found);
+        },
+        &|found| {
+            index.within_by(&Plan::balanced::<W>(k), query, k, found);
+        },
+        &|found| {
+            index.scan(query, k, found);
+        },
+    ];
+    for way in ways {
+        let mut found = Vec::new();
+        way(&mut found);
+        prop_assert_eq!(sorted(found), expected.clone(), "k = {}", k);
+    }
+    Ok(())
+}
+
+/// Queries: a stored hash with some bits flipped, or any.
+fn query_near<W: Word>(list: &[W], seed: W, pick: usize, near: bool, mask: W) -> W {
+    if near && !list.is_empty() { list[pick % list.len()] ^ mask } else { seed }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_answer_of_64_bits_is_the_scans(
+        stored in hashes(), removed in vec(any::<prop::sample::Index>(), 0..40),
+        seed in any::<u64>(), pick in any::<usize>(), near in any::<bool>(), flips in vec(0u32..64, 0..9),
+    ) {
+        let stored: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
+        let removed: Vec<u64> =
+            if stored.is_empty() { vec![] } else { removed.iter().map(|at| *at.get(&stored)).collect() };
+        let (index, list) = filled(&stored, &removed);
+        let mask = around(0, &flips) as u64;
+        let query = query_near(&list, seed, pick, near, mask);
+        for k in 0..=64 {
+            check(&index, &list, query, k)?;
+        }
+    }
+
+    #[test]
+    fn every_answer_of_128_bits_is_the_scans(
+        stored in hashes(), removed in vec(any::<prop::sample::Index>(), 0..40),
+        seed in any::<u128>(), pick in any::<usize>(), near in any::<bool>(), flips in vec(0u32..128, 0..30),
+    ) {
+        let removed: Vec<u128> =
+            if stored.is_empty() { vec![] } else { removed.iter().map(|at| *at.get(&stored)).collect() };
+        let (index, list) = filled(&stored, &removed);
+        let query = query_near(&list, seed, pick, near, around(0, &flips));
+        for k in (0..=128).step_by(3) {
+            check(&index, &list, query, k)?;
+        }
+    }
+
+    /// Any radii that cover k give the scan's answer, however lopsided, and in a table of any depth.
+    #[test]
+    fn every_split_of_k_is_exact(
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), pick in any::<usize>(),
+        flips in vec(0u32..64, 0..12),
+    ) {
+        let stored: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
+        let (index, list) = filled(&stored, &[]);
+        let mut radii = [-1i8; 4];
+        for cut in cuts.iter().take(k as usize + 1) {
+            let block = usize::from(cut % 4);
+            let block = if radii[block] < 16 { block } else { (block + 1) % 4 };
+            radii[block] += 1;
+        }
+        let plan = Plan::with_radii::<u64>(k, &radii).expect("a unit of radius for each of k + 1");
+        let query = query_near(&list, 0, pick, true, around(0, &flips) as u64);
+        let (mut expected, mut found) = (Vec::new(), Vec::new());
+        scan(&list, query, k, &mut expected);
+        index.within_by(&plan, query, k, &mut found);
+        prop_assert_eq!(sorted(found), sorted(expected), "radii {:?}", radii);
+    }
+}
+
+/// A set so large that segments split to their full depth and buckets outgrow their first room.
+#[test]
+fn a_large_skewed_set_is_exact_at_every_depth() {
+    let mut state = 7u64;
+    let mut next = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    };
+    let centres: Vec<u64> = (0..50).map(|_| next()).collect();
+    let stored: Vec<u64> = (0..120_000)
+        .map(|i| match i % 10 {
+            0..3 => centres[i % 50] ^ (next() & next() & next() & next()),
+            3 => (0xbeef << 48) | (next() >> 16),
+            _ => next(),
+        })
+        .collect();
+    let index = Index::<u64>::new();
+    stored.iter().for_each(|&hash| {
+        index.insert(hash);
+    });
+    let mut list = stored.clone();
+    list.sort_unstable();
+    list.dedup();
+    for query in [centres[0], centres[7] ^ 5, stored[3], next(), 0, u64::MAX] {
+        for k in [0, 1, 3, 4, 7, 8, 11, 15, 16, 24, 63, 64] {
+            check(&index, &list, query, k).unwrap();
+        }
+    }
+}
+
+#[test]
+fn sorted_runs_are_the_stored_hashes_in_order() {
+    let index = Index::<u128>::new();
+    let mut list: Vec<u128> =
+        (0..5_000u128).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_0c62)).collect();
+    list.iter().for_each(|&hash| {
+        index.insert(hash);
+    });
+    let mut runs = Vec::new();
+    index.for_each_sorted_run(|run| runs.extend_from_slice(run));
+    list.sort_unstable();
+    assert_eq!(runs, list);
+}
