@@ -6,12 +6,14 @@
 //!
 //! *Absent*: documents, disks, ranking, approximation.
 
+mod erased;
 mod plan;
 mod probe;
 mod scan;
 mod sharded;
 mod table;
 
+pub use erased::{HashIndex, of_width};
 pub use plan::Plan;
 pub use probe::Touched;
 pub use scan::{Neighbour, scan};

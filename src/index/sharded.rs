@@ -152,6 +152,16 @@ impl<W: Word> Index<W> {
         Report { plan: None, touched }
     }
 
+    /// How many stored hashes lie at each distance from `query`, added to `counts`, which has a place for
+    /// each distance from 0 to the width. Compares every hash.
+    pub fn distances(&self, query: W, counts: &mut [u64]) {
+        self.for_each_bucket(|bucket| {
+            for &hash in bucket {
+                counts[(hash ^ query).ones() as usize] += 1;
+            }
+        });
+    }
+
     /// What [`Index::within`] is expected to cost, in units of one hash compared.
     pub fn cost(&self, k: u32) -> u64 {
         let hashes = self.len();

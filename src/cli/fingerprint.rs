@@ -1,0 +1,85 @@
+//! `lookalike fingerprint`: files to hashes, without a server.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Failure;
+use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::text::main_text;
+
+#[derive(Debug, Args)]
+pub(super) struct FingerprintArguments {
+    /// Files of UTF-8 text; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Profile, with or without version
+    #[arg(long, default_value = "copies-64")]
+    profile: String,
+    /// Take the files for HTML pages and use their main text
+    #[arg(long)]
+    html: bool,
+    /// Print a JSON object a line
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
+    let profile = Profile::named(&arguments.profile).ok_or_else(|| {
+        let known: Vec<String> = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
+        Failure::new(format!("there is no profile {:?}; there are {}", arguments.profile, known.join(", ")))
+    })?;
+    let mut failed = 0;
+    for file in &arguments.files {
+        let name = file.display().to_string();
+        match read(file) {
+            Ok(text) => {
+                let text = if arguments.html { main_text(&text) } else { text };
+                print(&name, profile, profile.fingerprint(&text), arguments.json)?;
+            }
+            Err(error) => {
+                eprintln!("lookalike: {name}: {error}");
+                failed += 1;
+            }
+        }
+    }
+    if failed > 0 { Err(Failure::new(format!("{failed} of the files could not be read"))) } else { Ok(()) }
+}
+
+fn read(file: &PathBuf) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    if file.as_os_str() == "-" {
+        io::stdin().lock().read_to_end(&mut bytes)?;
+    } else {
+        bytes = fs::read(file)?;
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        io::Error::other(format!("not UTF-8: byte {at} does not fit"))
+    })
+}
+
+fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Result<()> {
+    let status = match made.status {
+        Status::Ok => "ok",
+        Status::Short => "short",
+        Status::Empty => "empty",
+    };
+    let mut out = io::stdout().lock();
+    if json {
+        let line = serde_json::json!({
+            "file": name, "hash": made.hash.to_string(), "bits": profile.width().bits(),
+            "profile": profile.id().to_string(), "features": made.features, "status": status,
+        });
+        return writeln!(out, "{line}");
+    }
+    if made.status != Status::Ok {
+        let features = made.features;
+        eprintln!(
+            "lookalike: {name}: {status}: {features} features, too few for near-duplicates to be trusted"
+        );
+    }
+    writeln!(out, "{}  {name}", made.hash)
+}

@@ -1,0 +1,103 @@
+//! The command line: one binary, one command a file.
+//!
+//! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
+//! setting is wrong.
+
+mod client;
+mod export;
+mod fingerprint;
+mod healthcheck;
+mod import;
+mod serve;
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Exact near-duplicate lookup over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "lookalike", version, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    serve: serve::ServeArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve over HTTP; also what happens without a command.
+    Serve(serve::ServeArguments),
+    /// Print the fingerprints of files.
+    Fingerprint(fingerprint::FingerprintArguments),
+    /// Send a file of documents to a server.
+    Import(import::ImportArguments),
+    /// Write all documents of a server's collection as NDJSON.
+    Export(export::ExportArguments),
+    /// Print the contract of the service as OpenAPI.
+    Openapi,
+    /// Ask a server whether it is ready; exit code 0 if so.
+    Healthcheck(healthcheck::HealthcheckArguments),
+}
+
+/// A failure with its exit code.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// An error with all its causes in one line.
+    fn of(error: &dyn Error, code: u8) -> Failure {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            let text = error.to_string();
+            if !message.ends_with(&text) {
+                message.push_str(": ");
+                message.push_str(&text);
+            }
+            cause = error.source();
+        }
+        Failure { message, code }
+    }
+
+    fn new(message: impl Into<String>) -> Failure {
+        Failure { message: message.into(), code: 1 }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure::of(&error, 1)
+    }
+}
+
+/// Runs the command line of this process.
+pub fn run() -> ExitCode {
+    let arguments = Arguments::parse();
+    let command = arguments.command.unwrap_or(Command::Serve(arguments.serve));
+    let result = match command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Fingerprint(arguments) => fingerprint::run(&arguments),
+        Command::Import(arguments) => client::block_on(import::run(arguments)),
+        Command::Export(arguments) => client::block_on(export::run(arguments)),
+        Command::Openapi => print_contract(),
+        Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("lookalike: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+fn print_contract() -> Result<(), Failure> {
+    use std::io::Write;
+    Ok(std::io::stdout().write_all(crate::http::openapi_yaml().as_bytes())?)
+}

@@ -1,0 +1,99 @@
+//! `lookalike serve`: settings, listener, signals, and then the server.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Failure;
+use crate::config::{self, Settings};
+use crate::engine::OpenError;
+use crate::server::{self, ServerError};
+use crate::telemetry::{LogFormat, start_logs};
+
+/// How long the runtime waits for threads that still work when all else has ended.
+const LAST_WAIT: Duration = Duration::from_secs(2);
+/// The variable that names the settings file.
+const CONFIG_VARIABLE: &str = "LOOKALIKE_CONFIG";
+
+#[derive(Debug, Args)]
+pub(super) struct ServeArguments {
+    /// Settings file; config/default.toml shows every key [env: LOOKALIKE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<String>,
+    /// Directory of the data; made if it is not there [default: ./data]
+    #[arg(long, value_name = "DIR")]
+    data: Option<String>,
+    /// Log level or filter [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+}
+
+pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
+    let settings = settings(arguments)?;
+    let format = match settings.log.format {
+        config::LogFormat::Text => LogFormat::Text,
+        config::LogFormat::Json => LogFormat::Json,
+    };
+    start_logs(&settings.log.level, format).map_err(|error| Failure {
+        message: format!("log.level {:?} is no log filter: {error}", settings.log.level),
+        code: 78,
+    })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(serve(settings));
+    runtime.shutdown_timeout(LAST_WAIT);
+    result
+}
+
+fn settings(arguments: ServeArguments) -> Result<Settings, Failure> {
+    let file = arguments.config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
+    let flags =
+        [("server.listen", arguments.listen), ("data.dir", arguments.data), ("log.level", arguments.log)];
+    let flags: Vec<(&'static str, String)> =
+        flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+    // Variables that are not Unicode cannot be ours.
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    config::load(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
+}
+
+async fn serve(settings: Settings) -> Result<(), Failure> {
+    let address = settings.server.listen;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        Failure::new(format!("cannot listen on {address}: {error}; choose another with --listen ADDR:PORT"))
+    })?;
+    let bound = listener.local_addr()?;
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        data = %settings.data.dir.display(),
+        "listening on http://{bound} (documentation: http://{bound}/docs)"
+    );
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let shutdown = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    };
+    server::run(settings, listener, shutdown).await.map_err(|error| Failure::of(&error, code(&error)))
+}
+
+/// Damaged or too new data is told apart: starting again does not help there.
+fn code(error: &ServerError) -> u8 {
+    match error {
+        ServerError::Open(OpenError::Newer { .. }) => 65,
+        ServerError::Open(OpenError::Store(error))
+            if !matches!(error, crate::store::StoreError::Locked(_)) =>
+        {
+            65
+        }
+        ServerError::Default(_) => 78,
+        _ => 1,
+    }
+}

@@ -1,0 +1,87 @@
+//! The file: reading it, and finding keys, values and line numbers in a TOML document.
+//!
+//! The document is walked by hand and not deserialized, because only its spans know the lines of what is wrong.
+
+use std::fs;
+use std::ops;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Given, Origin};
+use super::keys;
+use super::layers::Entry;
+
+/// The text of the file.
+pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
+    fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
+}
+
+/// A document and where it came from.
+struct Document<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+/// What the document sets.
+pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError> {
+    let document = Document { path, text };
+    let table = DeTable::parse(text).map_err(|source| ConfigError::NotToml {
+        origin: document.origin(&source.span().unwrap_or_default()),
+        source: Box::new(source),
+    })?;
+    let mut entries = Vec::new();
+    for (section, value) in table.get_ref() {
+        document.section(section, value, &mut entries)?;
+    }
+    Ok(entries)
+}
+
+impl Document<'_> {
+    /// Where a span begins. A span may lie behind the last character, but not outside the text.
+    fn origin(&self, span: &ops::Range<usize>) -> Origin {
+        let before = self.text.as_bytes().iter().take(span.start);
+        let line = 1 + before.filter(|byte| **byte == b'\n').count();
+        Origin::File { path: self.path.to_owned(), line }
+    }
+
+    fn section<T: AsRef<str>>(
+        &self,
+        section: &Spanned<T>,
+        value: &Spanned<DeValue<'_>>,
+        entries: &mut Vec<Entry>,
+    ) -> Result<(), ConfigError> {
+        let origin = self.origin(&section.span());
+        let section = keys::find_section(section.get_ref().as_ref(), &origin)?;
+        let DeValue::Table(table) = value.get_ref() else {
+            return Err(ConfigError::NotASection { origin, section, keys: keys::names(section) });
+        };
+        for (key, value) in table {
+            entries.push(self.entry(section, key, value)?);
+        }
+        Ok(())
+    }
+
+    fn entry<T: AsRef<str>>(
+        &self,
+        section: &str,
+        key: &Spanned<T>,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Entry, ConfigError> {
+        let origin = self.origin(&key.span());
+        let key = keys::find(section, key.get_ref().as_ref(), &origin)?;
+        let given = Given { key: key.path, written: self.written(value), origin };
+        Entry::new(key, key.kind.read_toml(value.get_ref()), given)
+    }
+
+    /// A value on one line: as the author wrote it, unless it may take several.
+    fn written(&self, value: &Spanned<DeValue<'_>>) -> String {
+        match value.get_ref() {
+            DeValue::String(text) => format!("{text:?}"),
+            DeValue::Array(_) => "an array".into(),
+            DeValue::Table(_) => "a table".into(),
+            _ => self.text.get(value.span()).unwrap_or_default().to_owned(),
+        }
+    }
+}

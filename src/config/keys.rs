@@ -1,0 +1,125 @@
+//! The table of keys: what each is called, what its value must be, and which key it must not fall below.
+//!
+//! Defaults are not here but in `settings.rs`, so that each is written once. No range passes `u32::MAX` where
+//! the field is a `usize`, so that the table holds on machines of 32 bits too.
+
+use super::error::{ConfigError, Origin};
+use super::value::{Kind, Range, Unit};
+
+/// What the name of every variable begins with.
+const PREFIX: &str = "LOOKALIKE_";
+/// The variable that names the file; who calls us has read it already.
+const FILE_VARIABLE: &str = "LOOKALIKE_CONFIG";
+
+/// One key of one section.
+pub(super) struct Key {
+    /// Section and name, as in `server.listen`.
+    pub path: &'static str,
+    /// What its value must be.
+    pub kind: Kind,
+    /// The path of a key of the same kind whose value is a lower bound for this one.
+    pub floor: Option<&'static str>,
+}
+
+/// All keys, those of a section together, in the order of `config/default.toml`.
+pub(super) static KEYS: [Key; 23] = [
+    key("server.listen", Kind::Address),
+    number("server.drain_seconds", 0, 3_600, "seconds"),
+    key("data.dir", Kind::Text),
+    size("limits.document_bytes", 1, 1 << 30),
+    size("limits.batch_bytes", 1, 1 << 30).not_below("limits.document_bytes"),
+    size("limits.metadata_bytes", 0, 16 << 20),
+    number("limits.default_matches", 1, 100_000, "matches"),
+    number("limits.matches", 1, 100_000, "matches").not_below("limits.default_matches"),
+    number("limits.batch_items", 1, 100_000, "items"),
+    number("pool.permits", 0, 1_024, "tasks"),
+    number("pool.queue", 0, 65_536, "callers"),
+    number("pool.wait_ms", 0, 60_000, "milliseconds"),
+    number("store.queue_operations", 1_024, 1 << 20, "operations"),
+    size("store.queue_bytes", 1 << 10, 2 << 30),
+    size("store.cache_bytes", 1 << 20, 1 << 40),
+    number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
+    number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
+    number("snapshots.keep", 2, 100, "snapshots"),
+    key("collection.profile", Kind::Text),
+    number("collection.k", 0, 128, "bits"),
+    key("collection.keep_text", Kind::Switch),
+    key("log.level", Kind::Text),
+    key("log.format", Kind::OneOf(&["text", "json"])),
+];
+
+const fn key(path: &'static str, kind: Kind) -> Key {
+    Key { path, kind, floor: None }
+}
+
+const fn number(path: &'static str, least: i64, most: i64, unit: &'static str) -> Key {
+    key(path, Kind::Number(Range { least, most, unit: Unit::Each(unit) }))
+}
+
+const fn size(path: &'static str, least: i64, most: i64) -> Key {
+    key(path, Kind::Size(Range { least, most, unit: Unit::Bytes }))
+}
+
+impl Key {
+    const fn not_below(self, floor: &'static str) -> Key {
+        Key { floor: Some(floor), ..self }
+    }
+
+    /// The part before the dot.
+    pub fn section(&self) -> &'static str {
+        self.path.split_once('.').map_or(self.path, |(section, _)| section)
+    }
+
+    /// The part after the dot.
+    pub fn name(&self) -> &'static str {
+        self.path.split_once('.').map_or(self.path, |(_, name)| name)
+    }
+}
+
+/// The key of these two names.
+///
+/// # Errors
+/// [`ConfigError`] that lists what there is instead.
+pub(super) fn find(section: &str, name: &str, origin: &Origin) -> Result<&'static Key, ConfigError> {
+    let section = find_section(section, origin)?;
+    KEYS.iter().find(|key| key.section() == section && key.name() == name).ok_or_else(|| {
+        let (origin, key) = (origin.clone(), name.to_owned());
+        ConfigError::UnknownKey { origin, section, key, keys: names(section) }
+    })
+}
+
+/// The section of this name.
+///
+/// # Errors
+/// [`ConfigError::UnknownSection`] that lists what there is instead.
+pub(super) fn find_section(name: &str, origin: &Origin) -> Result<&'static str, ConfigError> {
+    sections().into_iter().find(|section| *section == name).ok_or_else(|| {
+        let (origin, section) = (origin.clone(), name.to_owned());
+        ConfigError::UnknownSection { origin, section, sections: sections() }
+    })
+}
+
+/// The names of all sections, in order.
+pub(super) fn sections() -> Vec<&'static str> {
+    let mut sections: Vec<_> = KEYS.iter().map(Key::section).collect();
+    sections.dedup();
+    sections
+}
+
+/// The names of a section's keys, in order.
+pub(super) fn names(section: &str) -> Vec<&'static str> {
+    KEYS.iter().filter(|key| key.section() == section).map(Key::name).collect()
+}
+
+/// Whether a variable is ours to judge.
+pub(super) fn concerns(variable: &str) -> bool {
+    variable.starts_with(PREFIX) && variable != FILE_VARIABLE
+}
+
+/// The names of section and key in a variable's name, in the spelling of the keys. `None` if the name has
+/// another form; small letters are another form, or two variables could set one key.
+pub(super) fn parts(variable: &str) -> Option<(String, String)> {
+    let rest = variable.strip_prefix(PREFIX).filter(|rest| !rest.contains(char::is_lowercase))?;
+    let (section, name) = rest.split_once("__")?;
+    Some((section.to_ascii_lowercase(), name.to_ascii_lowercase()))
+}

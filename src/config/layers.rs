@@ -1,0 +1,127 @@
+//! `Layers`: for each key the value of the last layer that has one, with where it came from.
+//!
+//! Adding a layer replaces; checking comes after the last one. Nothing here reads anything: the layers are
+//! handed in.
+
+use std::collections::BTreeMap;
+
+use toml::{Table, Value};
+
+use super::error::{ConfigError, Given, Origin};
+use super::keys::{self, KEYS, Key};
+use super::settings::Settings;
+
+/// A value of the type that its key wants.
+pub(super) struct Entry {
+    key: &'static Key,
+    value: Value,
+    given: Given,
+}
+
+impl Entry {
+    /// A value as it was read; `None` is one that has another type than the key's.
+    pub fn new(key: &'static Key, value: Option<Value>, given: Given) -> Result<Entry, ConfigError> {
+        match value {
+            Some(value) => Ok(Entry { key, value, given }),
+            None => Err(ConfigError::WrongType { given, expected: key.kind.expected() }),
+        }
+    }
+
+    fn from_text(key: &'static Key, text: &str, origin: Origin) -> Result<Entry, ConfigError> {
+        let given = Given { key: key.path, written: format!("{text:?}"), origin };
+        Entry::new(key, key.kind.read_text(text), given)
+    }
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let given = || self.given.clone();
+        if self.value.as_str().is_some_and(|text| text.trim().is_empty()) {
+            return Err(ConfigError::Empty { given: given() });
+        }
+        match (self.key.kind.range(), self.value.as_integer()) {
+            (Some(range), Some(number)) if !range.contains(number) => {
+                Err(ConfigError::OutOfRange { given: given(), range })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the variables set.
+pub(super) fn of_variables(
+    variables: impl Iterator<Item = (String, String)>,
+) -> Result<Vec<Entry>, ConfigError> {
+    variables.filter(|(name, _)| keys::concerns(name)).map(|(name, text)| of_variable(name, &text)).collect()
+}
+
+fn of_variable(name: String, text: &str) -> Result<Entry, ConfigError> {
+    let parts = keys::parts(&name);
+    let origin = Origin::Variable(name);
+    match parts {
+        Some((section, name)) => Entry::from_text(keys::find(&section, &name, &origin)?, text, origin),
+        None => Err(ConfigError::VariableForm { origin, sections: keys::sections() }),
+    }
+}
+
+/// What the flags set.
+pub(super) fn of_flags(flags: &[(&'static str, String)]) -> Result<Vec<Entry>, ConfigError> {
+    flags.iter().map(|(path, text)| of_flag(path, text)).collect()
+}
+
+fn of_flag(path: &str, text: &str) -> Result<Entry, ConfigError> {
+    let (section, name) = path.split_once('.').unwrap_or((path, ""));
+    Entry::from_text(keys::find(section, name, &Origin::Flag)?, text, Origin::Flag)
+}
+
+/// The layers so far, by the path of the key.
+pub(super) struct Layers(BTreeMap<&'static str, Entry>);
+
+impl Layers {
+    /// The lowest layer.
+    pub fn built_in() -> Layers {
+        let defaults =
+            Table::try_from(Settings::default()).expect("numbers, words and UTF-8 paths fit into TOML");
+        let entry = |key: &'static Key| {
+            let value = defaults.get(key.section())?.get(key.name())?.clone();
+            let given = Given { key: key.path, written: value.to_string(), origin: Origin::BuiltIn };
+            Some((key.path, Entry { key, value, given }))
+        };
+        Layers(KEYS.iter().filter_map(entry).collect())
+    }
+
+    /// Puts a layer on top.
+    pub fn add(&mut self, layer: Vec<Entry>) {
+        self.0.extend(layer.into_iter().map(|entry| (entry.key.path, entry)));
+    }
+
+    /// Judges each value alone, and then those that bound each other: a bound that is itself out of range is
+    /// the fault to name.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.in_order().try_for_each(Entry::check)?;
+        self.in_order().try_for_each(|entry| self.check_floor(entry))
+    }
+
+    /// In the order of the table, so that of several faults the same one is always named.
+    fn in_order(&self) -> impl Iterator<Item = &Entry> {
+        KEYS.iter().filter_map(|key| self.0.get(key.path))
+    }
+
+    fn check_floor(&self, entry: &Entry) -> Result<(), ConfigError> {
+        let Some(floor) = entry.key.floor.and_then(|path| self.0.get(path)) else { return Ok(()) };
+        if entry.value.as_integer() >= floor.value.as_integer() {
+            return Ok(());
+        }
+        Err(ConfigError::BelowFloor { given: entry.given.clone(), floor: Box::new(floor.given.clone()) })
+    }
+
+    /// What the values mean. They must have been checked.
+    pub fn into_settings(self) -> Settings {
+        let mut settings = Table::new();
+        for entry in self.0.into_values() {
+            let section = settings.entry(entry.key.section()).or_insert_with(|| Table::new().into());
+            if let Value::Table(section) = section {
+                section.insert(entry.key.name().into(), entry.value);
+            }
+        }
+        settings.try_into().expect("the kinds and ranges of the key table are those of the fields")
+    }
+}

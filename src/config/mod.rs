@@ -1,0 +1,78 @@
+//! The settings of the server: typed keys, each with a default, a unit and a range.
+//!
+//! A value is looked for in four layers, and the later one wins: built-in default, file, environment, flag.
+//! The variable of `server.listen` is `LOOKALIKE_SERVER__LISTEN`; every other key is formed the same way.
+//!
+//! It promises that settings which [`load`] returns are in range, and that an error says where the value at
+//! fault came from. A layer that is overruled must still be well-formed: a typing mistake that does nothing
+//! today does something on the day the flag above it goes away. Ranges are judged after merging only, since
+//! some depend on another key.
+//!
+//! What was written (`Layers`) and what it means ([`Settings`]) are separate, and the table in `keys.rs` leads
+//! from one to the other. A key is therefore named three times, there, in its struct and in
+//! `config/default.toml`; the tests hold the three against each other.
+//!
+//! *Absent*: reading the environment (the caller hands the variables in), secrets, reloading while running,
+//! and what only other modules can judge: whether a profile exists, whether its width admits `collection.k`,
+//! whether `log.level` is a directive.
+
+mod error;
+mod file;
+mod keys;
+mod layers;
+mod settings;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+pub use error::{ConfigError, Given, Origin};
+pub use settings::{Collection, Data, Limits, Log, LogFormat, Pool, Server, Settings, Snapshots, Store};
+pub use value::{Range, Unit};
+
+use layers::Layers;
+
+/// Merges the built-in defaults, the `file` if one is named, the `variables` and the `flags`, and checks the
+/// result. It reads the file and touches nothing else.
+///
+/// Variables that do not begin with `LOOKALIKE_` are left alone, and so is `LOOKALIKE_CONFIG`, which names the
+/// file and is the caller's business. A flag is a key, such as `server.listen`, with its value as text.
+///
+/// ```
+/// let variables = [("LOOKALIKE_LIMITS__BATCH_BYTES", "64 MiB"), ("LOOKALIKE_POOL__QUEUE", "8")];
+/// let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+/// let flags = [("pool.queue", "16".to_owned())];
+/// let settings = lookalike::config::load(None, variables.into_iter(), &flags)?;
+/// assert_eq!((settings.limits.batch_bytes, settings.pool.queue), (64 << 20, 16));
+/// # Ok::<(), lookalike::config::ConfigError>(())
+/// ```
+///
+/// # Errors
+/// [`ConfigError`] for the first fault found: a file that cannot be read or is not TOML, a name that does not
+/// exist, a value of the wrong type or out of range.
+pub fn load(
+    file: Option<&Path>,
+    variables: impl Iterator<Item = (String, String)>,
+    flags: &[(&'static str, String)],
+) -> Result<Settings, ConfigError> {
+    let text = file.map(file::read).transpose()?;
+    merge(file.zip(text.as_deref()), variables, flags)
+}
+
+/// What [`load`] does once the file is in memory.
+fn merge(
+    document: Option<(&Path, &str)>,
+    variables: impl Iterator<Item = (String, String)>,
+    flags: &[(&'static str, String)],
+) -> Result<Settings, ConfigError> {
+    let mut layers = Layers::built_in();
+    if let Some((path, text)) = document {
+        layers.add(file::entries(path, text)?);
+    }
+    layers.add(layers::of_variables(variables)?);
+    layers.add(layers::of_flags(flags)?);
+    layers.check()?;
+    Ok(layers.into_settings())
+}

@@ -1,0 +1,191 @@
+//! What the settings mean: a struct for each section, whose `Default` is the built-in default.
+//!
+//! Ranges stand beside the fields for the reader; `keys.rs` is what enforces them. Deserializing one of these
+//! structs by hand checks neither ranges nor reads `"32 MiB"`: [`super::load`] does.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// Everything that can be set, by section.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Where the server listens and how it stops.
+    pub server: Server,
+    /// Where the data lies.
+    pub data: Data,
+    /// What one request may ask.
+    pub limits: Limits,
+    /// The threads for work that takes a processor for long.
+    pub pool: Pool,
+    /// The durable record of documents.
+    pub store: Store,
+    /// When snapshots of the index are taken and how many stay.
+    pub snapshots: Snapshots,
+    /// The collection `default`, as it is made at the first start.
+    pub collection: Collection,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+/// Where the server listens and how it stops.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Server {
+    /// Address and port. Port 0 lets the system choose one.
+    pub listen: SocketAddr,
+    /// Seconds that running requests get to finish after the signal to stop, 0 to 3600.
+    pub drain_seconds: u64,
+}
+
+impl Default for Server {
+    fn default() -> Server {
+        Server { listen: (Ipv4Addr::LOCALHOST, 8080).into(), drain_seconds: 10 }
+    }
+}
+
+/// Where the data lies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Data {
+    /// The data directory, not empty. A relative path starts at the working directory.
+    pub dir: PathBuf,
+}
+
+impl Default for Data {
+    fn default() -> Data {
+        Data { dir: "./data".into() }
+    }
+}
+
+/// What one request may ask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of one document's body, or of one line of a stream, 1 to 1 GiB.
+    pub document_bytes: usize,
+    /// Bytes of a body that is read whole and holds several documents or queries, `document_bytes` to 1 GiB.
+    pub batch_bytes: usize,
+    /// Bytes of a document's metadata, 0 to 16 MiB.
+    pub metadata_bytes: usize,
+    /// Matches in an answer when the question names no number, 1 to 100000.
+    pub default_matches: usize,
+    /// Matches that a question may ask for, `default_matches` to 100000.
+    pub matches: usize,
+    /// Queries or texts in one request, 1 to 100000.
+    pub batch_items: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            document_bytes: 1 << 20,
+            batch_bytes: 32 << 20,
+            metadata_bytes: 16 << 10,
+            default_matches: 10,
+            matches: 1_000,
+            batch_items: 1_000,
+        }
+    }
+}
+
+/// The threads for work that takes a processor for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Pool {
+    /// Tasks that run at a time, 0 to 1024; 0 stands for one a core.
+    pub permits: usize,
+    /// Callers that wait for a permit at a time, 0 to 65536.
+    pub queue: usize,
+    /// Milliseconds that a caller waits before it is turned away, 0 to 60000.
+    pub wait_ms: u64,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool { permits: 0, queue: 64, wait_ms: 50 }
+    }
+}
+
+/// The durable record of documents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Store {
+    /// Operations that may wait to be written, 1024 to 1048576.
+    pub queue_operations: usize,
+    /// Bytes of documents that may wait to be written, 1 KiB to 2 GiB.
+    pub queue_bytes: usize,
+    /// Bytes of the block cache, 1 MiB to 1 TiB.
+    pub cache_bytes: u64,
+}
+
+impl Default for Store {
+    fn default() -> Store {
+        Store { queue_operations: 4_096, queue_bytes: 32 << 20, cache_bytes: 32 << 20 }
+    }
+}
+
+/// When snapshots of the index are taken and how many stay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Snapshots {
+    /// Changes after which a snapshot is taken, 1 to 1000000000000.
+    pub every_changes: u64,
+    /// Seconds after which one is taken if anything changed, 1 to 2592000 (30 days).
+    pub every_seconds: u64,
+    /// Snapshots that stay on disk, 2 to 100. One alone would leave nothing to fall back on if it is damaged.
+    pub keep: usize,
+}
+
+impl Default for Snapshots {
+    fn default() -> Snapshots {
+        Snapshots { every_changes: 100_000, every_seconds: 300, keep: 2 }
+    }
+}
+
+/// The collection `default`, as it is made at the first start. Later starts find it and leave it as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Collection {
+    /// The profile, by name, not empty.
+    pub profile: String,
+    /// The Hamming distance of a lookup that names none, 0 to 128 bits; `None` leaves it to the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub k: Option<u32>,
+    /// Whether texts are stored beside their hashes.
+    pub keep_text: bool,
+}
+
+impl Default for Collection {
+    fn default() -> Collection {
+        Collection { profile: "copies-64".into(), k: None, keep_text: false }
+    }
+}
+
+/// What is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// A filter in the language of `tracing`'s `EnvFilter`, not empty: `info`, or `info,lookalike::http=debug`.
+    pub level: String,
+    /// The form of a line.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { level: "info".into(), format: LogFormat::Text }
+    }
+}
+
+/// The form of a line of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For programs: a JSON object a line.
+    Json,
+}

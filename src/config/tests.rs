@@ -1,0 +1,395 @@
+//! The order of the layers, the sentence of each error, and `config/default.toml` against the code.
+
+use std::error::Error;
+use std::path::Path;
+
+use super::keys::{self, KEYS, Key};
+use super::*;
+
+const DEFAULT_FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml"));
+
+type Flags<'a> = &'a [(&'static str, &'a str)];
+
+fn merged(text: &str, variables: &[(&str, &str)], flags: Flags<'_>) -> Result<Settings, ConfigError> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
+    merge(Some((Path::new("a.toml"), text)), variables, &flags)
+}
+
+fn file(text: &str) -> Result<Settings, ConfigError> {
+    merged(text, &[], &[])
+}
+
+fn variable(name: &str, value: &str) -> Result<Settings, ConfigError> {
+    merged("", &[(name, value)], &[])
+}
+
+fn message(result: Result<Settings, ConfigError>) -> String {
+    result.expect_err("the settings are faulty").to_string()
+}
+
+#[test]
+fn without_any_layer_the_settings_are_the_built_in_defaults() {
+    assert_eq!(load(None, [].into_iter(), &[]).unwrap(), Settings::default());
+}
+
+#[test]
+fn each_layer_overrules_the_ones_below_it() {
+    let text = "[pool]\nqueue = 2";
+    let variables = [("LOOKALIKE_POOL__QUEUE", "3")];
+    let flags = [("pool.queue", "4")];
+    let queue = |settings: Result<Settings, _>| settings.unwrap().pool.queue;
+    assert_eq!(queue(merged("", &[], &[])), 64);
+    assert_eq!(queue(merged(text, &[], &[])), 2);
+    assert_eq!(queue(merged(text, &variables, &[])), 3);
+    assert_eq!(queue(merged(text, &variables, &flags)), 4);
+    assert_eq!(queue(merged("", &variables, &[])), 3);
+    assert_eq!(queue(merged(text, &[], &flags)), 4);
+}
+
+#[test]
+fn layers_replace_keys_and_not_sections() {
+    let settings = merged("[pool]\nqueue = 2\npermits = 5", &[("LOOKALIKE_POOL__QUEUE", "3")], &[]).unwrap();
+    assert_eq!(settings.pool, Pool { permits: 5, queue: 3, wait_ms: 50 });
+}
+
+#[test]
+fn a_value_out_of_range_is_no_fault_if_a_later_layer_overrules_it() {
+    assert_eq!(merged("[snapshots]\nkeep = 1", &[], &[("snapshots.keep", "3")]).unwrap().snapshots.keep, 3);
+}
+
+#[test]
+fn a_value_of_the_wrong_type_is_a_fault_even_if_a_later_layer_overrules_it() {
+    assert!(merged("[snapshots]\nkeep = true", &[], &[("snapshots.keep", "3")]).is_err());
+}
+
+#[test]
+fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
+    for key in &KEYS {
+        let value = match key.kind.expected().as_str() {
+            "a string" => "other".to_owned(),
+            "true or false" => "true".to_owned(),
+            text if text.starts_with('"') => "json".to_owned(),
+            text if text.starts_with("an IP") => "[::1]:9".to_owned(),
+            _ => key.kind.range().unwrap().most.to_string(),
+        };
+        // The two that bound others need room above them; the others are tried alone.
+        let room: &[(&str, &str)] = match key.path {
+            "limits.document_bytes" => &[("LOOKALIKE_LIMITS__BATCH_BYTES", "1 GiB")],
+            "limits.default_matches" => &[("LOOKALIKE_LIMITS__MATCHES", "100000")],
+            _ => &[],
+        };
+        let variable = format!("LOOKALIKE_{}__{}", key.section(), key.name()).to_ascii_uppercase();
+        let before = merged("", room, &[]).unwrap();
+        let by_variable = merged("", &[room, &[(&variable, &value)]].concat(), &[]).unwrap();
+        let by_flag = merged("", room, &[(key.path, &value)]).unwrap();
+        assert_ne!(by_variable, before, "{}", key.path);
+        assert_eq!(by_variable, by_flag, "{}", key.path);
+    }
+}
+
+#[test]
+fn strings_are_taken_from_variables_verbatim() {
+    let settings = variable("LOOKALIKE_DATA__DIR", " true # \"x\\").unwrap();
+    assert_eq!(settings.data.dir, Path::new(" true # \"x\\"));
+    assert_eq!(variable("LOOKALIKE_COLLECTION__PROFILE", "7").unwrap().collection.profile, "7");
+}
+
+#[test]
+fn variables_of_others_and_the_one_that_names_the_file_are_left_alone() {
+    let variables = [("PATH", "x"), ("lookalike_pool__queue", "x"), ("LOOKALIKE_CONFIG", "a.toml")];
+    assert_eq!(merged("", &variables, &[]).unwrap(), Settings::default());
+}
+
+#[test]
+fn sizes_may_have_a_unit_in_the_file_and_in_variables() {
+    let size = |text: &str| {
+        variable("LOOKALIKE_STORE__CACHE_BYTES", text).map(|settings| settings.store.cache_bytes)
+    };
+    for (text, bytes) in
+        [("2097152", 2 << 20), ("2048 KiB", 2 << 20), ("32MiB", 32 << 20), ("1 GiB", 1 << 30)]
+    {
+        assert_eq!(size(text).unwrap(), bytes);
+        assert_eq!(file(&format!("[store]\ncache_bytes = \"{text}\"")).unwrap().store.cache_bytes, bytes);
+    }
+    for text in ["", "MiB", "32 mib", "32 MB", "1.5 GiB", "32  MiB", "1 MiB 1", "+-1"] {
+        assert!(matches!(size(text), Err(ConfigError::WrongType { .. })), "{text:?}");
+    }
+}
+
+#[test]
+fn numbers_past_every_machine_word_are_out_of_range_and_not_of_a_wrong_type() {
+    let huge = "99999999999999999999";
+    let errors = [
+        variable("LOOKALIKE_POOL__QUEUE", huge),
+        variable("LOOKALIKE_STORE__CACHE_BYTES", &format!("{huge} GiB")),
+        variable("LOOKALIKE_STORE__CACHE_BYTES", "-1"),
+        file(&format!("[pool]\nqueue = {huge}")),
+    ];
+    for error in errors {
+        assert!(matches!(error, Err(ConfigError::OutOfRange { .. })), "{error:?}");
+    }
+}
+
+#[test]
+fn a_file_may_write_numbers_in_any_way_that_toml_knows() {
+    assert_eq!(file("pool.queue = 1_0").unwrap().pool.queue, 10);
+    assert_eq!(file("pool = { queue = 0x1F }").unwrap().pool.queue, 31);
+}
+
+#[test]
+fn a_byte_order_mark_neither_hurts_nor_shifts_what_is_quoted() {
+    assert_eq!(file("\u{feff}[pool]\nqueue = 3").unwrap().pool.queue, 3);
+    assert_eq!(
+        message(file("\u{feff}[pool]\nqueue = 6.5")),
+        "a.toml:2: pool.queue is 6.5; expected a whole number"
+    );
+}
+
+#[test]
+fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
+    assert_eq!(
+        message(file("\n[sever]\nlisten = \"x\"")),
+        "a.toml:2: there is no section \"sever\"; \
+         the sections are server, data, limits, pool, store, snapshots, collection, log"
+    );
+}
+
+#[test]
+fn an_unknown_key_in_the_file_is_named_with_those_there_are() {
+    assert_eq!(
+        message(file("[server]\n# é\n\nlistn = \"x\"")),
+        "a.toml:4: section server has no key \"listn\"; its keys are listen, drain_seconds"
+    );
+}
+
+#[test]
+fn a_value_in_the_place_of_a_section_is_named() {
+    let expected = "a.toml:1: data is a section and has no value; its keys are dir";
+    assert_eq!(message(file("data = \"./data\"")), expected);
+    assert_eq!(message(file("data = [{ dir = \"./data\" }]")), expected);
+}
+
+#[test]
+fn a_wrong_type_in_the_file_is_named_with_its_line() {
+    let cases = [
+        ("[pool]\r\nqueue = \"64\"", "a.toml:2: pool.queue is \"64\"; expected a whole number"),
+        ("[pool]\nqueue = 6.5", "a.toml:2: pool.queue is 6.5; expected a whole number"),
+        ("[pool]\nqueue = [\n1]", "a.toml:2: pool.queue is an array; expected a whole number"),
+        ("pool.queue.x = 1", "a.toml:1: pool.queue is a table; expected a whole number"),
+        (
+            "[collection]\nkeep_text = \"true\"",
+            "a.toml:2: collection.keep_text is \"true\"; expected true or false",
+        ),
+        ("[data]\ndir = 7", "a.toml:2: data.dir is 7; expected a string"),
+        ("[log]\nformat = \"xml\"", "a.toml:2: log.format is \"xml\"; expected \"text\" or \"json\""),
+        (
+            "[server]\nlisten = \"localhost:8080\"",
+            "a.toml:2: server.listen is \"localhost:8080\"; \
+             expected an IP address with a port, such as \"127.0.0.1:8080\"",
+        ),
+        (
+            "[limits]\nbatch_bytes = \"32 MB\"",
+            "a.toml:2: limits.batch_bytes is \"32 MB\"; \
+             expected a number of bytes, or a string with a unit such as \"32 MiB\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(message(file(text)), expected);
+    }
+}
+
+#[test]
+fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
+    assert_eq!(
+        message(variable("LOOKALIKE_SERVER__LISTN", "x")),
+        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, drain_seconds"
+    );
+    assert_eq!(
+        message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
+        "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
+         the sections are server, data, limits, pool, store, snapshots, collection, log"
+    );
+}
+
+#[test]
+fn a_variable_of_another_form_is_refused() {
+    for name in ["LOOKALIKE_PORT", "LOOKALIKE_SERVER_LISTEN", "LOOKALIKE_server__listen", "LOOKALIKE_"] {
+        assert_eq!(
+            message(variable(name, "127.0.0.1:1")),
+            format!(
+                "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
+                 the sections are server, data, limits, pool, store, snapshots, collection, log"
+            )
+        );
+    }
+}
+
+#[test]
+fn a_wrong_type_in_a_variable_is_named_with_the_variable() {
+    assert_eq!(
+        message(variable("LOOKALIKE_POOL__QUEUE", "many")),
+        "LOOKALIKE_POOL__QUEUE: pool.queue is \"many\"; expected a whole number"
+    );
+    assert_eq!(
+        message(variable("LOOKALIKE_COLLECTION__KEEP_TEXT", "yes")),
+        "LOOKALIKE_COLLECTION__KEEP_TEXT: collection.keep_text is \"yes\"; expected true or false"
+    );
+}
+
+#[test]
+fn a_flag_at_fault_is_named_by_its_key() {
+    assert_eq!(
+        message(merged("", &[], &[("pool.queue", "many")])),
+        "command-line flag: pool.queue is \"many\"; expected a whole number"
+    );
+    assert_eq!(
+        message(merged("", &[], &[("data", "x")])),
+        "command-line flag: section data has no key \"\"; its keys are dir"
+    );
+}
+
+#[test]
+fn a_value_out_of_range_is_named_with_the_range_and_its_unit() {
+    assert_eq!(
+        message(file("[snapshots]\nkeep = 1")),
+        "a.toml:2: snapshots.keep is 1; it must be 2 to 100 snapshots"
+    );
+    assert_eq!(
+        message(variable("LOOKALIKE_LIMITS__DOCUMENT_BYTES", "2 GiB")),
+        "LOOKALIKE_LIMITS__DOCUMENT_BYTES: limits.document_bytes is \"2 GiB\"; it must be 1 byte to 1 GiB"
+    );
+    assert_eq!(
+        message(merged("", &[], &[("store.queue_operations", "1023")])),
+        "command-line flag: store.queue_operations is \"1023\"; it must be 1024 to 1048576 operations"
+    );
+}
+
+#[test]
+fn an_empty_text_is_refused() {
+    assert_eq!(
+        message(variable("LOOKALIKE_DATA__DIR", "")),
+        "LOOKALIKE_DATA__DIR: data.dir is \"\"; it must not be empty"
+    );
+    assert_eq!(message(file("log.level = \" \"")), "a.toml:1: log.level is \" \"; it must not be empty");
+}
+
+#[test]
+fn a_limit_below_the_one_it_must_hold_is_named_with_both_places() {
+    assert_eq!(
+        message(variable("LOOKALIKE_LIMITS__DOCUMENT_BYTES", "64 MiB")),
+        "built-in default: limits.batch_bytes is 33554432; it must not be less than limits.document_bytes, \
+         which is \"64 MiB\" (LOOKALIKE_LIMITS__DOCUMENT_BYTES)"
+    );
+    assert_eq!(
+        message(merged("[limits]\nmatches = 5", &[], &[])),
+        "a.toml:2: limits.matches is 5; it must not be less than limits.default_matches, \
+         which is 10 (built-in default)"
+    );
+}
+
+#[test]
+fn broken_toml_is_named_with_its_line_and_its_cause() {
+    let error = file("[pool]\nqueue = 1\nqueue 2").unwrap_err();
+    assert_eq!(error.to_string(), "a.toml:3: this is not TOML");
+    let cause = error.source().unwrap().to_string();
+    assert!(cause.starts_with("TOML parse error at line 3, column 7\n"), "{cause}");
+}
+
+#[test]
+fn a_key_written_twice_is_named_by_the_line_of_the_second() {
+    assert_eq!(message(file("[pool]\nqueue = 1\n\nqueue = 2")), "a.toml:4: this is not TOML");
+}
+
+#[test]
+fn text_that_ends_too_early_is_named_by_its_last_line() {
+    assert_eq!(message(file("[pool]\nqueue =")), "a.toml:2: this is not TOML");
+}
+
+#[test]
+fn a_file_that_was_named_must_exist() {
+    let path = Path::new("no-such-directory/a.toml");
+    let error = load(Some(path), [].into_iter(), &[]).unwrap_err();
+    assert_eq!(error.to_string(), "the settings file no-such-directory/a.toml cannot be read");
+    let source = error.source().unwrap().downcast_ref::<std::io::Error>().unwrap();
+    assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn the_default_file_holds_the_built_in_defaults() {
+    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml"));
+    assert_eq!(load(Some(path), [].into_iter(), &[]).unwrap(), Settings::default());
+    assert_eq!(toml::from_str::<Settings>(DEFAULT_FILE).unwrap(), Settings::default());
+}
+
+/// The keys of the default file, commented out or not, as paths, each with the comment above it.
+fn documented() -> Vec<(String, String)> {
+    let (mut section, mut comment, mut found) = ("", String::new(), Vec::new());
+    for line in DEFAULT_FILE.lines() {
+        let bare = line.trim_start_matches("# ");
+        if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            (section, comment) = (name, String::new());
+        } else if let Some((name, _)) = bare.split_once(" = ") {
+            found.push((format!("{section}.{name}"), std::mem::take(&mut comment)));
+        } else {
+            comment = comment + bare + "\n";
+        }
+    }
+    found
+}
+
+#[test]
+fn the_default_file_has_every_key_in_the_order_of_the_table() {
+    let documented: Vec<_> = documented().into_iter().map(|(path, _)| path).collect();
+    assert_eq!(documented, KEYS.iter().map(|key| key.path).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_default_file_gives_the_range_and_unit_that_the_table_has() {
+    for (key, (_, comment)) in KEYS.iter().zip(documented()) {
+        let range = key.kind.range().map(|range| format!("\n{range}")).unwrap_or_default();
+        assert!(comment.contains(&range), "{}: {range} is not in {comment}", key.path);
+        assert!(comment.contains(key.floor.unwrap_or_default()), "{}", key.path);
+    }
+}
+
+#[test]
+fn the_table_has_exactly_the_fields_of_the_settings() {
+    let mut settings = Settings::default();
+    settings.collection.k = Some(0);
+    let fields = toml::Table::try_from(settings).unwrap();
+    assert_eq!(fields.len(), keys::sections().len());
+    for (section, keys) in &fields {
+        let mut names = keys::names(section);
+        names.sort_unstable();
+        let mut fields: Vec<_> = keys.as_table().unwrap().keys().map(String::as_str).collect();
+        fields.sort_unstable();
+        assert_eq!(fields, names, "{section}");
+    }
+}
+
+#[test]
+fn both_ends_of_every_range_are_settings() {
+    for key in &KEYS {
+        let Some(range) = key.kind.range() else { continue };
+        for end in [range.least, range.most] {
+            assert!(settable(key, end), "{} = {end}", key.path);
+        }
+        for outside in [range.least - 1, range.most + 1] {
+            assert!(!settable(key, outside), "{} = {outside}", key.path);
+        }
+    }
+}
+
+/// Whether the key takes the number, with those that it bounds, or is bounded by, out of the way.
+fn settable(key: &'static Key, number: i64) -> bool {
+    let wide = [
+        ("limits.document_bytes", "1"),
+        ("limits.default_matches", "1"),
+        ("limits.batch_bytes", "1 GiB"),
+        ("limits.matches", "100000"),
+    ];
+    let number = number.to_string();
+    let flags: Vec<_> = wide.into_iter().chain([(key.path, number.as_str())]).collect();
+    merged("", &[], &flags).is_ok()
+}

@@ -1,0 +1,144 @@
+//! The snapshot task: writes the index to disk every so often, keeps the last few, lets the log be trimmed.
+//!
+//! It reads the index beside the writer and holds no lock of its own. See `snapshot` for why a snapshot
+//! taken while hashes come and go is nevertheless exact.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use tokio::sync::{mpsc, oneshot};
+
+use super::CheckpointPolicy;
+use super::shared::Shared;
+use super::writer::Command;
+use crate::engine::{EngineError, Snapshot};
+use crate::ids::Sequence;
+use crate::index::HashIndex;
+use crate::snapshot::{self, Section, SnapshotError, SnapshotFile};
+
+/// How often the policy is looked at.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What the task is asked for.
+pub(super) enum Request {
+    /// A snapshot now.
+    Take(oneshot::Sender<Result<Snapshot, EngineError>>),
+    /// A last one, if anything changed, and then no more.
+    Close,
+}
+
+pub(super) struct Checkpointer {
+    shared: Arc<Shared>,
+    requests: Receiver<Request>,
+    writer: mpsc::UnboundedSender<Command>,
+    policy: CheckpointPolicy,
+    /// At which change the newest snapshot was begun.
+    newest: Option<Sequence>,
+    taken: Instant,
+}
+
+impl Checkpointer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        requests: Receiver<Request>,
+        writer: mpsc::UnboundedSender<Command>,
+        policy: CheckpointPolicy,
+        newest: Option<Sequence>,
+    ) -> Checkpointer {
+        Checkpointer { shared, requests, writer, policy, newest, taken: Instant::now() }
+    }
+
+    /// Works until [`Request::Close`] or until nobody is left to send one.
+    pub(super) fn run(mut self) {
+        loop {
+            match self.requests.recv_timeout(TICK) {
+                Ok(Request::Take(reply)) => {
+                    let _ = reply.send(self.take().map_err(EngineError::from));
+                }
+                Err(RecvTimeoutError::Timeout) if self.is_due() => drop(self.take()),
+                Err(RecvTimeoutError::Timeout) => {}
+                Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => {
+                    if self.changes() > 0 && self.shared.read_only().is_none() {
+                        let _ = self.take();
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn changes(&self) -> u64 {
+        self.shared.applied().0 - self.newest.unwrap_or_default().0
+    }
+
+    fn is_due(&self) -> bool {
+        let changes = self.changes();
+        let aged = self.taken.elapsed() >= self.policy.every;
+        let due = changes >= self.policy.every_changes || (changes > 0 && aged);
+        due && self.shared.read_only().is_none()
+    }
+
+    fn take(&mut self) -> Result<Snapshot, SnapshotError> {
+        self.taken = Instant::now();
+        let result = self.write();
+        match &result {
+            Ok(snapshot) => {
+                metrics::histogram!("lookalike_snapshot_seconds").record(self.taken.elapsed());
+                tracing::info!(name = snapshot.name, bytes = snapshot.bytes, elapsed = ?self.taken.elapsed(), "snapshot taken");
+            }
+            Err(error) => {
+                metrics::counter!("lookalike_snapshot_failures_total").increment(1);
+                let cause = std::error::Error::source(error).map(ToString::to_string);
+                tracing::error!(%error, cause, "no snapshot was taken; no document is lost, but the next start takes longer");
+            }
+        }
+        result
+    }
+
+    fn write(&mut self) -> Result<Snapshot, SnapshotError> {
+        let from = self.shared.applied();
+        let sections: Vec<(Section, Arc<dyn HashIndex>)> = self
+            .shared
+            .registry
+            .all()
+            .iter()
+            .map(|collection| {
+                let profile = collection.record().profile;
+                let width = collection.index.width();
+                (Section { collection: collection.id, width, profile }, Arc::clone(&collection.index))
+            })
+            .collect();
+        let file = snapshot::write(&self.shared.snapshots, from, &sections, || self.settled())?;
+        self.newest = Some(from);
+        let kept = snapshot::retain(&self.shared.snapshots, self.policy.keep)?;
+        if let Some(oldest) = kept.last() {
+            let _ = self.writer.send(Command::TrimLog(oldest.from));
+        }
+        Ok(describe(&file))
+    }
+
+    /// The last change of which the snapshot may hold anything, once it is durable: what was in the index
+    /// before its commit must not outlive a commit that fails.
+    fn settled(&self) -> Sequence {
+        let planned = self.shared.planned();
+        while self.shared.applied() < planned && self.shared.read_only().is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        planned
+    }
+}
+
+/// A snapshot file as the contract describes it.
+pub(super) fn describe(file: &SnapshotFile) -> Snapshot {
+    let modified = fs::metadata(&file.path).and_then(|meta| meta.modified()).ok();
+    let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    Snapshot {
+        name: file.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        sequence: file.from,
+        bytes: file.bytes,
+        checksum: file.checksum,
+        written_ms: since.and_then(|since| u64::try_from(since.as_millis()).ok()),
+    }
+}

@@ -1,0 +1,371 @@
+//! The embedded engine: index, store and snapshots in this process.
+//!
+//! A write goes log → apply → acknowledge, through one writer thread ([`writer`]); a query reads the index
+//! and a view of the store and waits for nobody; a snapshot thread ([`checkpoint`]) works beside both.
+//!
+//! # Locks
+//! In this order, none held across an `.await`: a collection's gate ([`registry`]), then those of `index`.
+//! A shard of the registry and a collection's record are taken alone, for the time of one copy.
+
+mod checkpoint;
+mod directory;
+mod lookup;
+mod planning;
+mod recent;
+mod recovery;
+mod registry;
+mod shared;
+mod writer;
+
+use std::path::Path;
+use std::sync::mpsc as sync_mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+use super::{
+    Admission, Answer, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine, EngineError,
+    EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
+};
+use crate::ids::{CollectionName, DocumentId};
+use crate::pool::{CpuPool, Patience, PoolError};
+use crate::snapshot;
+use crate::store::{Store, StoreError};
+use checkpoint::{Checkpointer, Request, describe};
+use planning::Checked;
+use registry::Collection;
+use shared::Shared;
+use writer::{Command, Write, Writer};
+
+/// Queries that are expected to compare no more hashes than this are answered where they are asked: some
+/// ten microseconds, less than it takes to hand them to another thread. Others go to the pool.
+const INLINE_COST: u64 = 20_000;
+/// The unit in which bytes of queued writes are counted.
+const ROOM_UNIT: usize = 1_024;
+
+/// When snapshots are taken and how many are kept.
+#[derive(Clone, Copy, Debug)]
+pub struct CheckpointPolicy {
+    /// After so many changes.
+    pub every_changes: u64,
+    /// After so long, if there were any.
+    pub every: Duration,
+    /// How many are kept, at least 1.
+    pub keep: usize,
+}
+
+/// How the engine is to work.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddedSettings {
+    /// When snapshots are taken.
+    pub checkpoints: CheckpointPolicy,
+    /// Operations that may wait to be written.
+    pub queue_operations: usize,
+    /// Bytes of documents that may wait to be written.
+    pub queue_bytes: usize,
+    /// Bytes of the store's block cache.
+    pub cache_bytes: u64,
+}
+
+/// The engine in a data directory.
+pub struct Embedded {
+    shared: Arc<Shared>,
+    pool: CpuPool,
+    commands: mpsc::UnboundedSender<Command>,
+    requests: sync_mpsc::Sender<Request>,
+    room: [Arc<Semaphore>; 2],
+    settings: EmbeddedSettings,
+    /// Writer and snapshot thread, until they are joined.
+    threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
+}
+
+impl Embedded {
+    /// Opens the data directory `path`, or makes one, and brings the index to its state. Blocks for as
+    /// long as that takes; expensive lookups will run on `pool`.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the directory cannot be used or what it holds is damaged or too new. Nothing in it
+    /// has been changed then.
+    pub fn open(path: &Path, settings: EmbeddedSettings, pool: CpuPool) -> Result<Embedded, OpenError> {
+        let directory = directory::Directory::open(path)?;
+        let store = Store::open(&directory.store, settings.cache_bytes)?;
+        let recovered = recovery::recover(&store, &directory.snapshots)?;
+        let garbage = store.garbage()?;
+        let newest = recovered.snapshot.map(|file| file.from);
+        let shared = Arc::new(Shared::new(store, recovered.registry, directory.snapshots, recovered.last));
+        let (commands, queue) = mpsc::unbounded_channel();
+        let (requests, wanted) = sync_mpsc::channel();
+        let writer = Writer::new(Arc::clone(&shared), queue, garbage);
+        let checkpointer =
+            Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
+        let threads = (
+            start("lookalike-writer", move || writer.run())?,
+            start("lookalike-snapshots", move || checkpointer.run())?,
+        );
+        let units = settings.queue_bytes.div_ceil(ROOM_UNIT);
+        let room = [settings.queue_operations, units].map(|permits| Arc::new(Semaphore::new(permits)));
+        let threads = Mutex::new(Some(threads));
+        Ok(Embedded { shared, pool, commands, requests, room, settings, threads })
+    }
+
+    /// Takes a share of the queue for these operations.
+    async fn take_room(
+        &self,
+        operations: &[Operation],
+        admission: Admission,
+    ) -> Result<[OwnedSemaphorePermit; 2], EngineError> {
+        let bytes: usize = operations.iter().map(size).sum();
+        let wanted = [operations.len(), bytes.div_ceil(ROOM_UNIT)];
+        let limits = [self.settings.queue_operations, self.settings.queue_bytes.div_ceil(ROOM_UNIT)];
+        let mut taken = Vec::with_capacity(2);
+        for ((room, wanted), limit) in self.room.iter().zip(wanted).zip(limits) {
+            // What is larger than the whole queue gets all of it, and so waits for all before it.
+            let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
+            let room = Arc::clone(room);
+            let permit = match admission {
+                Admission::Shed => {
+                    room.try_acquire_many_owned(wanted).map_err(|_| EngineError::Busy("the write queue"))?
+                }
+                Admission::Wait => room.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?,
+            };
+            taken.push(permit);
+        }
+        taken.try_into().map_err(|_| EngineError::Closed)
+    }
+
+    /// Looks for near-duplicates beside the writer where that takes long; see [`recent`].
+    async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
+        let Operation::Put { document, unless_within: Some(k) } = operation else {
+            return None;
+        };
+        if collection.index.cost(*k) <= INLINE_COST {
+            return None;
+        }
+        let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
+        let seen = self.shared.applied();
+        let look = move || {
+            let mut found = Vec::new();
+            collection.index.within(hash, k, &mut found);
+            Checked { seen, clear: found.is_empty() }
+        };
+        self.pool.run(Patience::Bulk, look).await.ok()
+    }
+
+    fn info(&self, collection: &Collection) -> Result<CollectionInfo, EngineError> {
+        Ok(CollectionInfo {
+            name: collection.name.clone(),
+            settings: collection.settings(),
+            created_ms: collection.record().created_ms,
+            documents: self.shared.store.documents(collection.id)?,
+            distinct_hashes: collection.index.len() as u64,
+            index_bytes: collection.index.bytes() as u64,
+        })
+    }
+
+    /// Runs `work`, which may wait for the disk, off the async workers.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Shared) -> Result<T, EngineError> + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let task = tokio::task::spawn_blocking(move || work(&shared));
+        task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
+    }
+
+    async fn command<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Command,
+    ) -> Result<T, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.commands.send(command(reply)).map_err(|_| EngineError::Closed)?;
+        answer.await.map_err(|_| EngineError::Closed)?
+    }
+}
+
+#[async_trait]
+impl Engine for Embedded {
+    async fn put_collection(
+        &self,
+        name: &CollectionName,
+        settings: CollectionSettings,
+        now_ms: u64,
+    ) -> Result<bool, EngineError> {
+        let name = name.clone();
+        self.command(|reply| Command::PutCollection { name, settings, now_ms, reply }).await
+    }
+
+    async fn delete_collection(&self, name: &CollectionName) -> Result<bool, EngineError> {
+        let name = name.clone();
+        self.command(|reply| Command::DeleteCollection { name, reply }).await
+    }
+
+    async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError> {
+        self.info(self.shared.registry.get(name)?.as_ref())
+    }
+
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError> {
+        self.shared.registry.all().iter().map(|collection| self.info(collection)).collect()
+    }
+
+    async fn settings(&self, name: &CollectionName) -> Result<CollectionSettings, EngineError> {
+        Ok(self.shared.registry.get(name)?.settings())
+    }
+
+    async fn write(
+        &self,
+        collection: &CollectionName,
+        operations: Vec<Operation>,
+        admission: Admission,
+    ) -> Result<Receipt, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        if let Some(reason) = self.shared.read_only() {
+            return Err(EngineError::ReadOnly(reason));
+        }
+        operations.iter().try_for_each(|operation| fits(&collection, operation))?;
+        let room = self.take_room(&operations, admission).await?;
+        let mut checked = Vec::with_capacity(operations.len());
+        for operation in operations {
+            let check = self.check(&collection, &operation).await;
+            checked.push((operation, check));
+        }
+        let (reply, answer) = oneshot::channel();
+        let write = Write { collection, operations: checked, reply, room };
+        self.commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+        Ok(Box::pin(async { answer.await.map_err(|_| EngineError::Closed)? }))
+    }
+
+    async fn get(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Option<Document>, EngineError> {
+        let collection = self.shared.registry.get(collection)?.id;
+        let row = self.shared.store.view().row(collection, id)?;
+        Ok(row.map(|row| Document { id: id.clone(), row }))
+    }
+
+    async fn similar(
+        &self,
+        collection: &CollectionName,
+        queries: Vec<Query>,
+    ) -> Result<Vec<Answer>, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        let cost = |query: &Query| {
+            let hashes =
+                if query.scan { collection.index.len() as u64 } else { collection.index.cost(query.k) };
+            hashes + if query.filter.needs_row() { INLINE_COST } else { 0 }
+        };
+        let dear = queries.iter().map(cost).sum::<u64>() > INLINE_COST;
+        let shared = Arc::clone(&self.shared);
+        let answer = move || -> Result<Vec<Answer>, EngineError> {
+            queries.iter().map(|query| lookup::similar(&shared.store, &collection, query)).collect()
+        };
+        if dear { self.pool.run(Patience::Interactive, answer).await? } else { answer() }
+    }
+
+    async fn export(
+        &self,
+        collection: &CollectionName,
+        after: Option<DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<Document>, EngineError> {
+        let collection = self.shared.registry.get(collection)?.id;
+        let read = move |shared: &Shared| {
+            let rows = shared.store.view().rows_after(collection, after.as_ref());
+            let documents = rows.take(limit).map(|row| row.map(|(id, row)| Document { id, row }));
+            Ok(documents.collect::<Result<Vec<_>, StoreError>>()?)
+        };
+        self.blocking(read).await
+    }
+
+    async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        let count = move |_: &Shared| {
+            let mut sizes = BucketSizes::default();
+            collection.index.bucket_sizes(&mut |len| {
+                let class = (usize::BITS - len.leading_zeros()) as usize;
+                if sizes.histogram.len() <= class {
+                    sizes.histogram.resize(class + 1, 0);
+                }
+                sizes.histogram[class] += 1;
+                sizes.largest = sizes.largest.max(len as u64);
+            });
+            Ok(sizes)
+        };
+        self.blocking(count).await
+    }
+
+    async fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request::Take(reply)).map_err(|_| EngineError::Closed)?;
+        answer.await.map_err(|_| EngineError::Closed)?
+    }
+
+    async fn snapshots(&self) -> Result<Vec<Snapshot>, EngineError> {
+        self.blocking(|shared| Ok(snapshot::list(&shared.snapshots)?.iter().map(describe).collect())).await
+    }
+
+    async fn stats(&self) -> Result<EngineStats, EngineError> {
+        let queued = self.settings.queue_operations - self.room[0].available_permits();
+        let read = move |shared: &Shared| {
+            let sequence = shared.applied();
+            Ok(EngineStats {
+                sequence,
+                log_entries: sequence.0.saturating_sub(shared.store.trimmed()?.0),
+                disk_bytes: shared.store.disk_bytes()?,
+                queued_operations: queued as u64,
+                snapshot: snapshot::list(&shared.snapshots)?.first().map(describe),
+            })
+        };
+        self.blocking(read).await
+    }
+
+    fn health(&self) -> Health {
+        self.shared.read_only().map_or(Health::Ready, Health::ReadOnly)
+    }
+
+    async fn close(&self) {
+        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((writer, checkpointer)) = threads else {
+            return;
+        };
+        let _ = self.commands.send(Command::Close);
+        let requests = self.requests.clone();
+        let join = move || {
+            let _ = writer.join();
+            let _ = requests.send(Request::Close);
+            let _ = checkpointer.join();
+        };
+        let _ = tokio::task::spawn_blocking(join).await;
+    }
+}
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new().name(name.into()).spawn(work).map_err(OpenError::Thread)
+}
+
+fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {
+    let Operation::Put { document, .. } = operation else {
+        return Ok(());
+    };
+    let (expected, found) = (collection.index.width(), document.row.hash.width());
+    if expected == found {
+        return Ok(());
+    }
+    Err(EngineError::Width { name: collection.name.clone(), expected, found })
+}
+
+/// The bytes that an operation keeps in the queue, about.
+fn size(operation: &Operation) -> usize {
+    let fixed = 256;
+    match operation {
+        Operation::Delete(id) => fixed + id.as_str().len(),
+        Operation::Put { document: Document { id, row }, .. } => {
+            let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
+            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text)
+        }
+    }
+}

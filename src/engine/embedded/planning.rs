@@ -1,0 +1,218 @@
+//! What a group of operations does to the store: decided one after the other, written as one batch.
+//!
+//! The plan lies over the store like a sheet: what earlier operations of the group did is seen by later
+//! ones, though nothing of it is durable yet.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::recent::Recent;
+use super::registry::Collection;
+use crate::engine::{Document, Match, Operation, Outcome, Row};
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
+use crate::index::Neighbour;
+use crate::store::{Batch, Change, Store, StoreError, View};
+
+/// How many documents a duplicate is told of, at most.
+const DUPLICATES_NAMED: usize = 10;
+
+/// A check for near-duplicates that was made before the operation reached the writer.
+#[derive(Clone, Debug)]
+pub(super) struct Checked {
+    /// The last change it can have seen.
+    pub(super) seen: Sequence,
+    /// Whether it found none.
+    pub(super) clear: bool,
+}
+
+/// The plan of a group.
+pub(super) struct Plan<'a> {
+    view: View<'a>,
+    batch: Batch<'a>,
+    next: Sequence,
+    /// The hash of each document touched, or `None` if it was deleted.
+    documents: HashMap<(CollectionId, DocumentId), Option<(Hash, Option<String>)>>,
+    /// The documents that came to bear a hash (true) or ceased to (false).
+    bearers: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, bool>>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(store: &'a Store, last: Sequence) -> Result<Plan<'a>, StoreError> {
+        Ok(Plan {
+            view: store.view(),
+            batch: store.batch()?,
+            next: last.next(),
+            documents: HashMap::new(),
+            bearers: HashMap::new(),
+        })
+    }
+
+    /// The batch to commit.
+    pub(super) fn into_batch(self) -> Batch<'a> {
+        self.batch
+    }
+
+    /// Decides one operation.
+    pub(super) fn decide(
+        &mut self,
+        collection: &Collection,
+        operation: Operation,
+        checked: Option<&Checked>,
+        recent: &mut Recent,
+    ) -> Result<Outcome, StoreError> {
+        match operation {
+            Operation::Delete(id) => self.delete(collection, &id),
+            Operation::Put { document, unless_within: None } => self.put(collection, document, recent),
+            Operation::Put { document, unless_within: Some(k) } => {
+                let near = self.near(collection, document.row.hash, k, checked, recent)?;
+                if near.is_empty() {
+                    return self.put(collection, document, recent);
+                }
+                Ok(Outcome::Duplicate(near))
+            }
+        }
+    }
+
+    fn put(
+        &mut self,
+        collection: &Collection,
+        document: Document,
+        recent: &mut Recent,
+    ) -> Result<Outcome, StoreError> {
+        let Document { id, row } = document;
+        let (of, hash) = (collection.id, row.hash);
+        let before = self.hash_of(collection, &id)?;
+        let mut change = (None, None);
+        if before != Some(hash) {
+            if !self.is_borne(collection, hash)? {
+                change.0 = Some(hash);
+                recent.add(self.next, of, hash);
+            }
+            self.bearers.entry((of, hash)).or_default().insert(id.clone(), true);
+            change.1 = self.unbear(collection, &id, before)?;
+        }
+        self.documents.insert((of, id.clone()), Some((hash, row.metadata.clone())));
+        self.batch.put(of, &id, before, row);
+        self.log(Change::Document { collection: of, added: change.0, removed: change.1 });
+        Ok(if before.is_some() { Outcome::Updated } else { Outcome::Created })
+    }
+
+    fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {
+        let Some(before) = self.hash_of(collection, id)? else {
+            return Ok(Outcome::Absent);
+        };
+        let removed = self.unbear(collection, id, Some(before))?;
+        self.documents.insert((collection.id, id.clone()), None);
+        self.batch.delete(collection.id, id, before);
+        self.log(Change::Document { collection: collection.id, added: None, removed });
+        Ok(Outcome::Deleted)
+    }
+
+    fn log(&mut self, change: Change) {
+        self.batch.log(change);
+        self.next = self.next.next();
+    }
+
+    /// A document ceases to bear a hash; answers with the hash if no other bears it.
+    fn unbear(
+        &mut self,
+        collection: &Collection,
+        id: &DocumentId,
+        hash: Option<Hash>,
+    ) -> Result<Option<Hash>, StoreError> {
+        let Some(hash) = hash else {
+            return Ok(None);
+        };
+        self.bearers.entry((collection.id, hash)).or_default().insert(id.clone(), false);
+        Ok((!self.is_borne(collection, hash)?).then_some(hash))
+    }
+
+    fn hash_of(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Hash>, StoreError> {
+        match self.documents.get(&(collection.id, id.clone())) {
+            Some(touched) => Ok(touched.as_ref().map(|(hash, _)| *hash)),
+            None => Ok(self.view.row(collection.id, id)?.map(|row| row.hash)),
+        }
+    }
+
+    fn is_borne(&self, collection: &Collection, hash: Hash) -> Result<bool, StoreError> {
+        Ok(!self.first_bearers(collection, hash, 1)?.is_empty())
+    }
+
+    /// The first documents that bear a hash, by id.
+    fn first_bearers(
+        &self,
+        collection: &Collection,
+        hash: Hash,
+        most: usize,
+    ) -> Result<Vec<DocumentId>, StoreError> {
+        let touched = self.bearers.get(&(collection.id, hash));
+        let mut ids: Vec<DocumentId> =
+            touched.into_iter().flatten().filter(|(_, bears)| **bears).map(|(id, _)| id.clone()).collect();
+        // The index holds every hash that a durable document bears; asking it spares the disk.
+        if collection.index.contains(hash) {
+            let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
+            for id in self.view.bearers(collection.id, hash, None) {
+                let id = id?;
+                if untouched(&id) {
+                    ids.push(id);
+                    if ids.len() >= most {
+                        break;
+                    }
+                }
+            }
+        }
+        ids.sort_unstable();
+        ids.truncate(most);
+        Ok(ids)
+    }
+
+    /// The documents within `k` as they are at this point of the group: the nearest first.
+    fn near(
+        &self,
+        collection: &Collection,
+        hash: Hash,
+        k: u32,
+        checked: Option<&Checked>,
+        recent: &Recent,
+    ) -> Result<Vec<Match>, StoreError> {
+        let mut hashes = match checked {
+            Some(Checked { seen, clear: true }) => recent.within(*seen, collection.id, hash, k),
+            _ => None,
+        }
+        .unwrap_or_else(|| self.near_hashes(collection, hash, k));
+        hashes.sort_by_key(|near| (near.distance(hash), *near));
+        let mut matches = Vec::new();
+        for near in hashes {
+            for id in self.first_bearers(collection, near, DUPLICATES_NAMED)? {
+                let metadata = self.metadata(collection, &id)?;
+                let distance = near.distance(hash).unwrap_or_default();
+                matches.push(Match { id, hash: near, distance, metadata });
+            }
+            if matches.len() >= DUPLICATES_NAMED {
+                break;
+            }
+        }
+        matches.sort_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
+        matches.truncate(DUPLICATES_NAMED);
+        Ok(matches)
+    }
+
+    /// Hashes within `k` in the index and among those that the group itself adds.
+    fn near_hashes(&self, collection: &Collection, hash: Hash, k: u32) -> Vec<Hash> {
+        let mut found: Vec<Neighbour<Hash>> = Vec::new();
+        collection.index.within(hash, k, &mut found);
+        let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
+        let near = |other: &Hash| other.distance(hash).is_some_and(|distance| distance <= k);
+        let of_group = self.bearers.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
+        hashes.extend(of_group.filter(near));
+        hashes.sort_unstable();
+        hashes.dedup();
+        hashes
+    }
+
+    fn metadata(&self, collection: &Collection, id: &DocumentId) -> Result<Option<String>, StoreError> {
+        match self.documents.get(&(collection.id, id.clone())) {
+            Some(touched) => Ok(touched.as_ref().and_then(|(_, metadata)| metadata.clone())),
+            None => Ok(self.view.row(collection.id, id)?.and_then(|row: Row| row.metadata)),
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! From the disk to a running engine: the newest good snapshot and the log after it, or the store alone.
+//!
+//! A damaged snapshot is named in the log and passed over; it costs time, never data. A damaged store
+//! stops the start and is left as it is.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::registry::{Collection, Registry};
+use crate::ids::{CollectionId, Sequence};
+use crate::index::{HashIndex, of_width};
+use crate::snapshot::{self, Loaded, SnapshotFile};
+use crate::store::{Change, CollectionRecord, Store, StoreError};
+
+type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
+
+/// What recovery made of the disk.
+pub(super) struct Recovered {
+    pub(super) registry: Registry,
+    pub(super) last: Sequence,
+    /// The snapshot that was loaded.
+    pub(super) snapshot: Option<SnapshotFile>,
+}
+
+/// Brings the index to the state of the store.
+pub(super) fn recover(store: &Store, snapshots: &Path) -> Result<Recovered, StoreError> {
+    let last = store.high_water()?;
+    let records = store.collections()?;
+    let (snapshot, indexes) = match newest(store, snapshots, last)? {
+        Some((file, loaded)) => {
+            let indexes = replay(store, &records, loaded)?;
+            (Some(file), indexes)
+        }
+        None => (None, rebuild(store, &records)?),
+    };
+    let registry = Registry::default();
+    for record in records {
+        let index = indexes.get(&record.id).map_or_else(|| of_width(record.width), Arc::clone);
+        registry.add(Collection::new(record, index));
+    }
+    Ok(Recovered { registry, last, snapshot })
+}
+
+/// The newest snapshot that is whole and whose log is there.
+fn newest(store: &Store, dir: &Path, last: Sequence) -> Result<Option<(SnapshotFile, Loaded)>, StoreError> {
+    let trimmed = store.trimmed()?;
+    let files = snapshot::list(dir).unwrap_or_else(|error| {
+        warn(&error);
+        Vec::new()
+    });
+    for file in files {
+        match snapshot::load(&file.path) {
+            Ok(loaded) if loaded.from >= trimmed && loaded.through <= last => {
+                return Ok(Some((file, loaded)));
+            }
+            Ok(loaded) => tracing::warn!(
+                snapshot = %file.path.display(), from = %loaded.from, through = %loaded.through, %trimmed, %last,
+                "a snapshot does not fit the log and is passed over"
+            ),
+            Err(error) => warn(&error),
+        }
+    }
+    Ok(None)
+}
+
+fn warn(error: &snapshot::SnapshotError) {
+    let cause = std::error::Error::source(error).map(ToString::to_string);
+    tracing::warn!(%error, cause, "a snapshot cannot be used; an older one or the store takes its place");
+}
+
+/// The snapshot's hashes, changed by the log after it.
+fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result<Indexes, StoreError> {
+    let known = |id| records.iter().find(|record| record.id == id);
+    let mut indexes: Indexes = loaded
+        .sections
+        .into_iter()
+        .filter(|(section, index)| known(section.collection).is_some_and(|r| r.width == index.width()))
+        .map(|(section, index)| (section.collection, index))
+        .collect();
+    let mut replayed = 0u64;
+    for change in store.changes_after(loaded.from) {
+        let (_, change) = change?;
+        replayed += 1;
+        let Change::Document { collection, added, removed } = change else {
+            continue;
+        };
+        let Some(record) = known(collection) else {
+            continue;
+        };
+        let index = indexes.entry(collection).or_insert_with(|| of_width(record.width));
+        removed.map(|hash| index.remove(hash));
+        added.map(|hash| index.insert(hash));
+    }
+    tracing::info!(from = %loaded.from, replayed, "the index was loaded from a snapshot");
+    Ok(indexes)
+}
+
+/// The distinct hashes of the postings.
+fn rebuild(store: &Store, records: &[CollectionRecord]) -> Result<Indexes, StoreError> {
+    let mut indexes = Indexes::new();
+    for record in records {
+        let index = of_width(record.width);
+        for hash in store.hashes(record) {
+            index.insert(hash?);
+        }
+        if !index.is_empty() {
+            tracing::info!(collection = %record.name, hashes = index.len(), "the index was built from the store");
+        }
+        indexes.insert(record.id, index);
+    }
+    Ok(indexes)
+}

@@ -1,0 +1,85 @@
+//! The collections that exist, by name, each with its index.
+//!
+//! Only the writer changes the registry, after the change is durable. Locks: a map shard for the time of
+//! one look-up, a record's lock for the time of one copy; neither is held while another is taken.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+use parking_lot::RwLock;
+
+use crate::engine::{CollectionSettings, EngineError};
+use crate::ids::{CollectionId, CollectionName};
+use crate::index::HashIndex;
+use crate::store::CollectionRecord;
+
+/// A collection in memory.
+pub(super) struct Collection {
+    pub(super) id: CollectionId,
+    pub(super) name: CollectionName,
+    pub(super) index: Arc<dyn HashIndex>,
+    record: RwLock<CollectionRecord>,
+    /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
+    /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
+    /// whose last document is gone.
+    pub(super) gate: RwLock<()>,
+}
+
+impl Collection {
+    pub(super) fn new(record: CollectionRecord, index: Arc<dyn HashIndex>) -> Collection {
+        Collection {
+            id: record.id,
+            name: record.name.clone(),
+            index,
+            record: RwLock::new(record),
+            gate: RwLock::new(()),
+        }
+    }
+
+    pub(super) fn record(&self) -> CollectionRecord {
+        self.record.read().clone()
+    }
+
+    pub(super) fn set_record(&self, record: CollectionRecord) {
+        *self.record.write() = record;
+    }
+
+    pub(super) fn settings(&self) -> CollectionSettings {
+        let record = self.record.read();
+        CollectionSettings {
+            profile: record.profile.clone(),
+            width: record.width,
+            k: record.k,
+            keep_text: record.keep_text,
+        }
+    }
+}
+
+/// The collections by name.
+#[derive(Default)]
+pub(super) struct Registry(DashMap<CollectionName, Arc<Collection>>);
+
+impl Registry {
+    pub(super) fn get(&self, name: &CollectionName) -> Result<Arc<Collection>, EngineError> {
+        self.find(name).ok_or_else(|| EngineError::NoCollection(name.clone()))
+    }
+
+    pub(super) fn find(&self, name: &CollectionName) -> Option<Arc<Collection>> {
+        self.0.get(name).map(|entry| Arc::clone(&entry))
+    }
+
+    pub(super) fn add(&self, collection: Collection) {
+        self.0.insert(collection.name.clone(), Arc::new(collection));
+    }
+
+    pub(super) fn remove(&self, name: &CollectionName) {
+        self.0.remove(name);
+    }
+
+    /// All collections, by name.
+    pub(super) fn all(&self) -> Vec<Arc<Collection>> {
+        let mut all: Vec<_> = self.0.iter().map(|entry| Arc::clone(&entry)).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+}

@@ -1,0 +1,53 @@
+//! What the writer, the snapshot task and the callers share.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use super::registry::Registry;
+use crate::ids::Sequence;
+use crate::store::Store;
+
+/// The parts of a running engine that several threads look at.
+pub(super) struct Shared {
+    pub(super) store: Store,
+    pub(super) registry: Registry,
+    pub(super) snapshots: PathBuf,
+    /// The last change that is durable and in the index.
+    pub(super) applied: AtomicU64,
+    /// The last change whose new hashes may be in the index already.
+    pub(super) planned: AtomicU64,
+    /// Why no writes are taken, once that is so. Held for the time of one copy.
+    read_only: Mutex<Option<String>>,
+}
+
+impl Shared {
+    pub(super) fn new(store: Store, registry: Registry, snapshots: PathBuf, last: Sequence) -> Shared {
+        Shared {
+            store,
+            registry,
+            snapshots,
+            applied: AtomicU64::new(last.0),
+            planned: AtomicU64::new(last.0),
+            read_only: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn applied(&self) -> Sequence {
+        Sequence(self.applied.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn planned(&self) -> Sequence {
+        Sequence(self.planned.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn read_only(&self) -> Option<String> {
+        self.read_only.lock().clone()
+    }
+
+    /// The first reason stays: it is the cause, and later ones follow from it.
+    pub(super) fn set_read_only(&self, reason: String) {
+        self.read_only.lock().get_or_insert(reason);
+    }
+}

@@ -1,0 +1,382 @@
+//! The one writer: takes what is queued, makes it durable as one group, applies it, acknowledges it.
+//!
+//! *Invariants*
+//! - 4: an acknowledgement is sent after the group is durable, and a query shows nothing of a group before.
+//! - Operations are decided in the order in which they were queued. That is all that makes
+//!   `unless_within` atomic, for every k: there is nobody to race with.
+//! - After a failed commit nobody knows what the disk holds, so nothing is written any more until the
+//!   process starts anew and reads it. Queries go on.
+//!
+//! The order around a commit: hashes that are new enter the index before it (no document bears them yet,
+//! so no query shows them), hashes that are gone leave it after, behind the collection's gate. Between
+//! the two a query sees either state of every document, and never neither.
+//!
+//! A group is what has queued up while the group before was being made durable, so the disk's pace
+//! decides how large groups are: one document when there is one, thousands when there are thousands.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::planning::{Checked, Plan};
+use super::recent::Recent;
+use super::registry::Collection;
+use super::shared::Shared;
+use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
+use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
+use crate::index::of_width;
+use crate::store::{Batch, Change, CollectionRecord, StoreError};
+
+/// Operations in a group, at most: bounds the memory of a plan and the wait of the last in line.
+const GROUP_OPERATIONS: usize = 4_096;
+/// Rows of deleted collections swept away between two groups, at most.
+const SWEEP_ROWS: usize = 2_000;
+
+/// What the writer is asked for.
+pub(super) enum Command {
+    /// Operations on a collection.
+    Write(Write),
+    /// A collection made or changed.
+    PutCollection {
+        name: CollectionName,
+        settings: CollectionSettings,
+        now_ms: u64,
+        reply: oneshot::Sender<Result<bool, EngineError>>,
+    },
+    /// A collection deleted.
+    DeleteCollection { name: CollectionName, reply: oneshot::Sender<Result<bool, EngineError>> },
+    /// The log up to here is in every snapshot kept.
+    TrimLog(Sequence),
+    /// Nothing comes after this.
+    Close,
+}
+
+/// Operations queued together.
+pub(super) struct Write {
+    pub(super) collection: Arc<Collection>,
+    pub(super) operations: Vec<(Operation, Option<Checked>)>,
+    pub(super) reply: oneshot::Sender<Outcomes>,
+    /// Its share of the queue, given back when it has been done.
+    pub(super) room: [OwnedSemaphorePermit; 2],
+}
+
+pub(super) struct Writer {
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    /// A command that came behind writes and has to wait for their group.
+    held: Option<Command>,
+    recent: Recent,
+    garbage: VecDeque<CollectionId>,
+    last: Sequence,
+}
+
+impl Writer {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        commands: mpsc::UnboundedReceiver<Command>,
+        garbage: Vec<CollectionId>,
+    ) -> Writer {
+        let last = shared.applied();
+        Writer { shared, commands, held: None, recent: Recent::new(last), garbage: garbage.into(), last }
+    }
+
+    /// Works until [`Command::Close`] or until nobody is left to send one.
+    pub(super) fn run(mut self) {
+        while let Some(command) = self.next() {
+            match command {
+                Command::Write(first) => self.group(first),
+                Command::PutCollection { name, settings, now_ms, reply } => {
+                    let _ = reply.send(self.put_collection(&name, settings, now_ms));
+                }
+                Command::DeleteCollection { name, reply } => {
+                    let _ = reply.send(self.delete_collection(&name));
+                }
+                Command::TrimLog(through) => {
+                    if let Err(error) = self.shared.store.trim_log(through) {
+                        tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
+                    }
+                }
+                Command::Close => return,
+            }
+        }
+    }
+
+    /// The next command; while there is none, what deleted collections left is swept away.
+    fn next(&mut self) -> Option<Command> {
+        loop {
+            if let Some(command) = self.held.take() {
+                return Some(command);
+            }
+            let Some(&collection) = self.garbage.front() else {
+                return self.commands.blocking_recv();
+            };
+            match self.commands.try_recv() {
+                Ok(command) => return Some(command),
+                Err(mpsc::error::TryRecvError::Disconnected) => return None,
+                Err(mpsc::error::TryRecvError::Empty) => self.sweep(collection),
+            }
+        }
+    }
+
+    fn sweep(&mut self, collection: CollectionId) {
+        match self.shared.store.sweep(collection, SWEEP_ROWS) {
+            Ok(false) => {}
+            Ok(true) => drop(self.garbage.pop_front()),
+            Err(error) => {
+                tracing::warn!(%error, "a deleted collection's rows stay until the next start");
+                self.garbage.pop_front();
+            }
+        }
+    }
+
+    /// Takes the writes that have queued up behind `first`.
+    fn gather(&mut self, first: Write) -> Vec<Write> {
+        let mut operations = first.operations.len();
+        let mut group = vec![first];
+        while operations < GROUP_OPERATIONS {
+            match self.commands.try_recv() {
+                Ok(Command::Write(write)) => {
+                    operations += write.operations.len();
+                    group.push(write);
+                }
+                Ok(other) => {
+                    self.held = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        group
+    }
+
+    fn group(&mut self, first: Write) {
+        let group = self.gather(first);
+        if let Some(reason) = self.shared.read_only() {
+            refuse(group, || EngineError::ReadOnly(reason.clone()));
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut answers = Vec::with_capacity(group.len());
+        let mut touched = HashMap::new();
+        let planned = self.plan(&shared, group, &mut answers, &mut touched);
+        let failed = match planned {
+            Ok(plan) => {
+                self.commit(plan.into_batch(), &touched).err().map(|e| EngineError::Unknown(self.fail(&e)))
+            }
+            // Nothing was written; but a store that cannot be read is not to be written to.
+            Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
+        };
+        for answer in answers {
+            answer.send(failed.as_ref());
+        }
+    }
+
+    /// Decides every operation of a group. Who queued them is in `answers` also if that fails.
+    fn plan<'s>(
+        &mut self,
+        shared: &'s Shared,
+        group: Vec<Write>,
+        answers: &mut Vec<Acknowledgement>,
+        touched: &mut HashMap<CollectionId, Arc<Collection>>,
+    ) -> Result<Plan<'s>, StoreError> {
+        let mut plan = Plan::new(&shared.store, self.last);
+        for Write { collection, operations, reply, room } in group {
+            let outcomes = match &mut plan {
+                Ok(plan) => self.decide(shared, plan, &collection, operations),
+                Err(_) => Ok(Ok(Vec::new())),
+            };
+            match outcomes {
+                Ok(outcomes) => answers.push(Acknowledgement { reply, outcomes, _room: room }),
+                Err(error) => {
+                    answers.push(Acknowledgement { reply, outcomes: Ok(Vec::new()), _room: room });
+                    plan = Err(error);
+                }
+            }
+            touched.insert(collection.id, collection);
+        }
+        plan
+    }
+
+    fn decide(
+        &mut self,
+        shared: &Shared,
+        plan: &mut Plan<'_>,
+        collection: &Collection,
+        operations: Vec<(Operation, Option<Checked>)>,
+    ) -> Result<Outcomes, StoreError> {
+        if shared.registry.find(&collection.name).is_none_or(|now| now.id != collection.id) {
+            return Ok(Err(EngineError::NoCollection(collection.name.clone())));
+        }
+        let outcomes = operations.into_iter().map(|(operation, checked)| {
+            plan.decide(collection, operation, checked.as_ref(), &mut self.recent)
+        });
+        outcomes.collect::<Result<Vec<_>, _>>().map(Ok)
+    }
+
+    /// Makes a batch durable and the index follow it.
+    fn commit(
+        &mut self,
+        batch: Batch<'_>,
+        touched: &HashMap<CollectionId, Arc<Collection>>,
+    ) -> Result<(), StoreError> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let planned = Sequence(self.last.0 + batch.changes().len() as u64);
+        self.shared.planned.store(planned.0, Ordering::SeqCst);
+        let fates = fates(batch.changes());
+        for (&(of, hash), &stays) in &fates {
+            if stays && let Some(collection) = touched.get(&of) {
+                collection.index.insert(hash);
+            }
+        }
+        let started = std::time::Instant::now();
+        let last = batch.commit()?;
+        metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
+        metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
+        for collection in touched.values() {
+            let gone: Vec<Hash> = fates
+                .iter()
+                .filter(|((of, _), stays)| *of == collection.id && !**stays)
+                .map(|((_, hash), _)| *hash)
+                .collect();
+            if !gone.is_empty() {
+                let _alone = collection.gate.write();
+                for hash in gone {
+                    collection.index.remove(hash);
+                }
+            }
+        }
+        self.last = last;
+        self.shared.applied.store(last.0, Ordering::SeqCst);
+        Ok(())
+    }
+
+    fn put_collection(
+        &mut self,
+        name: &CollectionName,
+        settings: CollectionSettings,
+        now_ms: u64,
+    ) -> Result<bool, EngineError> {
+        self.refuse_read_only()?;
+        let shared = Arc::clone(&self.shared);
+        let existing = shared.registry.find(name);
+        if let Some(collection) = &existing {
+            check_settings(name, &collection.settings(), &settings)?;
+        }
+        let id = match &existing {
+            Some(collection) => collection.id,
+            None => shared.store.next_collection_id()?,
+        };
+        let record = CollectionRecord {
+            id,
+            name: name.clone(),
+            profile: settings.profile,
+            width: settings.width,
+            k: settings.k,
+            keep_text: settings.keep_text,
+            created_ms: existing.as_ref().map_or(now_ms, |collection| collection.record().created_ms),
+        };
+        let mut batch = shared.store.batch()?;
+        if existing.is_some() {
+            batch.change_collection(&record);
+            batch.log(Change::CollectionChanged(id));
+        } else {
+            batch.create_collection(&record);
+            batch.log(Change::CollectionCreated(id));
+        }
+        self.commit(batch, &HashMap::new()).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        match &existing {
+            Some(collection) => collection.set_record(record),
+            None => shared.registry.add(Collection::new(record.clone(), of_width(record.width))),
+        }
+        Ok(existing.is_none())
+    }
+
+    fn delete_collection(&mut self, name: &CollectionName) -> Result<bool, EngineError> {
+        self.refuse_read_only()?;
+        let shared = Arc::clone(&self.shared);
+        let Some(collection) = shared.registry.find(name) else {
+            return Ok(false);
+        };
+        let mut batch = shared.store.batch()?;
+        batch.delete_collection(collection.id);
+        batch.log(Change::CollectionDeleted(collection.id));
+        self.commit(batch, &HashMap::new()).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        shared.registry.remove(name);
+        self.garbage.push_back(collection.id);
+        Ok(true)
+    }
+
+    fn refuse_read_only(&self) -> Result<(), EngineError> {
+        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))
+    }
+
+    /// Takes no more writes; answers with the reason.
+    fn fail(&self, error: &StoreError) -> String {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+        let reason =
+            format!("a write failed ({error}{cause}); no more are taken until the server is restarted");
+        tracing::error!(%reason, "the store takes no more writes; queries go on");
+        self.shared.set_read_only(reason.clone());
+        reason
+    }
+}
+
+type Outcomes = Result<Vec<Outcome>, EngineError>;
+
+/// An answer that waits for its group.
+struct Acknowledgement {
+    reply: oneshot::Sender<Outcomes>,
+    outcomes: Outcomes,
+    _room: [OwnedSemaphorePermit; 2],
+}
+
+impl Acknowledgement {
+    /// Sends the outcomes, or that the group failed. A client that went away does not undo what was done.
+    fn send(self, failed: Option<&EngineError>) {
+        let answer = match failed {
+            None => self.outcomes,
+            Some(EngineError::Unknown(reason)) => Err(EngineError::Unknown(reason.clone())),
+            Some(EngineError::ReadOnly(reason)) => Err(EngineError::ReadOnly(reason.clone())),
+            Some(other) => Err(EngineError::ReadOnly(other.to_string())),
+        };
+        let _ = self.reply.send(answer);
+    }
+}
+
+fn refuse(group: Vec<Write>, error: impl Fn() -> EngineError) {
+    for write in group {
+        let _ = write.reply.send(Err(error()));
+    }
+}
+
+/// For each hash that came or went in a batch, whether it is there at its end.
+fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), bool> {
+    let mut fates = HashMap::new();
+    for change in changes {
+        if let Change::Document { collection, added, removed } = change {
+            removed.map(|hash| fates.insert((*collection, hash), false));
+            added.map(|hash| fates.insert((*collection, hash), true));
+        }
+    }
+    fates
+}
+
+fn check_settings(
+    name: &CollectionName,
+    stored: &CollectionSettings,
+    wanted: &CollectionSettings,
+) -> Result<(), EngineError> {
+    if stored.profile == wanted.profile {
+        return Ok(());
+    }
+    Err(EngineError::SettingsConflict {
+        name: name.clone(),
+        setting: "profile",
+        stored: stored.profile.clone(),
+        wanted: wanted.profile.clone(),
+    })
+}

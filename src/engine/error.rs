@@ -1,0 +1,91 @@
+//! What an engine may answer in place of a result, and what the caller may do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::ids::{CollectionName, Width};
+use crate::pool::PoolError;
+use crate::snapshot::SnapshotError;
+use crate::store::StoreError;
+
+/// An error of a running engine.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// There is no such collection.
+    #[error("there is no collection \"{0}\"; PUT /collections/{0} makes it")]
+    NoCollection(CollectionName),
+    /// Stored fingerprints would change.
+    #[error("collection {name:?} has {setting} {stored}; {wanted} would not fit the fingerprints stored in it. Make another collection", name = .name.as_str())]
+    SettingsConflict {
+        /// The collection.
+        name: CollectionName,
+        /// Which setting.
+        setting: &'static str,
+        /// What it is.
+        stored: String,
+        /// What it was to be.
+        wanted: String,
+    },
+    /// A hash of another width than the collection's.
+    #[error("the hash has {found} bits, the collection {name:?} has hashes of {expected}", name = .name.as_str(), expected = .expected.bits(), found = .found.bits())]
+    Width {
+        /// The collection.
+        name: CollectionName,
+        /// Its width.
+        expected: Width,
+        /// The hash's.
+        found: Width,
+    },
+    /// Too much is queued already. Nothing was done.
+    #[error("{0} is full; try again in a moment")]
+    Busy(&'static str),
+    /// No writes are taken. Nothing was done.
+    #[error("no writes are taken: {0}")]
+    ReadOnly(String),
+    /// The write failed while it was made durable: nobody knows whether it is.
+    #[error("the write may or may not be stored: {0}")]
+    Unknown(String),
+    /// The engine is closing. Nothing was done.
+    #[error("the server is shutting down")]
+    Closed,
+    /// The processors are busy, or a task failed.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// The store cannot be read.
+    #[error("the store cannot be read")]
+    Store(#[from] StoreError),
+    /// A snapshot was not taken. The data is safe without it.
+    #[error("no snapshot was taken")]
+    Snapshot(#[from] SnapshotError),
+}
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The data directory cannot be used.
+    #[error("the data directory {} cannot be {action}; choose one that can with --data DIR", path.display())]
+    Directory {
+        /// The path.
+        path: PathBuf,
+        /// What was tried.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// It was written by a newer version.
+    #[error("{} has data of format {found}; this version reads format {known}. Use a newer version of lookalike", path.display())]
+    Newer {
+        /// The data directory.
+        path: PathBuf,
+        /// Its format.
+        found: String,
+        /// The format of this version.
+        known: u32,
+    },
+    /// The store does not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A system thread could not be started.
+    #[error("a thread cannot be started")]
+    Thread(#[source] io::Error),
+}

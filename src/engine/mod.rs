@@ -1,0 +1,304 @@
+//! The engine: what holds the documents and answers which of them are near. This file is the contract.
+//!
+//! Calls are few, coarse and async, and assume nothing about where the data is, so that an engine may be a
+//! part of this process (`embedded`) or a cluster of others.
+//!
+//! *Invariants*
+//! - 4: an operation is acknowledged (its [`Receipt`] resolves) after it is durable, and no query shows it
+//!   before. A query that begins after an acknowledgement shows what was acknowledged.
+//! - Operations of one [`Engine::write`] are done in order, and writes in the order in which the calls
+//!   returned their receipts.
+//! - `unless_within` is decided in that order too: of any number of near-duplicates offered at once, the
+//!   first is stored and the others are told of it, for every k.
+//!
+//! *Absent*: texts turned into hashes, HTTP, statuses, any clock.
+
+pub mod embedded;
+mod error;
+mod filter;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+
+pub use error::{EngineError, OpenError};
+pub use filter::Filter;
+
+use crate::ids::{CollectionName, DocumentId, Hash, Sequence, Width};
+pub use crate::store::Row;
+
+/// The settings of a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CollectionSettings {
+    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two are not comparable.
+    pub profile: String,
+    /// The width of its hashes; follows from the profile.
+    pub width: Width,
+    /// The distance that queries use unless they name another, 0 to the width.
+    pub k: u32,
+    /// Whether documents keep the text that they were made from.
+    pub keep_text: bool,
+}
+
+/// A collection as it stands.
+#[derive(Clone, Debug)]
+pub struct CollectionInfo {
+    /// Its name.
+    pub name: CollectionName,
+    /// Its settings.
+    pub settings: CollectionSettings,
+    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    pub created_ms: u64,
+    /// How many documents it has.
+    pub documents: u64,
+    /// How many distinct hashes they bear.
+    pub distinct_hashes: u64,
+    /// The bytes that the index of these hashes occupies in memory.
+    pub index_bytes: u64,
+}
+
+/// A stored document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    /// Its id.
+    pub id: DocumentId,
+    /// What is kept of it.
+    pub row: Row,
+}
+
+/// One thing to be done to a collection.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Store a document, in place of the one with this id if there is one.
+    Put {
+        /// The document.
+        document: Document,
+        /// Store nothing if a stored document lies within this distance.
+        unless_within: Option<u32>,
+    },
+    /// Delete the document with this id.
+    Delete(DocumentId),
+}
+
+/// What became of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A document with a new id was stored.
+    Created,
+    /// A document took the place of the one with its id.
+    Updated,
+    /// Nothing was stored, because of these: the nearest first, at least one.
+    Duplicate(Vec<Match>),
+    /// The document was deleted.
+    Deleted,
+    /// There was none to delete.
+    Absent,
+}
+
+/// Resolves when the operations of a write are durable, with an outcome for each.
+pub type Receipt = BoxFuture<'static, Result<Vec<Outcome>, EngineError>>;
+
+/// Whether a writer waits for room in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Fail with [`EngineError::Busy`] if the queue is full.
+    Shed,
+    /// Wait for room.
+    Wait,
+}
+
+/// A place in an answer: after the document with this id at this distance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The distance in bits.
+    pub distance: u32,
+    /// The document.
+    pub id: DocumentId,
+}
+
+/// A question: which documents lie within k of this hash.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The hash; it must have the collection's width.
+    pub hash: Hash,
+    /// The distance, 0 to the width.
+    pub k: u32,
+    /// How many matches to answer with, at most.
+    pub limit: usize,
+    /// Answer with what comes after this.
+    pub after: Option<Position>,
+    /// Which documents count.
+    pub filter: Filter,
+    /// Compare every stored hash in place of probing the index.
+    pub scan: bool,
+}
+
+/// A document within k.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Its id.
+    pub id: DocumentId,
+    /// Its hash.
+    pub hash: Hash,
+    /// The Hamming distance between that and the query, in bits.
+    pub distance: u32,
+    /// The JSON object that came with the document.
+    pub metadata: Option<String>,
+}
+
+/// An answer: matches by distance, then id.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// The matches.
+    pub matches: Vec<Match>,
+    /// Where the next page begins, if there is more.
+    pub next: Option<Position>,
+    /// How the answer was found.
+    pub work: Work,
+}
+
+/// What an answer cost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Whether every stored hash was compared.
+    pub scanned: bool,
+    /// The radius of each 16-bit block, the least significant first, where buckets were probed; -1 for a
+    /// block that was not.
+    pub radii: Vec<i8>,
+    /// Buckets read.
+    pub probes: u64,
+    /// Hashes compared.
+    pub candidates: u64,
+    /// Hashes found within the distance.
+    pub verified: u64,
+    /// The time it took, without waiting.
+    pub elapsed: Duration,
+}
+
+/// A snapshot of the index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its name.
+    pub name: String,
+    /// The change at which it was begun.
+    pub sequence: Sequence,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The XXH3 checksum of the file, if known.
+    pub checksum: Option<u64>,
+    /// When it was written, in milliseconds since 1970-01-01 UTC, by the file system.
+    pub written_ms: Option<u64>,
+}
+
+/// Whether the engine can do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It can.
+    Ready,
+    /// It answers queries and takes no writes, for this reason.
+    ReadOnly(String),
+}
+
+/// The state of the engine in numbers.
+#[derive(Clone, Debug)]
+pub struct EngineStats {
+    /// The last durable change.
+    pub sequence: Sequence,
+    /// Changes in the log since the oldest snapshot kept.
+    pub log_entries: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Operations waiting to be written.
+    pub queued_operations: u64,
+    /// The newest snapshot.
+    pub snapshot: Option<Snapshot>,
+}
+
+/// The sizes of the buckets of a collection's index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BucketSizes {
+    /// For each power of two `2^i`, how many buckets hold fewer hashes than that and at least half as many.
+    /// The first counts empty ones.
+    pub histogram: Vec<u64>,
+    /// The largest.
+    pub largest: u64,
+}
+
+/// What an engine does.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Makes a collection, or changes the settings of the one of this name; whether it is new.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if stored fingerprints would change.
+    async fn put_collection(
+        &self,
+        name: &CollectionName,
+        settings: CollectionSettings,
+        now_ms: u64,
+    ) -> Result<bool, EngineError>;
+
+    /// Deletes a collection with all its documents; whether there was one.
+    async fn delete_collection(&self, name: &CollectionName) -> Result<bool, EngineError>;
+
+    /// A collection.
+    async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError>;
+
+    /// All collections, by name.
+    async fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError>;
+
+    /// The settings of a collection: cheaper than [`Engine::collection`], for every request.
+    async fn settings(&self, name: &CollectionName) -> Result<CollectionSettings, EngineError>;
+
+    /// Queues operations, at most [`MAX_OPERATIONS`] of them.
+    async fn write(
+        &self,
+        collection: &CollectionName,
+        operations: Vec<Operation>,
+        admission: Admission,
+    ) -> Result<Receipt, EngineError>;
+
+    /// A document.
+    async fn get(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Option<Document>, EngineError>;
+
+    /// Answers queries, in order.
+    async fn similar(
+        &self,
+        collection: &CollectionName,
+        queries: Vec<Query>,
+    ) -> Result<Vec<Answer>, EngineError>;
+
+    /// Up to `limit` documents in the order of their ids, from the one after `after`.
+    async fn export(
+        &self,
+        collection: &CollectionName,
+        after: Option<DocumentId>,
+        limit: usize,
+    ) -> Result<Vec<Document>, EngineError>;
+
+    /// The sizes of a collection's buckets.
+    async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError>;
+
+    /// Takes a snapshot now.
+    async fn snapshot(&self) -> Result<Snapshot, EngineError>;
+
+    /// The snapshots kept, the newest first.
+    async fn snapshots(&self) -> Result<Vec<Snapshot>, EngineError>;
+
+    /// The state in numbers.
+    async fn stats(&self) -> Result<EngineStats, EngineError>;
+
+    /// Whether it can do its work.
+    fn health(&self) -> Health;
+
+    /// Finishes what is queued, takes a last snapshot and closes. Later writes are refused.
+    async fn close(&self);
+}
+
+/// The most operations that one [`Engine::write`] takes.
+pub const MAX_OPERATIONS: usize = 1_024;

@@ -1,0 +1,173 @@
+//! Shingles: words and adjacent pairs of words where words are found by dictionary, character grams elsewhere.
+//!
+//! This is what finds copies: a shingle occurs in two texts because one was taken from the other, where a
+//! keyword occurs in both because they are about the same thing. Every choice here was measured on labelled
+//! sets of Chinese and English near-duplicates, and is part of the profiles that use it:
+//!
+//! - punctuation separates like a space: it is what reprints change first;
+//! - a gram runs across the spaces of its run, so that it knows the order of words;
+//! - a short spaced run among other scripts, such as a product name in Chinese, is words and pairs: as grams
+//!   one name would weigh as much as a sentence;
+//! - Chinese words that are not in the dictionary are split, which is faster and loses nothing.
+//!
+//! Leaves out: counts and weights.
+
+use std::iter;
+
+use super::digest::Kind;
+use crate::text::{NewWords, Run, System, is_word_character, runs, words};
+
+/// The length of a gram in characters.
+const GRAM: usize = 5;
+/// The longest spaced run, in bytes, that is read as words if it stands among other scripts.
+const NAME: usize = 32;
+
+/// Hands every shingle of a normalised text to `each`, as often as it occurs.
+///
+/// ```
+/// use lookalike::features::{Kind, shingles};
+/// let mut found = Vec::new();
+/// shingles("好天气", |kind, text| found.push((kind, text.to_owned())));
+/// shingles("fish, eh", |kind, text| found.push((kind, text.to_owned())));
+/// let found: Vec<_> = found.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
+/// assert_eq!(found, [
+///     (Kind::Word, "好"), (Kind::Word, "天气"), (Kind::Pair, "好 天气"),
+///     (Kind::Gram, "fish "), (Kind::Gram, "ish e"), (Kind::Gram, "sh eh"),
+/// ]);
+/// ```
+pub fn shingles(normalised: &str, mut each: impl FnMut(Kind, &str)) {
+    let mut line = String::new();
+    let mut alone = true;
+    let mut rest = runs(normalised).peekable();
+    while let Some(run) = rest.next() {
+        alone = alone && rest.peek().is_none();
+        line.clear();
+        if run.system == System::Spaced && (alone || run.text.len() > NAME) {
+            write_letters(run.text, &mut line);
+            grams(&line, |gram| each(Kind::Gram, gram));
+        } else {
+            words_and_pairs(run, &mut line, &mut each);
+        }
+        alone = false;
+    }
+}
+
+/// Writes the words into one line with a space between, so that a pair is a slice of it, too.
+fn words_and_pairs(run: Run<'_>, line: &mut String, each: &mut impl FnMut(Kind, &str)) {
+    let mut before = None;
+    words(run, NewWords::Split, |word| {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        let start = line.len();
+        line.push_str(word);
+        each(Kind::Word, &line[start..]);
+        if let Some(before) = before.replace(start) {
+            each(Kind::Pair, &line[before..]);
+        }
+    });
+}
+
+/// Writes letters, digits and marks, with one space for whatever stands between them.
+fn write_letters(text: &str, line: &mut String) {
+    if text.is_ascii() {
+        return write_ascii_letters(text, line);
+    }
+    for stretch in text.split(|c| !is_word_character(c)).filter(|stretch| !stretch.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(stretch);
+    }
+}
+
+/// The same for ASCII alone, in clauses instead of words: normalised text has single spaces already.
+fn write_ascii_letters(text: &str, line: &mut String) {
+    let in_clause = |&byte: &u8| byte.is_ascii_alphanumeric() || byte == b' ';
+    let mut rest = text;
+    while !rest.is_empty() {
+        let length = rest.bytes().take_while(in_clause).count();
+        let (clause, after) = rest.split_at(length);
+        rest = after.get(1..).unwrap_or_default();
+        let clause = clause.trim_ascii();
+        if !clause.is_empty() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(clause);
+        }
+    }
+}
+
+/// The grams of a line; the whole line if it is shorter than one.
+fn grams(line: &str, mut each: impl FnMut(&str)) {
+    if line.is_ascii() {
+        let count = (line.len() + 1).saturating_sub(GRAM).max(1);
+        (0..count).for_each(|start| each(&line[start..line.len().min(start + GRAM)]));
+    } else {
+        let starts = line.char_indices().map(|(at, _)| at);
+        let ends = starts.clone().skip(GRAM).chain(iter::once(line.len()));
+        // With fewer characters than a gram there is the one end, and with more as many as there are grams.
+        starts.zip(ends).for_each(|(start, end)| each(&line[start..end]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<(Kind, String)> {
+        let mut found = Vec::new();
+        shingles(text, |kind, text| found.push((kind, text.to_owned())));
+        found
+    }
+
+    #[test]
+    fn a_text_has_these_shingles() {
+        use Kind::{Gram, Pair, Word};
+        let cases: &[(&str, &[(Kind, &str)])] = &[
+            ("", &[]),
+            ("。,! 🙂", &[]),
+            ("abcd", &[(Gram, "abcd")]),
+            ("abcde", &[(Gram, "abcde")]),
+            ("abcdef", &[(Gram, "abcde"), (Gram, "bcdef")]),
+            ("ab -- 🙂 cde", &[(Gram, "ab cd"), (Gram, "b cde")]),
+            ("день", &[(Gram, "день")]),
+            ("день и", &[(Gram, "день "), (Gram, "ень и")]),
+            ("हिन्दी", &[(Gram, "हिन्द"), (Gram, "िन्दी")]),
+            ("用rust写", &[(Word, "用"), (Word, "rust"), (Word, "写")]),
+            (
+                "我来到,北京。",
+                &[(Word, "我"), (Word, "来到"), (Pair, "我 来到"), (Word, "北京"), (Pair, "来到 北京")],
+            ),
+        ];
+        for (text, expected) in cases {
+            let expected: Vec<_> = expected.iter().map(|&(kind, text)| (kind, text.to_owned())).collect();
+            assert_eq!(found(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn taiwanese_and_mainland_spelling_have_the_same_shingles() {
+        assert_eq!(found("臺灣的電腦軟體"), found("台湾的电脑软件"));
+    }
+
+    #[test]
+    fn a_long_spaced_run_is_grams_even_among_other_scripts() {
+        let sentence = "a sentence of more than thirty-two bytes";
+        let grams = |text: &str| found(text).iter().filter(|(kind, _)| *kind == Kind::Gram).count();
+        assert_eq!(grams(&format!("{sentence}中")), sentence.len() - GRAM + 1);
+        assert_eq!(grams("a short one 中"), 0);
+    }
+
+    #[test]
+    fn ascii_and_other_grams_are_cut_alike() {
+        for text in ["a", "abcde", "abcdefgh", "ab cd ef"] {
+            let mut plain = Vec::new();
+            grams(text, |gram| plain.push(gram.replace('a', "é")));
+            let mut accented = Vec::new();
+            grams(&text.replace('a', "é"), |gram| accented.push(gram.to_owned()));
+            assert_eq!(plain, accented);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Fingerprints: from a text to 64 or 128 bits that differ little if the texts do.
+//!
+//! [`Profile`] is the way in. Promises: the same text and profile give the same bits on every machine and in
+//! every release. Leaves out: the search for near fingerprints, which is the index's, and a second check of what
+//! it finds.
+
+mod profile;
+mod recipe;
+mod vote;
+
+#[cfg(test)]
+mod golden;
+
+pub use profile::{Profile, ProfileId};
+
+use crate::ids::Hash;
+
+/// A fingerprint, and what it rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// The bits. All zero if there are no features.
+    pub hash: Hash,
+    /// The number of distinct features.
+    pub features: usize,
+    /// Whether there were enough of them.
+    pub status: Status,
+}
+
+/// How far a fingerprint can be relied on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It can.
+    Ok,
+    /// It has features, but fewer than the profile's least number: near-duplicates may lie far apart.
+    Short,
+    /// It has none, and would equal every other such text: not to be stored or looked up.
+    Empty,
+}
+
+/// A fingerprint with all that went into it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// What [`Profile::fingerprint`] gives for the same text.
+    pub fingerprint: Fingerprint,
+    /// The distinct features, the weightiest first, equals by their text.
+    pub features: Vec<WeightedFeature>,
+    /// The sum of each bit's votes; index `j` is bit `j`, the least significant first. As many as the width.
+    pub votes: Vec<f64>,
+}
+
+/// A feature and its part in the vote.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightedFeature {
+    /// The word, the two words with a space between, or the characters; normalised.
+    pub text: String,
+    /// The weight of its vote, above 0, to the nearest 1/65,536.
+    pub weight: f64,
+    /// Its digest, as wide as the fingerprint.
+    pub hash: Hash,
+}

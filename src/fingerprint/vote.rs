@@ -1,0 +1,189 @@
+//! The vote of `SimHash`: every feature votes with its weight, for a bit that is one in its digest and against one
+//! that is zero.
+//!
+//! After Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), and Manku, Jain and
+//! Das Sarma, "Detecting near-duplicates for web crawling" (WWW 2007). A bit of the fingerprint is one if its
+//! sum is above zero and zero if it is below. A sum of exactly zero takes the bit of the smallest digest: the
+//! papers leave it open, and "zero" would pull all short texts together.
+//!
+//! Promises: sums are exact integers, so that neither the order of the features nor the machine matters. Leaves
+//! out: where features and weights come from.
+
+use crate::features::{Bag, Class, Digest, Limbs};
+
+/// The sums of a vote in fixed point; the limbs as in [`Limbs`], index `j` of a limb being its bit `j`.
+pub(super) type Sums<const L: usize> = [[i64; 64]; L];
+
+/// The sums of a bag's vote. All weights together must be less than 2⁶².
+pub(super) fn vote<const L: usize>(bag: &Bag<Limbs<L>>) -> Sums<L>
+where
+    Limbs<L>: Digest,
+{
+    let mut sums = [[0; 64]; L];
+    let mut total = 0;
+    for class in bag.classes() {
+        let weight = class.weight.cast_signed();
+        total += weight * class.digests.len().cast_signed() as i64;
+        for (limb, sums) in sums.iter_mut().enumerate() {
+            let ones = count_ones(class, limb);
+            sums.iter_mut().zip(ones).for_each(|(sum, ones)| *sum += weight * i64::from(ones));
+        }
+    }
+    // Until here the votes for; those against are the rest.
+    sums.iter_mut().flatten().for_each(|sum| *sum = 2 * *sum - total);
+    sums
+}
+
+/// The bits that the sums decide, ties by `smallest`.
+pub(super) fn decide<const L: usize>(sums: &Sums<L>, smallest: Limbs<L>) -> Limbs<L> {
+    std::array::from_fn(|limb| {
+        (0..64).fold(0, |bits, j| {
+            let bit = match sums[limb][j] {
+                0 => smallest[limb] >> j & 1,
+                sum => u64::from(sum > 0),
+            };
+            bits | bit << j
+        })
+    })
+}
+
+/// In how many digests of a class each bit of one limb is one.
+///
+/// Sixteen limbs are added at a time, as 64 binary numbers that stand upright, one place in each word, by
+/// carry-save adders (Harley and Seal; Warren, "Hacker's Delight", second edition, section 5-1). Only the
+/// carry out of the fourth place is spread over the counters: about five operations a limb and not 64.
+fn count_ones<const L: usize>(class: &Class<Limbs<L>>, limb: usize) -> [u32; 64] {
+    let mut counts = [0; 64];
+    let mut places = [0; 4];
+    let (blocks, rest) = class.digests.as_chunks::<16>();
+    for block in blocks {
+        let carry = add_sixteen(&mut places, block, limb);
+        spread(carry, 16, &mut counts);
+    }
+    for (place, word) in places.into_iter().enumerate() {
+        spread(word, 1 << place, &mut counts);
+    }
+    for digest in rest {
+        spread(digest[limb], 1, &mut counts);
+    }
+    counts
+}
+
+/// Adds sixteen limbs to the upright numbers and returns their carries, worth 16 each.
+#[inline]
+fn add_sixteen<const L: usize>(places: &mut [u64; 4], block: &[Limbs<L>; 16], limb: usize) -> u64 {
+    let [ones, twos, fours, eights] = places;
+    let two = |ones: &mut u64, at: usize| add(ones, block[at][limb], block[at + 1][limb]);
+    let mut four = |ones: &mut u64, at| {
+        let (a, b) = (two(ones, at), two(ones, at + 2));
+        add(twos, a, b)
+    };
+    let mut eight = |ones: &mut u64, at| {
+        let (a, b) = (four(ones, at), four(ones, at + 4));
+        add(fours, a, b)
+    };
+    let (a, b) = (eight(ones, 0), eight(ones, 8));
+    add(eights, a, b)
+}
+
+/// A carry-save adder: adds two words to a place and returns the carry into the next place.
+#[inline]
+fn add(place: &mut u64, a: u64, b: u64) -> u64 {
+    let half = *place ^ a;
+    let carry = (*place & a) | (half & b);
+    *place = half ^ b;
+    carry
+}
+
+/// Adds `value` to the counter of each bit that is one.
+#[inline]
+fn spread(word: u64, value: u32, counts: &mut [u32; 64]) {
+    for (counts, byte) in counts.chunks_exact_mut(8).zip(word.to_le_bytes()) {
+        for (count, mask) in counts.iter_mut().zip(&MASKS[usize::from(byte)]) {
+            *count += value & mask;
+        }
+    }
+}
+
+/// For each byte eight masks: all ones where its bit is one, the least significant bit first.
+static MASKS: [[u32; 8]; 256] = {
+    let mut masks = [[0; 8]; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut bit = 0;
+        while bit < 8 {
+            masks[byte][bit] = if byte >> bit & 1 == 1 { u32::MAX } else { 0 };
+            bit += 1;
+        }
+        byte += 1;
+    }
+    masks
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn bag<const L: usize>(features: &[(Limbs<L>, u64)]) -> Bag<Limbs<L>>
+    where
+        Limbs<L>: Digest,
+    {
+        let mut bag = Bag::default();
+        features.iter().for_each(|&(digest, weight)| bag.add(digest, weight));
+        bag
+    }
+
+    /// The definition, bit by bit.
+    fn twin<const L: usize>(features: &[(Limbs<L>, u64)]) -> Sums<L> {
+        let mut sums = [[0; 64]; L];
+        for (digest, weight) in features {
+            for limb in 0..L {
+                for j in 0..64 {
+                    let sign = if digest[limb] >> j & 1 == 1 { 1 } else { -1 };
+                    sums[limb][j] += sign * weight.cast_signed();
+                }
+            }
+        }
+        sums
+    }
+
+    #[test]
+    fn the_classic_worked_example_comes_out() {
+        let words = [(0b10_0101, 5), (0b10_1011, 2), (0b10_0111, 3), (0b10_1111, 1), (0b11_1011, 4)]
+            .map(|(d, w)| ([d], w));
+        let sums = vote::<1>(&bag(&words));
+        let mut first: Vec<i64> = sums[0][..6].to_vec();
+        first.reverse();
+        assert_eq!(first, [15, -7, -1, 3, 5, 15]);
+        assert_eq!(decide(&sums, [0])[0], 0b10_0111);
+    }
+
+    #[test]
+    fn a_tie_takes_the_bit_of_the_smallest_digest() {
+        let bag = bag(&[([1, 0b1100], 7), ([2, 0b1010], 7)]);
+        let sums = vote(&bag);
+        assert_eq!(decide(&sums, bag.smallest().unwrap()), [1, 0b1100]);
+    }
+
+    #[test]
+    fn nothing_votes_for_nothing() {
+        assert_eq!(decide(&vote::<2>(&Bag::default()), [0, 0]), [0, 0]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_vote_equals_its_twin_in_every_order(
+            mut features in vec(([any::<u64>(), any::<u64>()], 1u64..4), 0..120),
+            seed in any::<u64>(),
+        ) {
+            let sums = vote(&bag(&features));
+            prop_assert_eq!(sums, twin(&features));
+            features.sort_by_key(|(digest, _)| digest[0] ^ seed);
+            prop_assert_eq!(vote(&bag(&features)), sums);
+            let halves: Vec<_> = features.iter().map(|&([_, low], weight)| ([low], weight)).collect();
+            prop_assert_eq!(vote(&bag(&halves))[0], sums[1]);
+        }
+    }
+}

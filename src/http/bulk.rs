@@ -1,0 +1,292 @@
+//! Many documents in one request: a stream of lines in, a stream of results out, in order.
+//!
+//! Chunks of lines are parsed and fingerprinted on the CPU pool, several at a time; they are queued for
+//! writing one after the other, so that the last of two documents with one id wins; and several wait at
+//! a time to become durable, so that the disk's pace does not set that of the processors.
+//!
+//! Everything is bounded: the bytes of a line, the lines of a chunk, the chunks under way. A client that
+//! does not read its results is slowed down with them.
+
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt};
+use serde::Serialize;
+
+use super::State;
+use super::error::{Code, Problem};
+use super::extract::parse;
+use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
+use crate::ids::CollectionName;
+use crate::service::{Added, Admission, Patience, Prepared};
+
+/// Lines in a chunk, at most.
+const CHUNK_LINES: usize = 256;
+/// Bytes in a chunk, about: it ends with the line that reaches them.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Chunks being fingerprinted at a time, for one request.
+const PREPARING: usize = 4;
+/// Chunks waiting to become durable at a time, for one request.
+const STORING: usize = 8;
+
+/// A line or element and its number, or why it cannot be taken.
+type Line = (u64, Result<Bytes, Problem>);
+type Chunk = Vec<Line>;
+
+/// How results are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// A result a line, the summary last.
+    Lines,
+    /// One object with `results` and `summary`.
+    Array,
+}
+
+/// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone.
+pub(super) fn lines<E: Send + 'static>(
+    body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
+    limit: usize,
+) -> BoxStream<'static, Chunk> {
+    let cutter = Cutter { body, limit, held: Vec::new(), too_long: false, number: 0, ended: false };
+    stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).boxed()
+}
+
+/// Cuts elements that are there already into chunks.
+pub(super) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream<'static, Chunk> {
+    let numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
+        let fits = element.len() <= limit;
+        (number, if fits { Ok(element) } else { Err(too_long(limit)) })
+    });
+    let chunks: Vec<Chunk> = numbered.collect::<Vec<_>>().chunks(CHUNK_LINES).map(<[Line]>::to_vec).collect();
+    stream::iter(chunks).boxed()
+}
+
+struct Cutter<S> {
+    body: S,
+    limit: usize,
+    held: Vec<u8>,
+    /// The line being read is longer than the limit; what comes of it is dropped.
+    too_long: bool,
+    number: u64,
+    ended: bool,
+}
+
+impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
+    async fn chunk(&mut self) -> Option<Chunk> {
+        let (mut chunk, mut bytes) = (Chunk::new(), 0);
+        while !self.ended && chunk.len() < CHUNK_LINES && bytes < CHUNK_BYTES {
+            match self.body.next().await {
+                Some(Ok(part)) => {
+                    bytes += part.len();
+                    self.cut(&part, &mut chunk);
+                }
+                Some(Err(_)) => {
+                    // Half a line is no document, even if it happens to parse.
+                    self.ended = true;
+                    let problem = Problem::new(Code::MalformedRequest, "the body ended before its end");
+                    chunk.push((self.number, Err(problem)));
+                }
+                None => {
+                    self.ended = true;
+                    self.end_line(&mut chunk);
+                }
+            }
+        }
+        (!chunk.is_empty()).then_some(chunk)
+    }
+
+    fn cut(&mut self, part: &[u8], chunk: &mut Chunk) {
+        let mut pieces = part.split(|byte| *byte == b'\n').peekable();
+        while let Some(piece) = pieces.next() {
+            if self.held.len() + piece.len() > self.limit {
+                self.too_long = true;
+                self.held.clear();
+            }
+            if !self.too_long {
+                self.held.extend_from_slice(piece);
+            }
+            if pieces.peek().is_some() {
+                self.end_line(chunk);
+            }
+        }
+    }
+
+    fn end_line(&mut self, chunk: &mut Chunk) {
+        let line = std::mem::take(&mut self.held);
+        if std::mem::take(&mut self.too_long) {
+            chunk.push((self.number, Err(too_long(self.limit))));
+        } else if !line.iter().all(u8::is_ascii_whitespace) {
+            chunk.push((self.number, Ok(line.into())));
+        }
+        self.number += 1;
+    }
+}
+
+fn too_long(limit: usize) -> Problem {
+    Problem::new(Code::TooLarge, format!("the document is longer than {limit} bytes (limits.document_bytes)"))
+}
+
+/// Stores the documents of the chunks and streams what became of each.
+pub(super) async fn respond(
+    state: State,
+    collection: CollectionName,
+    unless_within: Option<u32>,
+    chunks: BoxStream<'static, Chunk>,
+    framing: Framing,
+) -> Result<Response, Problem> {
+    // Before the status: a collection that is not there is a 404, not a stream of errors.
+    state.service.engine()?.settings(&collection).await?;
+    let shared = Arc::new((state, collection));
+    let preparing = Arc::clone(&shared);
+    let results = chunks
+        .map(move |chunk| prepare(Arc::clone(&preparing), chunk))
+        .buffered(PREPARING)
+        .then(move |prepared| submit(Arc::clone(&shared), prepared, unless_within))
+        .buffered(STORING);
+    Ok(framed(results, framing))
+}
+
+type PreparedLine = (u64, Result<Prepared, Problem>);
+
+async fn prepare(shared: Arc<(State, CollectionName)>, chunk: Chunk) -> Vec<PreparedLine> {
+    let (state, collection) = &*shared;
+    let numbers: Vec<u64> = chunk.iter().map(|(number, _)| *number).collect();
+    let offered = |(_, line): Line| parse::<DocumentIn>(&line?)?.offered();
+    let parse = move || chunk.into_iter().map(offered).collect();
+    match state.service.prepare(collection, Patience::Bulk, parse).await {
+        Ok(prepared) => numbers.into_iter().zip(prepared).collect(),
+        Err(error) => {
+            let problem = Problem::from(error);
+            numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect()
+        }
+    }
+}
+
+/// Queues a chunk; what it answers resolves when the chunk is durable.
+async fn submit(
+    shared: Arc<(State, CollectionName)>,
+    lines: Vec<PreparedLine>,
+    unless_within: Option<u32>,
+) -> BoxFuture<'static, Vec<LineOut>> {
+    let (state, collection) = &*shared;
+    let (mut results, mut numbers, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
+    for (number, line) in lines {
+        match line {
+            Ok(document) => {
+                numbers.push(number);
+                prepared.push(document);
+            }
+            Err(problem) => results.push(LineOut::failed(number, &problem)),
+        }
+    }
+    if prepared.is_empty() {
+        return done(results).boxed();
+    }
+    match state.service.submit(collection, prepared, unless_within, Admission::Wait).await {
+        Ok(adding) => adding
+            .map(move |added| {
+                let added: Result<Vec<Added>, Problem> = added.map_err(Problem::from);
+                match added {
+                    Ok(added) => {
+                        results.extend(numbers.into_iter().zip(added).map(|(n, a)| LineOut::added(n, a)))
+                    }
+                    Err(problem) => results.extend(numbers.into_iter().map(|n| LineOut::failed(n, &problem))),
+                }
+                in_order(results)
+            })
+            .boxed(),
+        Err(error) => {
+            let problem = Problem::from(error);
+            results.extend(numbers.into_iter().map(|number| LineOut::failed(number, &problem)));
+            done(in_order(results)).boxed()
+        }
+    }
+}
+
+fn done(results: Vec<LineOut>) -> Ready<Vec<LineOut>> {
+    ready(results)
+}
+
+fn in_order(mut results: Vec<LineOut>) -> Vec<LineOut> {
+    results.sort_by_key(|line| line.index);
+    results
+}
+
+fn framed(results: impl Stream<Item = Vec<LineOut>> + Send + 'static, framing: Framing) -> Response {
+    let summary = Arc::new(Mutex::new((Summary::default(), false)));
+    let counting = Arc::clone(&summary);
+    let body = results.map(move |lines| {
+        let mut counts = counting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = Vec::new();
+        for line in &lines {
+            counts.0.count(line);
+            if framing == Framing::Array && std::mem::replace(&mut counts.1, true) {
+                out.push(b',');
+            }
+            write_line(&mut out, line);
+        }
+        Ok::<_, Infallible>(Bytes::from(out))
+    });
+    let end = stream::once(async move {
+        let (summary, _) = *summary.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = Vec::new();
+        match framing {
+            Framing::Lines => write_line(&mut out, &SummaryOut { summary }),
+            Framing::Array => {
+                out.extend(b"],\"summary\":");
+                write_line(&mut out, &summary);
+                out.extend(b"}");
+            }
+        }
+        Ok(Bytes::from(out))
+    });
+    let (kind, begin) = match framing {
+        Framing::Lines => ("application/x-ndjson", ""),
+        Framing::Array => ("application/json", "{\"results\":["),
+    };
+    let begin = stream::iter((!begin.is_empty()).then(|| Ok(Bytes::from_static(begin.as_bytes()))));
+    ([(header::CONTENT_TYPE, kind)], Body::from_stream(begin.chain(body).chain(end))).into_response()
+}
+
+/// Appends a value as one line of JSON.
+pub(super) fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
+    serde_json::to_writer(&mut *out, value).expect("wire types always serialise into memory");
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn cut(parts: &[&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
+        let body =
+            stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes()))));
+        let chunks: Vec<Chunk> = lines(body, limit).collect().await;
+        let text = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
+        chunks.into_iter().flatten().map(|(number, line)| (number, line.ok().map(text))).collect()
+    }
+
+    #[tokio::test]
+    async fn lines_are_cut_wherever_the_network_cuts_the_body() {
+        let expected =
+            vec![(0, Some("ab".to_owned())), (2, Some("cde".to_owned())), (3, Some("f".to_owned()))];
+        assert_eq!(cut(&["ab\n\ncde\nf"], 9).await, expected);
+        assert_eq!(cut(&["a", "b\n", "\nc", "de", "\nf"], 9).await, expected);
+        assert_eq!(cut(&["ab\n\ncde\nf\n"], 9).await, expected);
+        assert_eq!(cut(&["", "\n \n"], 9).await, vec![]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_fails_alone() {
+        let expected = vec![(0, Some("ab".to_owned())), (1, None), (2, Some("cd".to_owned()))];
+        assert_eq!(cut(&["ab\nxxxx\ncd"], 3).await, expected);
+        assert_eq!(cut(&["ab\nxx", "xx", "xxxx", "x\ncd"], 3).await, expected);
+        assert_eq!(cut(&["ab\nxxxx"], 3).await, expected[..2]);
+    }
+}

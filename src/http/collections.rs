@@ -1,0 +1,83 @@
+//! Collections: make, change, list, delete.
+
+use axum::Json;
+use axum::extract::State as From_;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, Problem};
+use super::extract::{Document, Target};
+use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
+
+/// All collections.
+#[utoipa::path(
+    get, path = "/collections", tag = "collections",
+    responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
+)]
+pub(super) async fn list(From_(state): From_<State>) -> Result<Json<CollectionsOut>, Problem> {
+    let collections = state.service.engine()?.collections().await?;
+    let collections = collections.into_iter().map(CollectionOut::from).collect();
+    Ok(Json(CollectionsOut { collections }))
+}
+
+/// A collection.
+#[utoipa::path(
+    get, path = "/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses(
+        (status = 200, description = "The collection.", body = CollectionOut),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "The name cannot be one.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn get(
+    From_(state): From_<State>,
+    Target(name): Target,
+) -> Result<Json<CollectionOut>, Problem> {
+    Ok(Json(state.service.engine()?.collection(&name).await?.into()))
+}
+
+/// Makes a collection, or changes its settings.
+///
+/// What would change the fingerprints that are stored already is refused.
+#[utoipa::path(
+    put, path = "/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "The collection.")),
+    request_body = CollectionIn,
+    responses(
+        (status = 200, description = "The settings were changed.", body = CollectionOut),
+        (status = 201, description = "The collection was made.", body = CollectionOut),
+        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        (status = 409, description = "The profile of a collection cannot change.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn put(
+    From_(state): From_<State>,
+    Target(name): Target,
+    Document(wanted): Document<CollectionIn>,
+) -> Result<Response, Problem> {
+    let (created, info) = state.service.put_collection(&name, wanted.into()).await?;
+    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(CollectionOut::from(info))).into_response())
+}
+
+/// Deletes a collection with all its documents.
+#[utoipa::path(
+    delete, path = "/collections/{collection}", tag = "collections",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses(
+        (status = 204, description = "It was deleted."),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "The name cannot be one.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn delete(From_(state): From_<State>, Target(name): Target) -> Result<StatusCode, Problem> {
+    state.service.delete_collection(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,204 @@
+//! Documents: add, read back, delete, export.
+
+use axum::Json;
+use axum::body::{Body as Bytes_, Bytes};
+use axum::extract::{Request, State as From_};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt, TryStreamExt, stream};
+use serde_json::value::RawValue;
+
+use super::State;
+use super::bulk::{self, Framing};
+use super::error::{Body, Problem};
+use super::extract::{Document, DocumentPath, Params, Target, check_type, parse, read_sized};
+use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
+use crate::ids::{CollectionName, DocumentId};
+use crate::service::{Added, Outcome};
+
+/// Documents read from the engine at a time while exporting.
+const EXPORT_PAGE: usize = 500;
+
+/// Stores one document, an array of documents, or a stream of documents.
+///
+/// A stream is `application/x-ndjson`, a document a line, of any length. Its answer streams too: a result
+/// for each line, in order, and a summary at the end; read it while you send. A bad line fails alone.
+#[utoipa::path(
+    post, path = "/documents", tag = "documents", params(NearParams),
+    request_body(content(
+        (DocumentIn = "application/json"), (String = "application/x-ndjson")
+    )),
+    responses(
+        (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
+            content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
+        (status = 201, description = "A document was created.", body = AddedOut),
+        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn add(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Params(params): Params<NearParams>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let unless_within = unless_within(&state, &collection, &params).await?;
+    let limits = *state.service.limits();
+    let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
+    if kind == "application/x-ndjson" {
+        let lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
+        return bulk::respond(state, collection, unless_within, lines, Framing::Lines).await;
+    }
+    let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
+    let bytes = read_sized(request, size).await?;
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        let elements: Vec<&RawValue> = parse(&bytes)?;
+        let elements = elements.into_iter().map(|raw| Bytes::copy_from_slice(raw.get().as_bytes()));
+        let lines = bulk::elements(elements.collect(), limits.document_bytes);
+        return bulk::respond(state, collection, unless_within, lines, Framing::Array).await;
+    }
+    let offered = parse::<DocumentIn>(&bytes)?.offered()?;
+    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+}
+
+/// Stores a document under this id, in place of the one that has it.
+#[utoipa::path(
+    put, path = "/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "The document."), NearParams),
+    request_body = DocumentIn,
+    responses(
+        (status = 200, description = "The document was updated, or is a duplicate and was not stored.", body = AddedOut),
+        (status = 201, description = "The document was created.", body = AddedOut),
+        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn put(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+    Params(params): Params<NearParams>,
+    Document(document): Document<DocumentIn>,
+) -> Result<Response, Problem> {
+    let unless_within = unless_within(&state, &collection, &params).await?;
+    let offered = document.offered_as(&id)?;
+    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+}
+
+/// Reads a document back.
+#[utoipa::path(
+    get, path = "/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "The document.")),
+    responses(
+        (status = 200, description = "The document.", body = DocumentOut),
+        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "The id cannot be one.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn get(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+) -> Result<Json<DocumentOut>, Problem> {
+    Ok(Json(state.service.document(&collection, &id).await?.into()))
+}
+
+/// Deletes a document.
+#[utoipa::path(
+    delete, path = "/documents/{id}", tag = "documents",
+    params(("id" = String, Path, description = "The document.")),
+    responses(
+        (status = 204, description = "It was deleted."),
+        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "The id cannot be one.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn delete(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+) -> Result<StatusCode, Problem> {
+    state.service.delete(&collection, &id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Streams every document as NDJSON, by id: lines that `POST /documents` takes.
+///
+/// Documents that come or go meanwhile may or may not be among them.
+#[utoipa::path(
+    get, path = "/export", tag = "documents",
+    responses(
+        (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn export(
+    From_(state): From_<State>,
+    Target(collection): Target,
+) -> Result<Response, Problem> {
+    // The first page before the status: a collection that is not there is a 404, not a broken stream.
+    let first = page(&state, &collection, None).await?;
+    let rest = stream::try_unfold(Some(first), move |page_before| {
+        let (state, collection) = (state.clone(), collection.clone());
+        async move {
+            let Some((lines, last)) = page_before else {
+                return Ok::<_, Problem>(None);
+            };
+            let next = match last {
+                Some(last) => Some(page(&state, &collection, Some(last)).await?),
+                None => None,
+            };
+            Ok(Some((lines, next)))
+        }
+    });
+    let body = rest.map_err(|problem| std::io::Error::other(problem.body_text()));
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((kind, Bytes_::from_stream(body.map(|lines| lines.map(Bytes::from)))).into_response())
+}
+
+/// A page of lines, and the last id if there may be more.
+async fn page(
+    state: &State,
+    collection: &CollectionName,
+    after: Option<DocumentId>,
+) -> Result<(Vec<u8>, Option<DocumentId>), Problem> {
+    let documents = state.service.engine()?.export(collection, after, EXPORT_PAGE).await?;
+    let last = documents.last().filter(|_| documents.len() == EXPORT_PAGE).map(|last| last.id.clone());
+    let mut lines = Vec::new();
+    for document in documents {
+        bulk::write_line(&mut lines, &ExportOut::from(document));
+    }
+    Ok((lines, last))
+}
+
+fn created(added: Added) -> Response {
+    let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
+    (status, Json(AddedOut::from(added))).into_response()
+}
+
+/// The distance within which a stored document keeps another from being stored.
+async fn unless_within(
+    state: &State,
+    collection: &CollectionName,
+    params: &NearParams,
+) -> Result<Option<u32>, Problem> {
+    if !params.skips()? {
+        return Ok(None);
+    }
+    let k = state.service.k_or_default(collection, params.k).await;
+    k.map(Some).map_err(|error| Problem::from(error).in_query())
+}
+
+/// Shapes that are streamed and so never built whole.
+#[derive(utoipa::OpenApi)]
+#[openapi(components(schemas(BulkOut, SummaryOut)))]
+pub(super) struct Streamed;

@@ -1,0 +1,242 @@
+//! Errors on the wire: RFC 9457 problem details. This file alone knows statuses.
+//!
+//! Every kind of error has a stable `code`. `docs/errors.md` tells cause and remedy of each, and a test
+//! keeps it complete.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::service::EngineError;
+use crate::service::PoolError;
+use crate::service::ServiceError;
+
+/// Seconds after which a client that was turned away may try again.
+const RETRY_AFTER: &str = "1";
+
+macro_rules! codes {
+    ($($variant:ident $status:ident $code:literal $title:literal;)*) => {
+        /// The kinds of errors.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(super) enum Code { $($variant),* }
+
+        impl Code {
+            /// All of them.
+            #[cfg(test)]
+            pub(super) const ALL: &[Code] = &[$(Code::$variant),*];
+
+            fn facts(self) -> (StatusCode, &'static str, &'static str) {
+                match self { $(Code::$variant => (StatusCode::$status, $code, $title)),* }
+            }
+        }
+    };
+}
+
+codes! {
+    MalformedRequest BAD_REQUEST "malformed_request" "The request cannot be read";
+    RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
+    NoCollection NOT_FOUND "no_collection" "There is no such collection";
+    NoDocument NOT_FOUND "no_document" "There is no such document";
+    MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
+    SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
+    TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
+    UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
+    InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
+    UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
+    EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
+    InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
+    NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
+    Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
+    Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
+    ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
+    ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
+    OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
+    Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
+}
+
+impl Code {
+    /// The stable name.
+    pub(super) fn name(self) -> &'static str {
+        self.facts().1
+    }
+
+    /// The status.
+    pub(super) fn status(self) -> StatusCode {
+        self.facts().0
+    }
+}
+
+/// A field or parameter that is wrong.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct FieldProblem {
+    /// JSON pointer to the field in the body, such as `/queries/0/k`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) pointer: Option<String>,
+    /// Name of the query or path parameter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) parameter: Option<String>,
+    /// What is wrong with it.
+    pub(super) detail: String,
+}
+
+/// An error, as RFC 9457 has it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct Body {
+    /// Where the error is explained: a path on this server.
+    #[schema(example = "/docs/errors#invalid_field")]
+    r#type: String,
+    /// The kind of error, in words.
+    title: &'static str,
+    /// The HTTP status.
+    #[schema(example = 422)]
+    status: u16,
+    /// The kind of error, for programs; never changes.
+    #[schema(example = "invalid_field")]
+    code: &'static str,
+    /// What is wrong, what the limit is, and the way out.
+    detail: String,
+    /// The fields that are wrong.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    errors: Vec<FieldProblem>,
+    /// Of a write: `not_applied` if nothing was stored, `unknown` if that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
+}
+
+/// An error on its way to a client.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    code: Code,
+    detail: String,
+    errors: Vec<FieldProblem>,
+}
+
+impl Problem {
+    pub(super) fn new(code: Code, detail: impl Into<String>) -> Problem {
+        Problem { code, detail: detail.into(), errors: Vec::new() }
+    }
+
+    /// A wrong field of the body, by its JSON pointer.
+    pub(super) fn field(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Problem {
+        let (pointer, detail) = (pointer.into(), detail.into());
+        let field = FieldProblem { pointer: Some(pointer), parameter: None, detail: detail.clone() };
+        Problem { code, detail, errors: vec![field] }
+    }
+
+    /// A wrong parameter of the path or the query.
+    pub(super) fn parameter(code: Code, name: &str, detail: impl Into<String>) -> Problem {
+        let detail = detail.into();
+        let field = FieldProblem { pointer: None, parameter: Some(name.into()), detail: detail.clone() };
+        Problem { code, detail, errors: vec![field] }
+    }
+
+    /// The same for a request whose fields stand in the query in place of the body.
+    pub(super) fn in_query(mut self) -> Problem {
+        for field in &mut self.errors {
+            field.parameter = field.pointer.take().map(|pointer| pointer.trim_start_matches('/').to_owned());
+        }
+        self
+    }
+
+    pub(super) fn body(&self) -> Body {
+        let (status, code, title) = self.code.facts();
+        let outcome = match self.code {
+            Code::OutcomeUnknown => Some("unknown"),
+            Code::ReadOnly | Code::Busy | Code::ShuttingDown => Some("not_applied"),
+            _ => None,
+        };
+        Body {
+            r#type: format!("/docs/errors#{code}"),
+            title,
+            status: status.as_u16(),
+            code,
+            detail: self.detail.clone(),
+            errors: self.errors.clone(),
+            outcome,
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = self.code.status();
+        if status.is_server_error() {
+            tracing::warn!(code = self.code.name(), detail = self.detail, "a request failed");
+        }
+        let mut response = (status, Json(self.body())).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        response
+    }
+}
+
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Problem {
+        let detail = error.to_string();
+        match error {
+            ServiceError::NotReady => Problem::new(Code::Starting, detail),
+            ServiceError::Invalid { field, .. } => {
+                Problem::field(Code::InvalidField, format!("/{field}"), detail)
+            }
+            ServiceError::EmptyText => Problem::new(Code::EmptyText, detail),
+            ServiceError::Cursor => Problem::field(Code::InvalidCursor, "/cursor", detail),
+            ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
+            ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
+            ServiceError::Engine(error) => error.into(),
+        }
+    }
+}
+
+impl From<EngineError> for Problem {
+    fn from(error: EngineError) -> Problem {
+        let detail = error.to_string();
+        let code = match error {
+            EngineError::NoCollection(_) => Code::NoCollection,
+            EngineError::SettingsConflict { .. } => Code::SettingsConflict,
+            EngineError::Width { .. } => return Problem::field(Code::InvalidField, "/hash", detail),
+            EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
+            EngineError::ReadOnly(_) => Code::ReadOnly,
+            EngineError::Unknown(_) => Code::OutcomeUnknown,
+            EngineError::Closed => Code::ShuttingDown,
+            EngineError::Pool(PoolError::Panicked) => Code::Internal,
+            EngineError::Store(ref source) => return Problem::internal(&detail, source),
+            EngineError::Snapshot(ref source) => return Problem::internal(&detail, source),
+        };
+        Problem::new(code, detail)
+    }
+}
+
+impl Problem {
+    /// The error in one line, for a stream that breaks.
+    pub(super) fn body_text(&self) -> String {
+        format!("{}: {}", self.code.name(), self.detail)
+    }
+
+    /// A failure whose cause belongs into the log, not to the client.
+    fn internal(detail: &str, source: &dyn std::error::Error) -> Problem {
+        let chain = std::iter::successors(Some(source), |error| error.source());
+        let causes: Vec<String> = chain.map(ToString::to_string).collect();
+        tracing::error!(detail, cause = causes.join(": "), "the engine failed");
+        Problem::new(Code::Internal, detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_explained_in_the_documents() {
+        let document = include_str!("../../docs/errors.md");
+        for code in Code::ALL {
+            let heading = format!("## {} ({})", code.name(), code.status().as_u16());
+            assert!(document.contains(&heading), "docs/errors.md has no heading {heading:?}");
+        }
+    }
+}

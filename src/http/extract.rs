@@ -1,0 +1,185 @@
+//! What handlers take from a request: the collection, ids, parameters, bodies. All that is wrong with
+//! them becomes a [`Problem`] that names the place.
+
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use futures::StreamExt;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::error::{Code, Problem};
+use crate::ids::{CollectionName, DocumentId};
+
+/// The collection that a route is about: `{collection}` of the path, or the default one.
+pub(super) struct Target(pub(super) CollectionName);
+
+impl<S: Send + Sync> FromRequestParts<S> for Target {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Target, Problem> {
+        match path_parameter(parts, state, "collection").await? {
+            None => Ok(Target(CollectionName::default_collection())),
+            Some(name) => CollectionName::new(&name)
+                .map(Target)
+                .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string())),
+        }
+    }
+}
+
+/// The document that a route is about: `{id}` of the path.
+pub(super) struct DocumentPath(pub(super) DocumentId);
+
+impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<DocumentPath, Problem> {
+        let text = path_parameter(parts, state, "id").await?.unwrap_or_default();
+        DocumentId::new(&text)
+            .map(DocumentPath)
+            .map_err(|error| Problem::parameter(Code::InvalidField, "id", error.to_string()))
+    }
+}
+
+async fn path_parameter<S: Send + Sync>(
+    parts: &mut Parts,
+    state: &S,
+    wanted: &str,
+) -> Result<Option<String>, Problem> {
+    let parameters = RawPathParams::from_request_parts(parts, state).await;
+    let parameters = parameters.map_err(|error| Problem::new(Code::MalformedRequest, error.body_text()))?;
+    Ok(parameters.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned()))
+}
+
+/// The query string. Unknown parameters are refused if `T` denies unknown fields.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        let deserializer = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
+        serde_path_to_error::deserialize(deserializer).map(Params).map_err(|error| {
+            let name = error.path().to_string();
+            let detail = error.inner().to_string();
+            Problem::parameter(code_of(&detail), named(&detail).unwrap_or(&name), detail.clone())
+        })
+    }
+}
+
+/// A JSON body of the type `T`, of at most so many bytes.
+pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let bytes = read(request, limit).await?;
+    parse(&bytes)
+}
+
+/// Reads `T` from JSON; the error says where.
+pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
+        let pointer = pointer(error.path());
+        let inner = error.into_inner();
+        if inner.is_data() {
+            let detail = inner.to_string();
+            return Problem::field(code_of(&detail), pointer, detail);
+        }
+        Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {inner}"))
+    })?;
+    let end = deserializer.end();
+    end.map_err(|error| {
+        Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {error}"))
+    })?;
+    Ok(value)
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let segment = |segment: &Segment| match segment {
+        Segment::Seq { index } => format!("/{index}"),
+        Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+        Segment::Enum { variant } => format!("/{variant}"),
+        Segment::Unknown => String::new(),
+    };
+    path.iter().map(segment).collect()
+}
+
+fn code_of(detail: &str) -> Code {
+    if detail.starts_with("unknown field") { Code::UnknownField } else { Code::InvalidField }
+}
+
+/// The field that a message of serde puts between back-ticks first.
+fn named(detail: &str) -> Option<&str> {
+    let rest = detail.strip_prefix("unknown field `").or_else(|| detail.strip_prefix("missing field `"));
+    rest.or_else(|| detail.strip_prefix("duplicate field `"))?.split('`').next()
+}
+
+/// Whether the body's type is one of these; none at all counts as the first.
+pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str, Problem> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else {
+        return Ok(known[0]);
+    };
+    let text = value.to_str().unwrap_or_default();
+    let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let charset = text.split(';').skip(1).find_map(|part| part.trim().strip_prefix("charset="));
+    let is_utf8 = charset.is_none_or(|name| name.trim_matches('"').eq_ignore_ascii_case("utf-8"));
+    let found = known.iter().find(|known| **known == essence).copied();
+    found.filter(|_| is_utf8).ok_or_else(|| {
+        let detail = format!("the body has the type {text:?}; send one of {} in UTF-8", known.join(", "));
+        Problem::new(Code::UnsupportedMediaType, detail)
+    })
+}
+
+/// The whole body, of at most so many bytes. A body that announces more is refused before it is read.
+pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
+    read_sized(request, |_| limit).await
+}
+
+/// The same with a limit that depends on the first byte that is not white space.
+pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) -> Result<Bytes, Problem> {
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
+    let mut stream = Body::into_data_stream(request.into_body());
+    let mut all = Vec::new();
+    let mut most = None;
+    while let Some(part) = stream.next().await {
+        let part = part.map_err(|_| Problem::new(Code::MalformedRequest, "the body ended before its end"))?;
+        all.extend_from_slice(&part);
+        if most.is_none() {
+            most = all.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
+        }
+        let most = most.unwrap_or_else(|| limit(b' '));
+        if all.len() > most || announced.is_some_and(|announced| announced > most) {
+            let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
+            let detail = format!(
+                "the body has {size}; at most {most} are taken here. Send many documents as application/x-ndjson, which has no limit"
+            );
+            return Err(Problem::new(Code::TooLarge, detail));
+        }
+    }
+    Ok(all.into())
+}
+
+/// A handler's JSON body of at most `limits.document_bytes`, as an extractor.
+pub(super) struct Document<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<super::State> for Document<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &super::State) -> Result<Document<T>, Problem> {
+        json(request, state.service.limits().document_bytes).await.map(Document)
+    }
+}
+
+/// A handler's JSON body of at most `limits.batch_bytes`, as an extractor.
+pub(super) struct Batch<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<super::State> for Batch<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &super::State) -> Result<Batch<T>, Problem> {
+        json(request, state.service.limits().batch_bytes).await.map(Batch)
+    }
+}

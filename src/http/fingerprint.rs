@@ -1,0 +1,95 @@
+//! `POST /fingerprint`: from texts to hashes, nothing stored.
+
+use axum::Json;
+use axum::extract::{Request, State as From_};
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, Code, Problem};
+use super::extract::{check_type, parse, read};
+use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
+use crate::service::Content;
+
+/// Turns a text, a page or several texts into fingerprints.
+///
+/// A `text/plain` or `text/html` body stands for `{"text"}` or `{"html"}`.
+#[utoipa::path(
+    post, path = "/fingerprint", tag = "fingerprints",
+    request_body(content(
+        (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
+    )),
+    responses(
+        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintOut),
+        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn fingerprint(From_(state): From_<State>, request: Request) -> Result<Response, Problem> {
+    let limits = *state.service.limits();
+    let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
+    let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
+    let bytes = read(request, limit).await?;
+    let wanted = match kind {
+        "application/json" => parse(&bytes)?,
+        "text/plain" => FingerprintIn { text: Some(utf8(&bytes)?), ..FingerprintIn::default() },
+        _ => FingerprintIn { html: Some(utf8(&bytes)?), ..FingerprintIn::default() },
+    };
+    let profile = state.service.profile(wanted.profile.as_deref()).await?;
+    let explain = wanted.explain;
+    let several = wanted.texts.is_some();
+    let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;
+    if explain {
+        let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
+        let explained = state.service.explain(profile, content).await?;
+        return Ok(Json(FingerprintOut::from(explained)).into_response());
+    }
+    let made = state.service.fingerprint(profile, contents).await?;
+    let mut fingerprints: Vec<FingerprintOut> = made.into_iter().map(FingerprintOut::from).collect();
+    match fingerprints.pop() {
+        Some(one) if !several => Ok(Json(one).into_response()),
+        last => {
+            fingerprints.extend(last);
+            Ok(Json(FingerprintsOut { fingerprints }).into_response())
+        }
+    }
+}
+
+fn contents(wanted: FingerprintIn, text_limit: usize, most: usize) -> Result<Vec<Content>, Problem> {
+    let contents: Vec<Content> = match (wanted.text, wanted.html, wanted.texts) {
+        (Some(text), None, None) => vec![Content::Text(text)],
+        (None, Some(html), None) => vec![Content::Html(html)],
+        (None, None, Some(_)) if wanted.explain => {
+            let detail = "explain goes with text or html, not with texts; ask for one at a time";
+            return Err(Problem::field(Code::InvalidField, "/explain", detail));
+        }
+        (None, None, Some(texts)) if texts.len() > most => {
+            let detail = format!("there are {} texts; at most {most} are taken in one request", texts.len());
+            return Err(Problem::field(Code::InvalidField, "/texts", detail));
+        }
+        (None, None, Some(texts)) => texts.into_iter().map(Content::Text).collect(),
+        _ => return Err(Problem::new(Code::InvalidField, "exactly one of text, html and texts is needed")),
+    };
+    let too_long = contents.iter().find_map(|content| match content {
+        Content::Text(text) | Content::Html(text) if text.len() > text_limit => Some(text.len()),
+        _ => None,
+    });
+    match too_long {
+        None => Ok(contents),
+        Some(bytes) => {
+            let detail =
+                format!("a text has {bytes} bytes; at most {text_limit} are taken (limits.document_bytes)");
+            Err(Problem::new(Code::TooLarge, detail))
+        }
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<String, Problem> {
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let at = error.valid_up_to();
+        Problem::new(Code::MalformedRequest, format!("the body is not UTF-8: byte {at} does not fit"))
+    })?;
+    Ok(text.to_owned())
+}

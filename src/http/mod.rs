@@ -1,0 +1,99 @@
+//! HTTP: the router on one screen, and around it the layers that every request passes.
+//!
+//! A handler takes a request apart, calls the service once, and puts the answer together. `error` alone
+//! knows statuses, `wire` alone shapes, `bulk` the streams of documents, `openapi` the contract.
+//!
+//! *Absent*: how documents are kept and found, threads, files.
+
+mod bulk;
+mod collections;
+mod documents;
+mod error;
+mod extract;
+mod fingerprint;
+mod observe;
+mod openapi;
+mod operations;
+mod similar;
+mod wire;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::http::{Method, Uri};
+use axum::middleware::from_fn;
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use utoipa_swagger_ui::{Config, SwaggerUi};
+
+pub use openapi::yaml as openapi_yaml;
+
+use crate::service::Service;
+use error::{Code, Problem};
+
+/// What handlers share.
+#[derive(Clone)]
+pub struct State {
+    /// The service.
+    pub service: Arc<Service>,
+    /// The metrics in the text format of Prometheus.
+    pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// Whether the server is shutting down.
+    pub is_draining: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+/// All routes and layers.
+pub fn router(state: State) -> Router {
+    Router::new()
+        .merge(per_collection())
+        .nest("/collections/{collection}", per_collection())
+        .route("/fingerprint", axum::routing::post(fingerprint::fingerprint))
+        .route("/collections", get(collections::list))
+        .route(
+            "/collections/{collection}",
+            get(collections::get).put(collections::put).delete(collections::delete),
+        )
+        .route("/snapshots", get(operations::snapshots).post(operations::snapshot))
+        .route("/livez", get(operations::livez))
+        .route("/readyz", get(operations::readyz))
+        .route("/metrics", get(operations::metrics))
+        .route("/version", get(operations::version))
+        .route("/openapi.yaml", get(operations::contract))
+        .route("/docs/errors", get(operations::errors))
+        .merge(documentation())
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::disable())
+        .layer(CatchPanicLayer::custom(observe::panicked))
+        .layer(from_fn(observe::observe))
+        .with_state(state)
+}
+
+/// The routes about the documents of one collection.
+fn per_collection() -> Router<State> {
+    Router::new()
+        .route("/documents", axum::routing::post(documents::add))
+        .route("/documents/{id}", get(documents::get).put(documents::put).delete(documents::delete))
+        .route("/documents/{id}/similar", get(similar::by_document))
+        .route("/similar", get(similar::by_query).post(similar::by_body))
+        .route("/export", get(documents::export))
+        .route("/stats", get(operations::stats))
+}
+
+/// The contract to read and try in a browser. Everything it shows comes from this process: the validator
+/// that it would ask elsewhere is turned off.
+fn documentation() -> SwaggerUi {
+    let config = Config::from("/docs/openapi.json").validator_url("none").try_it_out_enabled(true);
+    SwaggerUi::new("/docs").url("/docs/openapi.json", openapi::contract()).config(config)
+}
+
+async fn no_route(method: Method, uri: Uri) -> Problem {
+    let detail = format!("there is no route {method} {}; GET /docs shows those that there are", uri.path());
+    Problem::new(Code::RouteNotFound, detail)
+}
+
+async fn no_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("{} has no method {method}; GET /docs shows those that it has", uri.path());
+    Problem::new(Code::MethodNotAllowed, detail)
+}

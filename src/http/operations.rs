@@ -1,0 +1,147 @@
+//! What operators ask: health, numbers, snapshots, version, the contract.
+
+use axum::Json;
+use axum::extract::State as From_;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, Code, Problem};
+use super::extract::Target;
+use super::openapi;
+use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
+use crate::service::{Health, Profile};
+
+/// Whether the process lives.
+#[utoipa::path(
+    get, path = "/livez", tag = "operations",
+    responses((status = 200, description = "It does.", body = String, content_type = "text/plain"))
+)]
+pub(super) async fn livez() -> &'static str {
+    "live\n"
+}
+
+/// Whether the server does all its work: it has read its data, takes writes and is not shutting down.
+#[utoipa::path(
+    get, path = "/readyz", tag = "operations",
+    responses(
+        (status = 200, description = "It does.", body = String, content_type = "text/plain"),
+        (status = 503, description = "It does not, and why.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, Problem> {
+    let engine = state.service.engine()?;
+    if (state.is_draining)() {
+        return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
+    }
+    match engine.health() {
+        Health::Ready => Ok("ready\n"),
+        Health::ReadOnly(reason) => Err(Problem::new(Code::ReadOnly, reason)),
+    }
+}
+
+/// The numbers of a collection and of the server.
+#[utoipa::path(
+    get, path = "/stats", tag = "operations",
+    responses(
+        (status = 200, description = "The numbers.", body = StatsOut),
+        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn stats(
+    From_(state): From_<State>,
+    Target(collection): Target,
+) -> Result<Json<StatsOut>, Problem> {
+    let service = &state.service;
+    let engine = service.engine()?;
+    let info = engine.collection(&collection).await?;
+    let sizes = engine.bucket_sizes(&collection).await?;
+    let stats = engine.stats().await?;
+    Ok(Json(StatsOut::new(info, sizes, &service.answered_distances(), stats, service.now_ms())))
+}
+
+/// Takes a snapshot of the index now.
+#[utoipa::path(
+    post, path = "/snapshots", tag = "operations",
+    responses(
+        (status = 201, description = "The snapshot.", body = SnapshotOut),
+        (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn snapshot(From_(state): From_<State>) -> Result<Response, Problem> {
+    let snapshot = state.service.engine()?.snapshot().await?;
+    let out = SnapshotOut::new(snapshot, state.service.now_ms());
+    Ok((StatusCode::CREATED, Json(out)).into_response())
+}
+
+/// The snapshots kept.
+#[utoipa::path(
+    get, path = "/snapshots", tag = "operations",
+    responses((status = 200, description = "The newest first.", body = SnapshotsOut))
+)]
+pub(super) async fn snapshots(From_(state): From_<State>) -> Result<Json<SnapshotsOut>, Problem> {
+    let now = state.service.now_ms();
+    let snapshots = state.service.engine()?.snapshots().await?;
+    let snapshots = snapshots.into_iter().map(|snapshot| SnapshotOut::new(snapshot, now)).collect();
+    Ok(Json(SnapshotsOut { snapshots }))
+}
+
+/// Metrics in the text format of Prometheus.
+#[utoipa::path(
+    get, path = "/metrics", tag = "operations",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
+)]
+pub(super) async fn metrics(From_(state): From_<State>) -> Response {
+    record(&state).await;
+    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
+    (kind, (state.render_metrics)()).into_response()
+}
+
+/// Sets the gauges that are read, not counted.
+async fn record(state: &State) {
+    let Ok(engine) = state.service.engine() else {
+        return;
+    };
+    metrics::gauge!("lookalike_pool_waiting_requests").set(state.service.waiting() as f64);
+    for info in engine.collections().await.unwrap_or_default() {
+        let label = [("collection", info.name.to_string())];
+        metrics::gauge!("lookalike_documents", &label).set(info.documents as f64);
+        metrics::gauge!("lookalike_distinct_hashes", &label).set(info.distinct_hashes as f64);
+        metrics::gauge!("lookalike_index_bytes", &label).set(info.index_bytes as f64);
+    }
+    if let Ok(stats) = engine.stats().await {
+        metrics::gauge!("lookalike_store_bytes").set(stats.disk_bytes as f64);
+        metrics::gauge!("lookalike_log_entries").set(stats.log_entries as f64);
+        metrics::gauge!("lookalike_write_queue_operations").set(stats.queued_operations as f64);
+        if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
+            metrics::gauge!("lookalike_snapshot_timestamp_seconds").set(written as f64 / 1_000.0);
+        }
+    }
+    let ready = engine.health() == Health::Ready;
+    metrics::gauge!("lookalike_ready").set(if ready { 1.0 } else { 0.0 });
+}
+
+/// What answers here.
+#[utoipa::path(
+    get, path = "/version", tag = "operations",
+    responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
+)]
+pub(super) async fn version() -> Json<VersionOut> {
+    let profiles = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
+    Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
+}
+
+/// The contract, as YAML.
+#[utoipa::path(
+    get, path = "/openapi.yaml", tag = "operations",
+    responses((status = 200, description = "The contract.", body = String, content_type = "application/yaml"))
+)]
+pub(super) async fn contract() -> Response {
+    ([(header::CONTENT_TYPE, "application/yaml")], openapi::yaml()).into_response()
+}
+
+/// The errors explained, where their `type` points.
+pub(super) async fn errors() -> Response {
+    let kind = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
+    (kind, include_str!("../../docs/errors.md")).into_response()
+}

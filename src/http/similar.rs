@@ -1,0 +1,95 @@
+//! Looking up neighbours.
+
+use axum::Json;
+use axum::extract::State as From_;
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, Code, Problem};
+use super::extract::{Batch, DocumentPath, Params, Target};
+use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
+use crate::ids::CollectionName;
+
+/// Which stored documents lie within k bits of a hash, a text or another document.
+#[utoipa::path(
+    get, path = "/similar", tag = "similar", params(SimilarParams),
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
+        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A parameter cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn by_query(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Params(params): Params<SimilarParams>,
+) -> Result<Json<SimilarOut>, Problem> {
+    one(&state, &collection, params.into()).await.map(Json).map_err(Problem::in_query)
+}
+
+/// The neighbours of a stored document, itself left out.
+#[utoipa::path(
+    get, path = "/documents/{id}/similar", tag = "similar",
+    params(("id" = String, Path, description = "The document."), NearIdParams),
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
+        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A parameter cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn by_document(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+    Params(params): Params<NearIdParams>,
+) -> Result<Json<SimilarOut>, Problem> {
+    one(&state, &collection, params.about(id)).await.map(Json).map_err(Problem::in_query)
+}
+
+/// The same for long texts, pages and filters, and for many questions at once in `queries`.
+#[utoipa::path(
+    post, path = "/similar", tag = "similar", request_body = SimilarIn,
+    responses(
+        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = SimilarOut),
+        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
+        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+    )
+)]
+pub(super) async fn by_body(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Batch(mut body): Batch<SimilarIn>,
+) -> Result<Response, Problem> {
+    let Some(queries) = body.queries.take() else {
+        return Ok(Json(one(&state, &collection, body.single()).await?).into_response());
+    };
+    let most = state.service.limits().batch_items;
+    if body.has_single() {
+        let detail = "queries stands alone: put every other field into one of its elements";
+        return Err(Problem::field(Code::InvalidField, "/queries", detail));
+    }
+    if queries.len() > most {
+        let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
+        return Err(Problem::field(Code::InvalidField, "/queries", detail));
+    }
+    let stats: Vec<bool> = queries.iter().map(|query| query.stats).collect();
+    let asks = queries.into_iter().map(AskIn::ask).collect::<Result<Vec<_>, _>>()?;
+    let found = state.service.similar(&collection, asks).await?;
+    let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
+    Ok(Json(BatchOut { results: results.collect() }).into_response())
+}
+
+async fn one(state: &State, collection: &CollectionName, ask: AskIn) -> Result<SimilarOut, Problem> {
+    let stats = ask.stats;
+    let found = state.service.similar(collection, vec![ask.ask()?]).await?;
+    let found = found.into_iter().next();
+    found
+        .map(|found| SimilarOut::new(found, stats))
+        .ok_or_else(|| Problem::new(Code::Internal, "no answer came"))
+}

@@ -1,0 +1,372 @@
+//! Documents and fingerprints on the wire.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::similar::MatchOut;
+use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
+use crate::http::error::{Body, Code, Problem};
+use crate::service::Outcome;
+use crate::service::{Added, Content, Explained, Fingerprinted, Offered, status};
+
+/// A document to be stored: exactly one of text, html and hash.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewDocument)]
+pub(in crate::http) struct DocumentIn {
+    /// Its id; the server makes a UUIDv7 if there is none.
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// Its text.
+    text: Option<String>,
+    /// Its page, whose main text counts.
+    html: Option<String>,
+    /// Its hash, made elsewhere by the profile of the collection.
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// What is to be given back with it, 16 KiB at most.
+    #[schema(value_type = Option<Metadata>)]
+    metadata: Option<Metadata>,
+}
+
+impl DocumentIn {
+    /// The document as the service takes it.
+    pub(in crate::http) fn offered(self) -> Result<Offered, Problem> {
+        let content = one_content(self.text, self.html, self.hash)?;
+        let id = self.id.map(|id| id.0);
+        Ok(Offered { id, content, metadata: self.metadata.map(Metadata::into_string) })
+    }
+
+    /// The same for a route that names the id.
+    pub(in crate::http) fn offered_as(self, id: &crate::ids::DocumentId) -> Result<Offered, Problem> {
+        let mut offered = self.offered()?;
+        if offered.id.as_ref().is_some_and(|named| named != id) {
+            let detail = "the id in the body differs from the id in the path; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/id", detail));
+        }
+        offered.id = Some(id.clone());
+        Ok(offered)
+    }
+}
+
+/// The one content among three fields.
+pub(super) fn one_content(
+    text: Option<String>,
+    html: Option<String>,
+    hash: Option<Hex>,
+) -> Result<Content, Problem> {
+    match (text, html, hash) {
+        (Some(text), None, None) => Ok(Content::Text(text)),
+        (None, Some(html), None) => Ok(Content::Html(html)),
+        (None, None, Some(hash)) => Ok(Content::Hash(hash.0)),
+        _ => Err(Problem::new(Code::InvalidField, "exactly one of text, html and hash is needed")),
+    }
+}
+
+/// What became of a document.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AddedDocument)]
+pub(in crate::http) struct AddedOut {
+    /// Its id; absent if it was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// What was done: `created`, `updated`, or `duplicate`, when nothing was stored.
+    outcome: OutcomeOut,
+    /// Whether its fingerprint is to be trusted; absent if it came as a hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// Of a stored document: its neighbours within the collection's k. Of a duplicate: what it
+    /// duplicates. The nearest first, at most ten.
+    similar: Vec<MatchOut>,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Outcome)]
+pub(in crate::http) enum OutcomeOut {
+    /// A new document was stored.
+    Created,
+    /// A document took the place of the one with its id.
+    Updated,
+    /// Nothing was stored: it duplicates a stored one.
+    Duplicate,
+}
+
+impl From<&Outcome> for OutcomeOut {
+    fn from(outcome: &Outcome) -> OutcomeOut {
+        match outcome {
+            Outcome::Created => OutcomeOut::Created,
+            Outcome::Duplicate(_) => OutcomeOut::Duplicate,
+            Outcome::Updated | Outcome::Deleted | Outcome::Absent => OutcomeOut::Updated,
+        }
+    }
+}
+
+impl From<Added> for AddedOut {
+    fn from(added: Added) -> AddedOut {
+        let outcome = OutcomeOut::from(&added.outcome);
+        let (id, similar) = match added.outcome {
+            Outcome::Duplicate(of) => (None, of),
+            _ => (Some(Id(added.id)), added.similar),
+        };
+        AddedOut {
+            id,
+            hash: Hex(added.hash),
+            outcome,
+            status: added.status.map(StatusOut::from),
+            similar: similar.into_iter().map(MatchOut::from).collect(),
+        }
+    }
+}
+
+/// A stored document.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Document)]
+pub(in crate::http) struct DocumentOut {
+    /// Its id.
+    #[schema(value_type = Id)]
+    id: Id,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// How many distinct features it was made from; absent if it came as a hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    features: Option<u32>,
+    /// Whether its fingerprint is to be trusted; absent if it came as a hash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// When it was last written.
+    #[schema(value_type = Timestamp)]
+    written_at: Timestamp,
+    /// What came with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Metadata>)]
+    metadata: Option<Metadata>,
+    /// Its text, if the collection keeps texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+}
+
+impl From<crate::service::Document> for DocumentOut {
+    fn from(document: crate::service::Document) -> DocumentOut {
+        let status = status(&document.row).map(StatusOut::from);
+        let row = document.row;
+        DocumentOut {
+            id: Id(document.id),
+            hash: Hex(row.hash),
+            features: row.features,
+            status,
+            written_at: Timestamp(row.written_ms),
+            metadata: row.metadata.and_then(Metadata::stored),
+            text: row.text,
+        }
+    }
+}
+
+/// A line of an export: a document as `POST /documents` takes it. Its text if the collection keeps
+/// texts, else its hash.
+#[derive(Debug, Serialize)]
+pub(in crate::http) struct ExportOut {
+    id: Id,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<Hex>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metadata: Option<Metadata>,
+}
+
+impl From<crate::service::Document> for ExportOut {
+    fn from(document: crate::service::Document) -> ExportOut {
+        let row = document.row;
+        ExportOut {
+            id: Id(document.id),
+            hash: row.text.is_none().then_some(Hex(row.hash)),
+            text: row.text,
+            metadata: row.metadata.and_then(Metadata::stored),
+        }
+    }
+}
+
+/// What became of one line of a stream or one element of an array.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LineResult)]
+pub(in crate::http) struct LineOut {
+    /// Which line or element, from 0; empty lines count and get no result.
+    pub(in crate::http) index: u64,
+    /// The document's id; absent if it was not stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Id>)]
+    pub(in crate::http) id: Option<Id>,
+    #[serde(flatten)]
+    pub(in crate::http) outcome: LineOutcome,
+}
+
+/// Its outcome or its error.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::http) enum LineOutcome {
+    /// What was done.
+    Outcome(OutcomeOut),
+    /// Why nothing was.
+    Error(Box<Body>),
+}
+
+impl LineOut {
+    pub(in crate::http) fn added(index: u64, added: Added) -> LineOut {
+        let outcome = OutcomeOut::from(&added.outcome);
+        let id = (outcome != OutcomeOut::Duplicate).then_some(Id(added.id));
+        LineOut { index, id, outcome: LineOutcome::Outcome(outcome) }
+    }
+
+    pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
+        LineOut { index, id: None, outcome: LineOutcome::Error(Box::new(problem.body())) }
+    }
+}
+
+/// The last line of a stream's answer.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = SummaryLine)]
+pub(in crate::http) struct SummaryOut {
+    /// The counts.
+    pub(in crate::http) summary: Summary,
+}
+
+/// How many documents had which outcome.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+pub(in crate::http) struct Summary {
+    /// Stored as new.
+    created: u64,
+    /// Stored in place of another.
+    updated: u64,
+    /// Not stored, because near-duplicates were.
+    duplicates: u64,
+    /// Not stored, because something was wrong with them.
+    errors: u64,
+}
+
+impl Summary {
+    pub(in crate::http) fn count(&mut self, line: &LineOut) {
+        match line.outcome {
+            LineOutcome::Outcome(OutcomeOut::Created) => self.created += 1,
+            LineOutcome::Outcome(OutcomeOut::Updated) => self.updated += 1,
+            LineOutcome::Outcome(OutcomeOut::Duplicate) => self.duplicates += 1,
+            LineOutcome::Error(_) => self.errors += 1,
+        }
+    }
+}
+
+/// The answer to an array of documents.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = BulkResult)]
+#[allow(dead_code, reason = "the shape of what is streamed, for the contract")]
+pub(in crate::http) struct BulkOut {
+    /// A result for each element, in order.
+    results: Vec<LineOut>,
+    /// The counts.
+    summary: Summary,
+}
+
+/// What to fingerprint: one of text and html, or several texts.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = FingerprintRequest)]
+pub(in crate::http) struct FingerprintIn {
+    /// A text.
+    pub(in crate::http) text: Option<String>,
+    /// A page, whose main text counts.
+    pub(in crate::http) html: Option<String>,
+    /// Several texts.
+    pub(in crate::http) texts: Option<Vec<String>>,
+    /// The profile, with or without version; that of the default collection if there is none.
+    #[schema(example = "copies-128")]
+    pub(in crate::http) profile: Option<String>,
+    /// Add the weighted features and the vote of each bit. Not with `texts`.
+    #[serde(default)]
+    pub(in crate::http) explain: bool,
+}
+
+/// A fingerprint.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Fingerprint)]
+pub(in crate::http) struct FingerprintOut {
+    /// The hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// Its width: 64 or 128.
+    bits: u32,
+    /// The profile it was made by.
+    #[schema(example = "copies-64@1")]
+    profile: String,
+    /// How many distinct features it was made from.
+    features: usize,
+    /// Whether it is to be trusted.
+    status: StatusOut,
+    /// The features and votes, if they were asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    explanation: Option<ExplainedOut>,
+}
+
+/// Fingerprints, in the order of the texts.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Fingerprints)]
+pub(in crate::http) struct FingerprintsOut {
+    /// One for each text.
+    pub(in crate::http) fingerprints: Vec<FingerprintOut>,
+}
+
+/// What a fingerprint was made from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Explanation)]
+pub(in crate::http) struct ExplainedOut {
+    /// The distinct features, the heaviest first.
+    features: Vec<FeatureOut>,
+    /// The sum of the votes on each bit, the least significant bit first; the bit is set if it is above 0.
+    votes: Vec<f64>,
+}
+
+/// A feature.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Feature)]
+pub(in crate::http) struct FeatureOut {
+    /// Its normalised text.
+    text: String,
+    /// Its weight in the vote.
+    weight: f64,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+}
+
+impl From<Fingerprinted> for FingerprintOut {
+    fn from(made: Fingerprinted) -> FingerprintOut {
+        FingerprintOut {
+            hash: Hex(made.fingerprint.hash),
+            bits: made.profile.width().bits(),
+            profile: made.profile.id().to_string(),
+            features: made.fingerprint.features,
+            status: made.fingerprint.status.into(),
+            explanation: None,
+        }
+    }
+}
+
+impl From<Explained> for FingerprintOut {
+    fn from(explained: Explained) -> FingerprintOut {
+        let Explained { profile, explanation } = explained;
+        let fingerprint = explanation.fingerprint;
+        let features = explanation.features.into_iter().map(|feature| FeatureOut {
+            text: feature.text,
+            weight: feature.weight,
+            hash: Hex(feature.hash),
+        });
+        let explanation = ExplainedOut { features: features.collect(), votes: explanation.votes };
+        let made = Fingerprinted { profile, fingerprint };
+        FingerprintOut { explanation: Some(explanation), ..FingerprintOut::from(made) }
+    }
+}

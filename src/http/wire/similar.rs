@@ -1,0 +1,372 @@
+//! Questions and answers about neighbours on the wire.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::documents::one_content;
+use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
+use crate::http::error::{Code, Problem};
+use crate::ids::DocumentId;
+use crate::service::{Ask, By, Found};
+use crate::service::{Filter, Match, Work};
+
+/// How an answer is to be found.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::http) enum Verify {
+    /// Compare every stored hash, so that anyone can check the index.
+    Scan,
+}
+
+/// A question in the query string: exactly one of hash, text and id.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct SimilarParams {
+    /// The hash to look around.
+    #[param(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// A text to look around.
+    text: Option<String>,
+    /// A stored document to look around; itself is left out.
+    #[param(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// The distance in bits, 0 to the width; the collection's if there is none.
+    k: Option<u32>,
+    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Add how the answer was found.
+    stats: Option<bool>,
+    /// `scan` answers by linear scan.
+    verify: Option<Verify>,
+}
+
+/// A question about a stored document.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct NearIdParams {
+    /// The distance in bits, 0 to the width; the collection's if there is none.
+    k: Option<u32>,
+    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Add how the answer was found.
+    stats: Option<bool>,
+    /// `scan` answers by linear scan.
+    verify: Option<Verify>,
+}
+
+/// What goes with writing documents.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(in crate::http) struct NearParams {
+    /// `skip` stores nothing if a stored document lies within k.
+    on_duplicate: Option<OnDuplicate>,
+    /// The distance for `on_duplicate=skip`, 0 to the width; the collection's if there is none.
+    pub(in crate::http) k: Option<u32>,
+}
+
+/// What to do with a near-duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::http) enum OnDuplicate {
+    /// Store it, as if there were no other.
+    Store,
+    /// Do not store it.
+    Skip,
+}
+
+impl NearParams {
+    /// Whether near-duplicates are to be left out.
+    pub(in crate::http) fn skips(&self) -> Result<bool, Problem> {
+        let skips = self.on_duplicate == Some(OnDuplicate::Skip);
+        if self.k.is_some() && !skips {
+            let detail = "k goes with on_duplicate=skip, which is not there";
+            return Err(Problem::parameter(Code::InvalidField, "k", detail));
+        }
+        Ok(skips)
+    }
+}
+
+/// Which documents count.
+#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Filter)]
+pub(in crate::http) struct FilterIn {
+    /// Fields of the metadata and the values they must have.
+    #[serde(default)]
+    metadata: BTreeMap<String, Value>,
+    /// Ids that do not count.
+    #[serde(default)]
+    #[schema(value_type = Vec<Id>)]
+    exclude: Vec<Id>,
+    /// Written at this time or later.
+    #[schema(value_type = Option<Timestamp>)]
+    written_from: Option<Timestamp>,
+    /// Written before this time.
+    #[schema(value_type = Option<Timestamp>)]
+    written_before: Option<Timestamp>,
+}
+
+impl From<FilterIn> for Filter {
+    fn from(filter: FilterIn) -> Filter {
+        Filter {
+            exclude: filter.exclude.into_iter().map(|id| id.0).collect(),
+            metadata: filter.metadata,
+            written_from_ms: filter.written_from.map(|time| time.0),
+            written_before_ms: filter.written_before.map(|time| time.0),
+        }
+    }
+}
+
+/// A question: exactly one of hash, text, html and id.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Query)]
+pub(in crate::http) struct AskIn {
+    /// The hash to look around.
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// A text to look around.
+    text: Option<String>,
+    /// A page to look around.
+    html: Option<String>,
+    /// A stored document to look around; itself is left out.
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// The distance in bits, 0 to the width; the collection's if there is none.
+    k: Option<u32>,
+    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Which documents count.
+    filter: Option<FilterIn>,
+    /// Add how the answer was found.
+    #[serde(default)]
+    pub(in crate::http) stats: bool,
+    /// `scan` answers by linear scan.
+    verify: Option<Verify>,
+}
+
+/// One question, or several in `queries`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = SimilarRequest)]
+pub(in crate::http) struct SimilarIn {
+    /// Several questions, at most 1,000; then nothing else.
+    pub(in crate::http) queries: Option<Vec<AskIn>>,
+    /// The hash to look around.
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// A text to look around.
+    text: Option<String>,
+    /// A page to look around.
+    html: Option<String>,
+    /// A stored document to look around; itself is left out.
+    #[schema(value_type = Option<Id>)]
+    id: Option<Id>,
+    /// The distance in bits, 0 to the width; the collection's if there is none.
+    k: Option<u32>,
+    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Which documents count.
+    filter: Option<FilterIn>,
+    /// Add how the answer was found.
+    stats: Option<bool>,
+    /// `scan` answers by linear scan.
+    verify: Option<Verify>,
+}
+
+impl SimilarIn {
+    /// The one question.
+    pub(in crate::http) fn single(self) -> AskIn {
+        AskIn {
+            hash: self.hash,
+            text: self.text,
+            html: self.html,
+            id: self.id,
+            k: self.k,
+            limit: self.limit,
+            cursor: self.cursor,
+            filter: self.filter,
+            stats: self.stats.unwrap_or(false),
+            verify: self.verify,
+        }
+    }
+
+    /// Whether a field beside `queries` is there.
+    pub(in crate::http) fn has_single(&self) -> bool {
+        let by = self.hash.is_some() || self.text.is_some() || self.html.is_some() || self.id.is_some();
+        let how = self.k.is_some() || self.limit.is_some() || self.cursor.is_some();
+        by || how || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
+    }
+}
+
+impl AskIn {
+    /// The question as the service takes it.
+    pub(in crate::http) fn ask(self) -> Result<Ask, Problem> {
+        let by = match self.id {
+            Some(id) if self.hash.is_none() && self.text.is_none() && self.html.is_none() => By::Id(id.0),
+            None if self.hash.is_some() || self.text.is_some() || self.html.is_some() => {
+                By::Content(one_content(self.text, self.html, self.hash)?)
+            }
+            _ => {
+                let detail = "exactly one of hash, text, html and id is needed";
+                return Err(Problem::new(Code::InvalidField, detail));
+            }
+        };
+        let filter = self.filter.map(Filter::from).unwrap_or_default();
+        let scan = self.verify.is_some();
+        Ok(Ask { by, k: self.k, limit: self.limit, cursor: self.cursor, filter, scan })
+    }
+}
+
+impl From<SimilarParams> for AskIn {
+    fn from(params: SimilarParams) -> AskIn {
+        AskIn {
+            hash: params.hash,
+            text: params.text,
+            html: None,
+            id: params.id,
+            k: params.k,
+            limit: params.limit,
+            cursor: params.cursor,
+            filter: None,
+            stats: params.stats.unwrap_or(false),
+            verify: params.verify,
+        }
+    }
+}
+
+impl NearIdParams {
+    /// The question about this document.
+    pub(in crate::http) fn about(self, id: DocumentId) -> AskIn {
+        AskIn {
+            hash: None,
+            text: None,
+            html: None,
+            id: Some(Id(id)),
+            k: self.k,
+            limit: self.limit,
+            cursor: self.cursor,
+            filter: None,
+            stats: self.stats.unwrap_or(false),
+            verify: self.verify,
+        }
+    }
+}
+
+/// A document within k.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Match)]
+pub(in crate::http) struct MatchOut {
+    /// Its id.
+    #[schema(value_type = Id)]
+    id: Id,
+    /// Its hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// The bits in which the hashes differ.
+    distance: u32,
+    /// What came with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Metadata>)]
+    metadata: Option<Metadata>,
+}
+
+impl From<Match> for MatchOut {
+    fn from(found: Match) -> MatchOut {
+        MatchOut {
+            id: Id(found.id),
+            hash: Hex(found.hash),
+            distance: found.distance,
+            metadata: found.metadata.and_then(Metadata::stored),
+        }
+    }
+}
+
+/// An answer.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Similar)]
+pub(in crate::http) struct SimilarOut {
+    /// The hash that was looked around.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// How far.
+    k: u32,
+    /// Whether the hash is to be trusted, if it was made from a text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
+    /// The documents within k, by distance, then id.
+    similar: Vec<MatchOut>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+    /// How the answer was found, if that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<StatsOut>,
+}
+
+/// How an answer was found.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = LookupStats)]
+pub(in crate::http) struct StatsOut {
+    /// `index` or `scan`.
+    method: &'static str,
+    /// The radius around each 16-bit block of the hash, the least significant first; -1 for a block that
+    /// was not probed. Empty after a scan.
+    radii: Vec<i8>,
+    /// Buckets read.
+    probes: u64,
+    /// Hashes compared.
+    candidates: u64,
+    /// Distinct hashes found within the distance.
+    verified: u64,
+    /// The time it took in the engine, in microseconds.
+    microseconds: u64,
+}
+
+impl From<Work> for StatsOut {
+    fn from(work: Work) -> StatsOut {
+        StatsOut {
+            method: if work.scanned { "scan" } else { "index" },
+            radii: work.radii,
+            probes: work.probes,
+            candidates: work.candidates,
+            verified: work.verified,
+            microseconds: u64::try_from(work.elapsed.as_micros()).unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl SimilarOut {
+    pub(in crate::http) fn new(found: Found, stats: bool) -> SimilarOut {
+        SimilarOut {
+            hash: Hex(found.hash),
+            k: found.k,
+            status: found.status.map(StatusOut::from),
+            similar: found.matches.into_iter().map(MatchOut::from).collect(),
+            next: found.next,
+            stats: stats.then(|| found.work.into()),
+        }
+    }
+}
+
+/// Answers, in the order of the questions.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SimilarBatch)]
+pub(in crate::http) struct BatchOut {
+    /// One for each question.
+    pub(in crate::http) results: Vec<SimilarOut>,
+}

@@ -1,0 +1,221 @@
+//! Single values on the wire: hashes, ids, metadata, times.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::ids::{DocumentId, Hash};
+use crate::service::Status;
+
+/// A hash as a string of hexadecimal digits, never a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Hex(pub(in crate::http) Hash);
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+struct HexVisitor;
+
+impl HexVisitor {
+    fn number<E: de::Error>() -> E {
+        E::custom(
+            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs lose the bits of a number above 2^53",
+        )
+    }
+}
+
+impl Visitor<'_> for HexVisitor {
+    type Value = Hex;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string of 16 or 32 hexadecimal digits")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
+        text.parse().map(Hex).map_err(E::custom)
+    }
+
+    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Hex, E> {
+        Err(HexVisitor::number())
+    }
+
+    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Hex, E> {
+        Err(HexVisitor::number())
+    }
+
+    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Hex, E> {
+        Err(HexVisitor::number())
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
+        deserializer.deserialize_any(HexVisitor)
+    }
+}
+
+/// A document id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Id(pub(in crate::http) DocumentId);
+
+impl Serialize for Id {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Id, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        DocumentId::new(&text).map(Id).map_err(de::Error::custom)
+    }
+}
+
+/// The JSON object that came with a document, as it came.
+#[derive(Clone, Debug)]
+pub(in crate::http) struct Metadata(Box<RawValue>);
+
+impl Metadata {
+    pub(in crate::http) fn into_string(self) -> String {
+        self.0.get().to_owned()
+    }
+
+    /// Metadata that was stored; it was checked when it came.
+    pub(in crate::http) fn stored(text: String) -> Option<Metadata> {
+        RawValue::from_string(text).ok().map(Metadata)
+    }
+}
+
+impl Serialize for Metadata {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Metadata, D::Error> {
+        Box::<RawValue>::deserialize(deserializer).map(Metadata)
+    }
+}
+
+/// A time, in milliseconds since 1970-01-01 UTC; RFC 3339 on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct Timestamp(pub(in crate::http) u64);
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // The last moment that the format can express stands for all after it.
+        let last = 253_402_300_799_999;
+        let time = UNIX_EPOCH + Duration::from_millis(self.0.min(last));
+        serializer.collect_str(&humantime::format_rfc3339_millis(time))
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let wrong = || de::Error::custom("a time is written like 2026-11-21T09:30:00Z");
+        let time: SystemTime = humantime::parse_rfc3339(&text).map_err(|_| wrong())?;
+        let since = time.duration_since(UNIX_EPOCH).map_err(|_| wrong())?;
+        u64::try_from(since.as_millis()).map(Timestamp).map_err(|_| wrong())
+    }
+}
+
+/// Whether a fingerprint is to be trusted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Status)]
+pub(in crate::http) enum StatusOut {
+    /// It has features enough.
+    Ok,
+    /// It has too few for its profile: near-duplicates of it are not to be trusted.
+    Short,
+    /// It has none.
+    Empty,
+}
+
+impl From<Status> for StatusOut {
+    fn from(status: Status) -> StatusOut {
+        match status {
+            Status::Ok => StatusOut::Ok,
+            Status::Short => StatusOut::Short,
+            Status::Empty => StatusOut::Empty,
+        }
+    }
+}
+
+fn string() -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))
+}
+
+impl PartialSchema for Hex {
+    fn schema() -> RefOr<Schema> {
+        let schema = string()
+            .pattern(Some("^(0[xX])?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})$"))
+            .description(Some("A hash: 16 hexadecimal digits (64 bits) or 32 (128 bits)."))
+            .examples(["f776119227163845"]);
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for Hex {
+    fn name() -> Cow<'static, str> {
+        "Hash".into()
+    }
+}
+
+impl PartialSchema for Id {
+    fn schema() -> RefOr<Schema> {
+        let schema = string()
+            .min_length(Some(1))
+            .max_length(Some(256))
+            .description(Some("A document id: 1 to 256 bytes of UTF-8 without control characters."))
+            .examples(["article-1"]);
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for Id {
+    fn name() -> Cow<'static, str> {
+        "DocumentId".into()
+    }
+}
+
+impl PartialSchema for Metadata {
+    fn schema() -> RefOr<Schema> {
+        let schema = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Object))
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)))
+            .description(Some("Any JSON object; it is kept as it came."));
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for Metadata {
+    fn name() -> Cow<'static, str> {
+        "Metadata".into()
+    }
+}
+
+impl PartialSchema for Timestamp {
+    fn schema() -> RefOr<Schema> {
+        let format = Some(SchemaFormat::KnownFormat(KnownFormat::DateTime));
+        RefOr::T(string().format(format).examples(["2026-11-21T09:30:00.000Z"]).into())
+    }
+}
+
+impl ToSchema for Timestamp {
+    fn name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+}

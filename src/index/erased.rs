@@ -1,0 +1,125 @@
+//! The index behind one type for both widths, for those who learn the width at run time.
+//!
+//! Costs: a virtual call and a conversion a query, some nanoseconds; the tables are those of [`Index`].
+
+use std::sync::Arc;
+
+use super::plan::Plan;
+use super::scan::Neighbour;
+use super::sharded::{Index, Report};
+use crate::ids::{Hash, Width, Word};
+
+/// An [`Index`] whose width is a value.
+///
+/// # Panics
+/// Methods that take a hash panic if it has another width than the index: a caller that serves several
+/// widths compares [`HashIndex::width`] where hashes enter.
+pub trait HashIndex: Send + Sync {
+    /// The width of its hashes.
+    fn width(&self) -> Width;
+    /// See [`Index::insert`].
+    fn insert(&self, hash: Hash) -> bool;
+    /// See [`Index::remove`].
+    fn remove(&self, hash: Hash) -> bool;
+    /// See [`Index::contains`].
+    fn contains(&self, hash: Hash) -> bool;
+    /// See [`Index::len`].
+    fn len(&self) -> usize;
+    /// See [`Index::is_empty`].
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// See [`Index::within`].
+    fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    /// See [`Index::scan`].
+    fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    /// See [`Index::distances`].
+    fn distances(&self, query: Hash, counts: &mut [u64]);
+    /// Whether [`HashIndex::within`] would compare every hash.
+    fn scans(&self, k: u32) -> bool;
+    /// See [`Index::cost`].
+    fn cost(&self, k: u32) -> u64;
+    /// See [`Index::bytes`].
+    fn bytes(&self) -> usize;
+    /// See [`Index::bucket_sizes`].
+    fn bucket_sizes(&self, each: &mut dyn FnMut(usize));
+    /// See [`Index::for_each_sorted_run`].
+    fn for_each_sorted_run(&self, each: &mut dyn FnMut(&mut dyn Iterator<Item = Hash>));
+}
+
+/// An empty index of this width.
+pub fn of_width(width: Width) -> Arc<dyn HashIndex> {
+    match width {
+        Width::Bits64 => Arc::new(Index::<u64>::new()),
+        Width::Bits128 => Arc::new(Index::<u128>::new()),
+    }
+}
+
+fn word<W: Word>(hash: Hash) -> W {
+    W::from_hash(hash).expect("the caller compares widths where hashes enter")
+}
+
+/// Asks with a word and hands the neighbours on as hashes.
+fn answer<W: Word>(
+    ask: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
+    found: &mut Vec<Neighbour<Hash>>,
+) -> Report {
+    let mut words = Vec::new();
+    let report = ask(&mut words);
+    found.extend(words.iter().map(|near| Neighbour { distance: near.distance, hash: near.hash.to_hash() }));
+    report
+}
+
+impl<W: Word> HashIndex for Index<W> {
+    fn width(&self) -> Width {
+        W::WIDTH
+    }
+
+    fn insert(&self, hash: Hash) -> bool {
+        Index::insert(self, word(hash))
+    }
+
+    fn remove(&self, hash: Hash) -> bool {
+        Index::remove(self, word(hash))
+    }
+
+    fn contains(&self, hash: Hash) -> bool {
+        Index::contains(self, word(hash))
+    }
+
+    fn len(&self) -> usize {
+        Index::len(self)
+    }
+
+    fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        answer(|words| Index::within(self, word(query), k, words), found)
+    }
+
+    fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        answer(|words| Index::scan(self, word(query), k, words), found)
+    }
+
+    fn distances(&self, query: Hash, counts: &mut [u64]) {
+        Index::distances(self, word(query), counts);
+    }
+
+    fn scans(&self, k: u32) -> bool {
+        Plan::balanced::<W>(k.min(W::WIDTH.bits())).scan_is_cheaper(Index::len(self))
+    }
+
+    fn cost(&self, k: u32) -> u64 {
+        Index::cost(self, k)
+    }
+
+    fn bytes(&self) -> usize {
+        Index::bytes(self)
+    }
+
+    fn bucket_sizes(&self, each: &mut dyn FnMut(usize)) {
+        Index::bucket_sizes(self, each);
+    }
+
+    fn for_each_sorted_run(&self, each: &mut dyn FnMut(&mut dyn Iterator<Item = Hash>)) {
+        Index::for_each_sorted_run(self, |run| each(&mut run.iter().map(|word| word.to_hash())));
+    }
+}

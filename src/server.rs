@@ -1,0 +1,172 @@
+//! The composition root: builds everything from the settings, starts it and stops it in order.
+//!
+//! It is handed its listener and its shutdown signal, so that a test can run it as the binary does. The
+//! clock and the source of ids enter here.
+//!
+//! Start: the port is open from the first moment, and `/readyz` says 503 until the data has been read. Stop:
+//! readiness goes first, then open requests get the drain time, then what is queued is written, then a last
+//! snapshot is taken.
+
+use std::future::Future;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use crate::config::Settings;
+use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings};
+use crate::engine::{Engine, EngineError, OpenError};
+use crate::http;
+use crate::ids::{CollectionName, DocumentId};
+use crate::pool::{CpuPool, PoolLimits};
+use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
+use crate::telemetry::Metrics;
+
+/// Why the server stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The collection `default` cannot be made.
+    #[error("the collection \"default\" cannot be made")]
+    Default(#[source] ServiceError),
+    /// Metrics cannot be recorded.
+    #[error("metrics cannot be recorded")]
+    Metrics(#[from] metrics_exporter_prometheus::BuildError),
+    /// The listener failed.
+    #[error("connections cannot be accepted")]
+    Serve(#[source] io::Error),
+    /// A task panicked.
+    #[error("the server failed while it started; this is a fault of the server")]
+    Panicked,
+}
+
+/// Serves until `shutdown` resolves, then stops in order.
+///
+/// # Errors
+/// [`ServerError`] if it cannot start, or if accepting connections fails.
+pub async fn run(
+    settings: Settings,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<(), ServerError> {
+    let metrics = Metrics::install()?;
+    let pool = CpuPool::new(pool_limits(&settings));
+    let surroundings = Surroundings { now_ms, new_id };
+    let service = Arc::new(Service::new(pool.clone(), limits(&settings), surroundings));
+    let draining = Arc::new(AtomicBool::new(false));
+    let stop = Arc::new(Notify::new());
+
+    let serving = {
+        let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
+        let state = http::State {
+            service: Arc::clone(&service),
+            render_metrics: Arc::new(move || metrics.render()),
+            is_draining: Arc::new(move || draining.load(Ordering::SeqCst)),
+        };
+        // Without it a small answer may wait for the peer's delayed acknowledgement of the one before.
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let serve = axum::serve(listener, http::router(state));
+        tokio::spawn(async move { serve.with_graceful_shutdown(async move { stop.notified().await }).await })
+    };
+    tokio::pin!(serving, shutdown);
+    let engine = tokio::select! {
+        engine = start(&settings, pool, &service) => engine?,
+        // Nothing was acknowledged yet, so there is nothing to finish.
+        () = &mut shutdown => return Ok(()),
+    };
+    tracing::info!("ready");
+    tokio::select! {
+        () = &mut shutdown => {}
+        ended = &mut serving => {
+            engine.close().await;
+            return ended.map_err(|_| ServerError::Panicked)?.map_err(ServerError::Serve);
+        }
+    }
+    tracing::info!("shutting down");
+    draining.store(true, Ordering::SeqCst);
+    stop.notify_one();
+    let drain = Duration::from_secs(settings.server.drain_seconds);
+    if tokio::time::timeout(drain, &mut serving).await.is_err() {
+        tracing::warn!(?drain, "some connections were still open and are cut");
+        serving.abort();
+    }
+    engine.close().await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Reads the data and gives the service its engine.
+async fn start(
+    settings: &Settings,
+    pool: CpuPool,
+    service: &Service,
+) -> Result<Arc<dyn Engine>, ServerError> {
+    let path = settings.data.dir.clone();
+    let embedded = embedded(settings);
+    let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, embedded, pool));
+    let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
+    let default = CollectionName::default_collection();
+    // Made before the first request can see the engine: the unprefixed routes act on it.
+    match engine.settings(&default).await {
+        Err(EngineError::NoCollection(_)) => {
+            let wanted = WantedCollection {
+                profile: Some(settings.collection.profile.clone()),
+                k: settings.collection.k,
+                keep_text: Some(settings.collection.keep_text),
+            };
+            let made = service.make_collection(&engine, &default, wanted).await;
+            made.map_err(ServerError::Default)?;
+        }
+        Err(error) => return Err(ServerError::Default(error.into())),
+        Ok(_) => {}
+    }
+    service.start(Arc::clone(&engine));
+    Ok(engine)
+}
+
+fn pool_limits(settings: &Settings) -> PoolLimits {
+    let cores = available_parallelism().map_or(1, usize::from);
+    let permits = if settings.pool.permits == 0 { cores } else { settings.pool.permits };
+    PoolLimits { permits, queue: settings.pool.queue, wait: Duration::from_millis(settings.pool.wait_ms) }
+}
+
+fn limits(settings: &Settings) -> Limits {
+    let limits = &settings.limits;
+    Limits {
+        document_bytes: limits.document_bytes,
+        batch_bytes: limits.batch_bytes,
+        metadata_bytes: limits.metadata_bytes,
+        default_matches: limits.default_matches,
+        matches: limits.matches,
+        batch_items: limits.batch_items,
+    }
+}
+
+fn embedded(settings: &Settings) -> EmbeddedSettings {
+    EmbeddedSettings {
+        checkpoints: CheckpointPolicy {
+            every_changes: settings.snapshots.every_changes,
+            every: Duration::from_secs(settings.snapshots.every_seconds),
+            keep: settings.snapshots.keep,
+        },
+        queue_operations: settings.store.queue_operations,
+        queue_bytes: settings.store.queue_bytes,
+        cache_bytes: settings.store.cache_bytes as u64,
+    }
+}
+
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn new_id() -> DocumentId {
+    DocumentId::new(&uuid::Uuid::now_v7().to_string()).expect("a UUID is an id")
+}

@@ -1,0 +1,59 @@
+//! Cursors: where the next page of an answer begins, opaque to clients, bound to their query.
+//!
+//! Two hexadecimal digits of distance, eight of a checksum over hash and k, then the id's bytes. The
+//! checksum is there to catch a cursor sent with another query, not to keep anybody from making one.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::ServiceError;
+use crate::engine::Position;
+use crate::ids::{DocumentId, Hash};
+
+/// The cursor of a position in the answer to a query.
+pub(super) fn write(position: &Position, hash: Hash, k: u32) -> String {
+    let id: String = position.id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("{:02x}{:08x}{id}", position.distance, binding(hash, k))
+}
+
+/// The position that a cursor stands for.
+pub(super) fn read(cursor: &str, hash: Hash, k: u32) -> Result<Position, ServiceError> {
+    parse(cursor, hash, k).ok_or(ServiceError::Cursor)
+}
+
+fn parse(cursor: &str, hash: Hash, k: u32) -> Option<Position> {
+    if !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) || cursor.len() % 2 != 0 {
+        return None;
+    }
+    let distance = u32::from_str_radix(cursor.get(..2)?, 16).ok()?;
+    let bound = u32::from_str_radix(cursor.get(2..10)?, 16).ok()?;
+    let digits = cursor.get(10..)?.as_bytes();
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    let id = DocumentId::new(&String::from_utf8(bytes?).ok()?).ok()?;
+    (distance <= k && bound == binding(hash, k)).then_some(Position { distance, id })
+}
+
+fn binding(hash: Hash, k: u32) -> u32 {
+    let mut bytes = Vec::with_capacity(20);
+    hash.write_bytes(&mut bytes);
+    bytes.extend(k.to_be_bytes());
+    (xxh3_64(&bytes) >> 32) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_good_for_its_own_query_alone() {
+        let position = Position { distance: 7, id: DocumentId::new("新闻/1").unwrap() };
+        let hash = Hash::from_u64(42);
+        let cursor = write(&position, hash, 9);
+        assert_eq!(read(&cursor, hash, 9).unwrap(), position);
+        assert!(read(&cursor, hash, 8).is_err());
+        assert!(read(&cursor, Hash::from_u64(43), 9).is_err());
+        for bad in ["", "zz", "07", "0700000000", &cursor[..cursor.len() - 1], "＋1"] {
+            assert!(read(bad, hash, 9).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Adding documents: prepared (fingerprinted) on the CPU pool, stored by the engine in the order of arrival.
+
+use futures::future::BoxFuture;
+
+use super::Service;
+use super::error::ServiceError;
+use super::fingerprints::{Content, profile_named};
+use crate::engine::{
+    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Query, Row,
+};
+use crate::fingerprint::{Profile, Status};
+use crate::ids::{CollectionName, DocumentId, Hash};
+use crate::pool::Patience;
+
+/// A document as it is offered.
+#[derive(Clone, Debug)]
+pub struct Offered {
+    /// Its id; one is made if there is none.
+    pub id: Option<DocumentId>,
+    /// What it is made from.
+    pub content: Content,
+    /// The JSON object that comes with it.
+    pub metadata: Option<String>,
+}
+
+/// A document ready to be stored.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    document: Document,
+}
+
+/// What it takes to prepare the documents of a collection.
+struct Preparation {
+    profile: &'static Profile,
+    keep_text: bool,
+    metadata_bytes: usize,
+    now_ms: u64,
+    new_id: fn() -> DocumentId,
+}
+
+impl Preparation {
+    fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
+        check_metadata(offered.metadata.as_deref(), self.metadata_bytes)?;
+        let mut row = make_row(self.profile, offered.content, self.keep_text)?;
+        row.metadata = offered.metadata;
+        row.written_ms = self.now_ms;
+        let id = offered.id.unwrap_or_else(self.new_id);
+        Ok(Prepared { document: Document { id, row } })
+    }
+}
+
+/// What became of a document.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// Its id.
+    pub id: DocumentId,
+    /// Its hash.
+    pub hash: Hash,
+    /// Whether the fingerprint is to be trusted; `None` if it was given as a hash.
+    pub status: Option<Status>,
+    /// What was done.
+    pub outcome: Outcome,
+    /// Stored documents within the collection's k, the nearest first, itself left out.
+    pub similar: Vec<Match>,
+}
+
+/// Resolves when documents are durable, with what became of each.
+pub type Adding = BoxFuture<'static, Result<Vec<Added>, EngineError>>;
+
+impl Service {
+    /// Fingerprints the documents that `parse` makes, each for itself: a bad one fails alone. Parsing
+    /// and fingerprinting run on the CPU pool.
+    ///
+    /// # Errors
+    /// Of the whole: if the collection is not there or the pool is busy.
+    pub async fn prepare<E: From<ServiceError> + Send + 'static>(
+        &self,
+        collection: &CollectionName,
+        patience: Patience,
+        parse: impl FnOnce() -> Vec<Result<Offered, E>> + Send + 'static,
+    ) -> Result<Vec<Result<Prepared, E>>, ServiceError> {
+        let preparation = self.preparation(collection).await?;
+        let each = move |offered: Result<Offered, E>| Ok(preparation.prepare(offered?)?);
+        Ok(self.pool.run(patience, move || parse().into_iter().map(each).collect()).await?)
+    }
+
+    async fn prepare_one(
+        &self,
+        collection: &CollectionName,
+        offered: Offered,
+    ) -> Result<Prepared, ServiceError> {
+        let preparation = self.preparation(collection).await?;
+        // A hash needs no processor.
+        if matches!(offered.content, Content::Hash(_)) {
+            return preparation.prepare(offered);
+        }
+        self.pool.run(Patience::Interactive, move || preparation.prepare(offered)).await?
+    }
+
+    async fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
+        let settings = self.engine()?.settings(collection).await?;
+        Ok(Preparation {
+            profile: profile_named(&settings.profile)?,
+            keep_text: settings.keep_text,
+            metadata_bytes: self.limits.metadata_bytes,
+            now_ms: self.now_ms(),
+            new_id: self.surroundings.new_id,
+        })
+    }
+
+    /// Queues prepared documents; the answer's future resolves when they are durable.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if nothing was queued.
+    pub async fn submit(
+        &self,
+        collection: &CollectionName,
+        prepared: Vec<Prepared>,
+        unless_within: Option<u32>,
+        admission: Admission,
+    ) -> Result<Adding, ServiceError> {
+        debug_assert!(prepared.len() <= MAX_OPERATIONS);
+        let facts: Vec<(DocumentId, Hash, Option<Status>)> = prepared
+            .iter()
+            .map(|Prepared { document: Document { id, row } }| (id.clone(), row.hash, status(row)))
+            .collect();
+        let put = |Prepared { document }| Operation::Put { document, unless_within };
+        let operations = prepared.into_iter().map(put).collect();
+        let receipt = self.engine()?.write(collection, operations, admission).await?;
+        Ok(Box::pin(async move {
+            let outcomes = receipt.await?;
+            let added = facts.into_iter().zip(outcomes).map(|((id, hash, status), outcome)| Added {
+                id,
+                hash,
+                status,
+                outcome,
+                similar: Vec::new(),
+            });
+            Ok(added.collect())
+        }))
+    }
+
+    /// Stores one document and tells what is similar to it.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; nothing was stored, unless it is [`EngineError::Unknown`].
+    pub async fn add(
+        &self,
+        collection: &CollectionName,
+        offered: Offered,
+        unless_within: Option<u32>,
+    ) -> Result<Added, ServiceError> {
+        let prepared = self.prepare_one(collection, offered).await?;
+        let adding = self.submit(collection, vec![prepared], unless_within, Admission::Shed).await?;
+        let mut added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
+        if !matches!(added.outcome, Outcome::Duplicate(_)) {
+            added.similar = self.neighbours_of_added(collection, &added).await?;
+        }
+        Ok(added)
+    }
+
+    async fn neighbours_of_added(
+        &self,
+        collection: &CollectionName,
+        added: &Added,
+    ) -> Result<Vec<Match>, ServiceError> {
+        let engine = self.engine()?;
+        let k = engine.settings(collection).await?.k;
+        let query = Query {
+            hash: added.hash,
+            k,
+            limit: self.limits.default_matches,
+            after: None,
+            filter: Filter::without(added.id.clone()),
+            scan: false,
+        };
+        match engine.similar(collection, vec![query]).await {
+            Ok(mut answers) => Ok(answers.pop().map(|answer| answer.matches).unwrap_or_default()),
+            // The document is stored: that a busy pool has no time to look around must not look like a failure.
+            Err(EngineError::Pool(_)) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a document back.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoDocument`] if it is not there.
+    pub async fn document(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Document, ServiceError> {
+        let found = self.engine()?.get(collection, id).await?;
+        found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
+    }
+
+    /// Deletes a document.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoDocument`] if it is not there.
+    pub async fn delete(&self, collection: &CollectionName, id: &DocumentId) -> Result<(), ServiceError> {
+        let operations = vec![Operation::Delete(id.clone())];
+        let receipt = self.engine()?.write(collection, operations, Admission::Shed).await?;
+        match receipt.await?.first() {
+            Some(Outcome::Deleted) => Ok(()),
+            _ => Err(ServiceError::NoDocument { collection: collection.clone(), id: id.clone() }),
+        }
+    }
+
+    /// Checks a distance that a request names against a collection.
+    ///
+    /// # Errors
+    /// [`ServiceError::Invalid`] if it is past the width.
+    pub async fn k_or_default(
+        &self,
+        collection: &CollectionName,
+        k: Option<u32>,
+    ) -> Result<u32, ServiceError> {
+        let settings = self.engine()?.settings(collection).await?;
+        let bits = settings.width.bits();
+        match k {
+            None => Ok(settings.k),
+            Some(k) if k <= bits => Ok(k),
+            Some(k) => Err(ServiceError::invalid(
+                "k",
+                format!("k is {k}; it ranges from 0 to {bits}, the width of the hashes"),
+            )),
+        }
+    }
+}
+
+/// Whether a stored document's fingerprint is to be trusted; `None` if it came as a hash.
+pub fn status(row: &Row) -> Option<Status> {
+    row.features.map(|_| if row.short { Status::Short } else { Status::Ok })
+}
+
+fn make_row(profile: &Profile, content: Content, keep_text: bool) -> Result<Row, ServiceError> {
+    let mut row = Row {
+        hash: Hash::from_u64(0),
+        features: None,
+        short: false,
+        written_ms: 0,
+        metadata: None,
+        text: None,
+    };
+    if let Content::Hash(hash) = content {
+        if hash.width() != profile.width() {
+            let (found, wanted) = (hash.width().bits(), profile.width());
+            let detail = format!(
+                "the hash has {found} bits; this collection has hashes of {} bits, {} digits",
+                wanted.bits(),
+                wanted.digits()
+            );
+            return Err(ServiceError::invalid("hash", detail));
+        }
+        row.hash = hash;
+        return Ok(row);
+    }
+    let text = content.into_text().unwrap_or_default();
+    let fingerprint = profile.fingerprint(&text);
+    if fingerprint.status == Status::Empty {
+        return Err(ServiceError::EmptyText);
+    }
+    row.hash = fingerprint.hash;
+    row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
+    row.short = fingerprint.status == Status::Short;
+    row.text = keep_text.then_some(text);
+    Ok(row)
+}
+
+fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
+    let Some(text) = metadata else {
+        return Ok(());
+    };
+    if text.len() > limit {
+        let detail = format!("metadata has {} bytes; at most {limit} are kept", text.len());
+        return Err(ServiceError::invalid("metadata", detail));
+    }
+    match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(serde_json::Value::Object(_)) => Ok(()),
+        _ => {
+            Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a request was not done. Sentences name the field, the limit and the way out.
+
+use crate::engine::EngineError;
+use crate::ids::{CollectionName, DocumentId};
+use crate::pool::PoolError;
+
+/// An error of the service.
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    /// The engine is still reading its data.
+    #[error("the server is starting and reads its data; try again in a moment")]
+    NotReady,
+    /// A field has a value that cannot be accepted.
+    #[error("{detail}")]
+    Invalid {
+        /// The field, as a JSON pointer without its slash, or the name of a parameter.
+        field: &'static str,
+        /// What is wrong, what the limit is, what to do.
+        detail: String,
+    },
+    /// A text without a feature.
+    #[error(
+        "the text has no word or character to make a fingerprint from: all such texts would be duplicates of each other"
+    )]
+    EmptyText,
+    /// A cursor that does not belong to this query.
+    #[error("the cursor is not one that this query answered with; send the query without it to begin anew")]
+    Cursor,
+    /// No such profile.
+    #[error("there is no profile {name:?}; there are {known}")]
+    NoProfile {
+        /// What was asked for.
+        name: String,
+        /// All there are.
+        known: String,
+    },
+    /// No such document.
+    #[error("there is no document {id:?} in collection \"{collection}\"", id = .id.as_str())]
+    NoDocument {
+        /// Where it was looked for.
+        collection: CollectionName,
+        /// The id.
+        id: DocumentId,
+    },
+    /// The engine refused or failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl From<PoolError> for ServiceError {
+    fn from(error: PoolError) -> ServiceError {
+        ServiceError::Engine(EngineError::Pool(error))
+    }
+}
+
+impl ServiceError {
+    pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> ServiceError {
+        ServiceError::Invalid { field, detail: detail.into() }
+    }
+}

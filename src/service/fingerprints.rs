@@ -1,0 +1,123 @@
+//! From contents to fingerprints, on the CPU pool.
+
+use super::Service;
+use super::error::ServiceError;
+use crate::fingerprint::{Explanation, Fingerprint, Profile, Status};
+use crate::ids::{CollectionName, Hash};
+use crate::pool::Patience;
+use crate::text::main_text;
+
+/// What a document is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A text.
+    Text(String),
+    /// A page, whose main text counts.
+    Html(String),
+    /// A hash made elsewhere.
+    Hash(Hash),
+}
+
+/// A fingerprint and what it was made by.
+#[derive(Clone, Debug)]
+pub struct Fingerprinted {
+    /// The profile.
+    pub profile: &'static Profile,
+    /// The fingerprint.
+    pub fingerprint: Fingerprint,
+}
+
+/// A fingerprint with the features and votes behind it.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The profile.
+    pub profile: &'static Profile,
+    /// The features and votes.
+    pub explanation: Explanation,
+}
+
+impl Content {
+    /// The text that counts; `None` for a hash.
+    pub(super) fn into_text(self) -> Option<String> {
+        match self {
+            Content::Text(text) => Some(text),
+            Content::Html(html) => Some(main_text(&html)),
+            Content::Hash(_) => None,
+        }
+    }
+}
+
+impl Service {
+    /// The profile of this name, or that of the default collection.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoProfile`] names those that there are.
+    pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
+        match name {
+            Some(name) => profile_named(name),
+            None => self.profile_of(&CollectionName::default_collection()).await,
+        }
+    }
+
+    pub(super) async fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
+        profile_named(&self.engine()?.settings(name).await?.profile)
+    }
+
+    /// Fingerprints texts with a profile, in order. Hashes among the contents are passed over.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if the pool is busy.
+    pub async fn fingerprint(
+        &self,
+        profile: &'static Profile,
+        contents: Vec<Content>,
+    ) -> Result<Vec<Fingerprinted>, ServiceError> {
+        let work = move || {
+            let texts = contents.into_iter().filter_map(Content::into_text);
+            texts.map(|text| Fingerprinted { profile, fingerprint: profile.fingerprint(&text) }).collect()
+        };
+        Ok(self.pool.run(Patience::Interactive, work).await?)
+    }
+
+    /// Fingerprints one text and explains it.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if the pool is busy.
+    pub async fn explain(
+        &self,
+        profile: &'static Profile,
+        content: Content,
+    ) -> Result<Explained, ServiceError> {
+        let work = move || {
+            let text = content.into_text().unwrap_or_default();
+            Explained { profile, explanation: profile.explain(&text) }
+        };
+        Ok(self.pool.run(Patience::Interactive, work).await?)
+    }
+
+    /// The hash of a content in a collection, to look it up by.
+    pub(super) async fn hash_of(
+        &self,
+        profile: &'static Profile,
+        content: Content,
+    ) -> Result<(Hash, Option<Status>), ServiceError> {
+        if let Content::Hash(hash) = content {
+            return Ok((hash, None));
+        }
+        let made = self.fingerprint(profile, vec![content]).await?;
+        match made.first().map(|made| &made.fingerprint) {
+            Some(fingerprint) if fingerprint.status != Status::Empty => {
+                Ok((fingerprint.hash, Some(fingerprint.status)))
+            }
+            _ => Err(ServiceError::EmptyText),
+        }
+    }
+}
+
+/// A profile by its name, with or without version.
+pub(super) fn profile_named(name: &str) -> Result<&'static Profile, ServiceError> {
+    Profile::named(name).ok_or_else(|| {
+        let known: Vec<String> = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
+        ServiceError::NoProfile { name: name.chars().take(80).collect(), known: known.join(", ") }
+    })
+}

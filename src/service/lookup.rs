@@ -1,0 +1,143 @@
+//! Looking up: which stored documents are near a hash, a text, a page or another document.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::Service;
+use super::cursor;
+use super::error::ServiceError;
+use super::fingerprints::Content;
+use crate::engine::{EngineError, Filter, Match, Query, Work};
+use crate::fingerprint::Status;
+use crate::ids::{CollectionName, DocumentId, Hash};
+
+/// What to look around.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A text, a page, or a hash.
+    Content(Content),
+    /// A stored document, itself left out of the answer.
+    Id(DocumentId),
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// What to look around.
+    pub by: By,
+    /// The distance; the collection's if there is none.
+    pub k: Option<u32>,
+    /// How many matches to answer with.
+    pub limit: Option<usize>,
+    /// Where the page before this one ended.
+    pub cursor: Option<String>,
+    /// Which documents count.
+    pub filter: Filter,
+    /// Answer by linear scan.
+    pub scan: bool,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What was looked around.
+    pub hash: Hash,
+    /// Whether that fingerprint is to be trusted, if it was made from a text.
+    pub status: Option<Status>,
+    /// How far.
+    pub k: u32,
+    /// The documents, by distance, then id.
+    pub matches: Vec<Match>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+    /// How the answer was found.
+    pub work: Work,
+}
+
+/// Counts answered matches by their distance.
+pub(super) struct Distances(Vec<AtomicU64>);
+
+impl Default for Distances {
+    fn default() -> Distances {
+        Distances((0..=128).map(|_| AtomicU64::new(0)).collect())
+    }
+}
+
+impl Distances {
+    fn count(&self, matches: &[Match]) {
+        for found in matches {
+            self.0[found.distance as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn counts(&self) -> Vec<u64> {
+        self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+}
+
+impl Service {
+    /// Answers questions about one collection, in order.
+    ///
+    /// # Errors
+    /// [`ServiceError`] of the first question that cannot be answered.
+    pub async fn similar(
+        &self,
+        collection: &CollectionName,
+        asks: Vec<Ask>,
+    ) -> Result<Vec<Found>, ServiceError> {
+        let mut queries = Vec::with_capacity(asks.len());
+        let mut statuses = Vec::with_capacity(asks.len());
+        for ask in asks {
+            let (query, status) = self.query(collection, ask).await?;
+            queries.push(query);
+            statuses.push(status);
+        }
+        let asked: Vec<(Hash, u32)> = queries.iter().map(|query| (query.hash, query.k)).collect();
+        let answers = self.engine()?.similar(collection, queries).await?;
+        let found = answers.into_iter().zip(asked).zip(statuses).map(|((answer, (hash, k)), status)| {
+            self.distances.count(&answer.matches);
+            let next = answer.next.map(|position| cursor::write(&position, hash, k));
+            Found { hash, status, k, matches: answer.matches, next, work: answer.work }
+        });
+        Ok(found.collect())
+    }
+
+    async fn query(
+        &self,
+        collection: &CollectionName,
+        ask: Ask,
+    ) -> Result<(Query, Option<Status>), ServiceError> {
+        let k = self.k_or_default(collection, ask.k).await?;
+        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        if limit == 0 || limit > self.limits.matches {
+            let detail = format!(
+                "limit is {limit}; it ranges from 1 to {}, and a cursor leads on",
+                self.limits.matches
+            );
+            return Err(ServiceError::invalid("limit", detail));
+        }
+        let mut filter = ask.filter;
+        let (hash, status) = match ask.by {
+            By::Id(id) => {
+                let hash = self.document(collection, &id).await?.row.hash;
+                filter.exclude.push(id);
+                (hash, None)
+            }
+            By::Content(content) => {
+                let profile = self.profile_of(collection).await?;
+                self.hash_of(profile, content).await?
+            }
+        };
+        self.check_width(collection, hash).await?;
+        let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
+        Ok((Query { hash, k, limit, after, filter, scan: ask.scan }, status))
+    }
+
+    async fn check_width(&self, collection: &CollectionName, hash: Hash) -> Result<(), ServiceError> {
+        let expected = self.engine()?.settings(collection).await?.width;
+        let found = hash.width();
+        if expected == found {
+            return Ok(());
+        }
+        Err(EngineError::Width { name: collection.clone(), expected, found }.into())
+    }
+}

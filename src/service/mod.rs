@@ -1,0 +1,95 @@
+//! What the service does, free of HTTP: fingerprint, add, look up, collections.
+//!
+//! It turns texts into hashes on the CPU pool and hands them to the engine. It has no clock and no source
+//! of randomness of its own: both are given to it, as is the engine, which may come later than the first
+//! request.
+//!
+//! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
+
+mod collections;
+mod cursor;
+mod documents;
+mod error;
+mod fingerprints;
+mod limits;
+mod lookup;
+
+use std::sync::{Arc, OnceLock};
+
+pub use collections::WantedCollection;
+pub use documents::{Added, Adding, Offered, Prepared, status};
+pub use error::ServiceError;
+pub use fingerprints::{Content, Explained, Fingerprinted};
+pub use limits::Limits;
+pub use lookup::{Ask, By, Found};
+
+// What answers are made of, so that those above need not know the layers below.
+pub use crate::engine::{
+    Admission, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health, Match,
+    Outcome, Snapshot, Work,
+};
+pub use crate::fingerprint::{Profile, Status};
+pub use crate::pool::{Patience, PoolError};
+
+use crate::engine::Engine;
+use crate::ids::DocumentId;
+use crate::pool::CpuPool;
+use lookup::Distances;
+
+/// What the outside world gives to the service.
+#[derive(Clone, Copy)]
+pub struct Surroundings {
+    /// Milliseconds since 1970-01-01 UTC.
+    pub now_ms: fn() -> u64,
+    /// An id that nobody else has.
+    pub new_id: fn() -> DocumentId,
+}
+
+/// The service.
+pub struct Service {
+    engine: OnceLock<Arc<dyn Engine>>,
+    pool: CpuPool,
+    limits: Limits,
+    surroundings: Surroundings,
+    distances: Distances,
+}
+
+impl Service {
+    /// A service that is not ready: [`Service::start`] makes it so.
+    pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
+        Service { engine: OnceLock::new(), pool, limits, surroundings, distances: Distances::default() }
+    }
+
+    /// Gives it the engine; a second one is ignored.
+    pub fn start(&self, engine: Arc<dyn Engine>) {
+        let _ = self.engine.set(engine);
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotReady`] until it was given.
+    pub fn engine(&self) -> Result<&Arc<dyn Engine>, ServiceError> {
+        self.engine.get().ok_or(ServiceError::NotReady)
+    }
+
+    /// The named limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The time, in milliseconds since 1970-01-01 UTC.
+    pub fn now_ms(&self) -> u64 {
+        (self.surroundings.now_ms)()
+    }
+
+    /// How many requests wait for the CPU pool.
+    pub fn waiting(&self) -> usize {
+        self.pool.waiting()
+    }
+
+    /// For each distance from 0 to 128, how many matches at it were answered since the start.
+    pub fn answered_distances(&self) -> Vec<u64> {
+        self.distances.counts()
+    }
+}

@@ -1,0 +1,99 @@
+//! A batch: changes that become durable together, each with its place in the log.
+
+use std::collections::HashMap;
+
+use super::Store;
+use super::codec;
+use super::error::StoreError;
+use super::records::{Change, CollectionRecord, Row};
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
+
+/// Changes to be committed together. Dropped without [`Batch::commit`], it leaves no trace.
+pub struct Batch<'a> {
+    store: &'a Store,
+    writes: fjall::OwnedWriteBatch,
+    last: Sequence,
+    changes: Vec<Change>,
+    documents: HashMap<CollectionId, i64>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(store: &'a Store, last: Sequence) -> Batch<'a> {
+        let writes = store.db.batch().durability(Some(fjall::PersistMode::SyncData));
+        Batch { store, writes, last, changes: Vec::new(), documents: HashMap::new() }
+    }
+
+    /// Whether there is nothing to commit.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The changes logged so far.
+    pub fn changes(&self) -> &[Change] {
+        &self.changes
+    }
+
+    /// Writes the row of a document and takes the place of `before`.
+    pub fn put(&mut self, collection: CollectionId, id: &DocumentId, before: Option<Hash>, row: Row) {
+        if before != Some(row.hash) {
+            self.unpost(collection, id, before);
+            let key = codec::posting_key(collection, row.hash, id);
+            self.writes.insert(&self.store.postings, key, []);
+        }
+        *self.documents.entry(collection).or_default() += i64::from(before.is_none());
+        self.writes.insert(&self.store.rows, codec::row_key(collection, id), codec::write_row(row));
+    }
+
+    /// Deletes the row of a document whose hash is `before`.
+    pub fn delete(&mut self, collection: CollectionId, id: &DocumentId, before: Hash) {
+        self.unpost(collection, id, Some(before));
+        *self.documents.entry(collection).or_default() -= 1;
+        self.writes.remove(&self.store.rows, codec::row_key(collection, id));
+    }
+
+    /// Writes a new collection, whose number is [`Store::next_collection_id`].
+    pub fn create_collection(&mut self, record: &CollectionRecord) {
+        let last = u64::from(record.id.0).to_be_bytes();
+        self.writes.insert(&self.store.meta, codec::LAST_COLLECTION, last);
+        self.change_collection(record);
+    }
+
+    /// Writes the new settings of a collection.
+    pub fn change_collection(&mut self, record: &CollectionRecord) {
+        let key = codec::collection_key(record.id);
+        self.writes.insert(&self.store.meta, key, codec::write_collection(record));
+    }
+
+    /// Deletes a collection; its rows are left to [`Store::sweep`].
+    pub fn delete_collection(&mut self, id: CollectionId) {
+        self.writes.remove(&self.store.meta, codec::collection_key(id));
+        self.writes.insert(&self.store.meta, codec::garbage_key(id), []);
+    }
+
+    /// Appends a change to the log.
+    pub fn log(&mut self, change: Change) {
+        self.changes.push(change);
+    }
+
+    /// Makes the batch durable and answers with the number of its last change; after an error
+    /// nobody knows whether it is durable, and the store takes no more writes until it is opened again.
+    pub fn commit(mut self) -> Result<Sequence, StoreError> {
+        for (&collection, &more) in &self.documents {
+            let documents = self.store.documents(collection)?.saturating_add_signed(more);
+            let key = codec::documents_key(collection);
+            self.writes.insert(&self.store.meta, key, documents.to_be_bytes());
+        }
+        let first = self.last.next();
+        let last = Sequence(self.last.0 + self.changes.len() as u64);
+        self.writes.insert(&self.store.log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
+        self.writes.insert(&self.store.meta, codec::HIGH_WATER, last.0.to_be_bytes());
+        self.writes.commit()?;
+        Ok(last)
+    }
+
+    fn unpost(&mut self, collection: CollectionId, id: &DocumentId, hash: Option<Hash>) {
+        if let Some(hash) = hash {
+            self.writes.remove(&self.store.postings, codec::posting_key(collection, hash, id));
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Keys and values as bytes. Drawn in `docs/formats.md`; what is here must open for ever.
+//!
+//! Keys are big-endian, so that their order is the order of what they stand for. Values begin with the
+//! version of their layout.
+
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::StoreError;
+use super::records::{Change, CollectionRecord, Row};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
+
+/// Key of the number of the last durable change.
+pub(super) const HIGH_WATER: &[u8] = b"high_water";
+/// Key of the number up to which the log was trimmed.
+pub(super) const TRIMMED: &[u8] = b"trimmed";
+/// Key of the last collection number given.
+pub(super) const LAST_COLLECTION: &[u8] = b"last_collection";
+/// Prefix of the keys of collections.
+pub(super) const COLLECTION: &[u8] = b"collection/";
+/// Prefix of the keys of deleted collections with rows left.
+pub(super) const GARBAGE: &[u8] = b"garbage/";
+const DOCUMENTS: &[u8] = b"documents/";
+
+/// The layout of rows, collections and log entries. Readers refuse a later one.
+const LAYOUT: u8 = 1;
+
+fn numbered(prefix: &[u8], id: CollectionId) -> Vec<u8> {
+    [prefix, &id.0.to_be_bytes()].concat()
+}
+
+pub(super) fn collection_key(id: CollectionId) -> Vec<u8> {
+    numbered(COLLECTION, id)
+}
+
+pub(super) fn garbage_key(id: CollectionId) -> Vec<u8> {
+    numbered(GARBAGE, id)
+}
+
+pub(super) fn documents_key(id: CollectionId) -> Vec<u8> {
+    numbered(DOCUMENTS, id)
+}
+
+pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {
+    let number = key.strip_prefix(GARBAGE).and_then(|rest| rest.try_into().ok());
+    number.map(|bytes| CollectionId(u32::from_be_bytes(bytes))).ok_or(StoreError::Damaged("collection key"))
+}
+
+pub(super) fn collection_prefix(collection: CollectionId) -> [u8; 4] {
+    collection.0.to_be_bytes()
+}
+
+pub(super) fn row_key(collection: CollectionId, id: &DocumentId) -> Vec<u8> {
+    [&collection_prefix(collection), id.as_str().as_bytes()].concat()
+}
+
+pub(super) fn posting_prefix(collection: CollectionId, hash: Hash) -> Vec<u8> {
+    let mut key = collection_prefix(collection).to_vec();
+    hash.write_bytes(&mut key);
+    key
+}
+
+pub(super) fn posting_key(collection: CollectionId, hash: Hash, id: &DocumentId) -> Vec<u8> {
+    let mut key = posting_prefix(collection, hash);
+    key.extend_from_slice(id.as_str().as_bytes());
+    key
+}
+
+type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// The keys that begin with `prefix` and go on with an id greater than `after`.
+pub(super) fn after(prefix: Vec<u8>, after: Option<&DocumentId>) -> Range {
+    let start = match after {
+        Some(id) => Bound::Excluded([prefix.as_slice(), id.as_str().as_bytes()].concat()),
+        None => Bound::Included(prefix.clone()),
+    };
+    // No id holds the byte 0xff, which UTF-8 never uses, so this lies past every key of the prefix.
+    let end = Bound::Excluded([prefix.as_slice(), &[0xff]].concat());
+    (start, end)
+}
+
+pub(super) fn row_range(collection: CollectionId, id: Option<&DocumentId>) -> Range {
+    after(collection_prefix(collection).to_vec(), id)
+}
+
+pub(super) fn read_id(bytes: &[u8]) -> Result<DocumentId, StoreError> {
+    let text = std::str::from_utf8(bytes).map_err(|_| StoreError::Damaged("document id"))?;
+    DocumentId::new(text).map_err(|_| StoreError::Damaged("document id"))
+}
+
+pub(super) fn read_row_key(key: &[u8]) -> Result<DocumentId, StoreError> {
+    read_id(key.get(4..).ok_or(StoreError::Damaged("row key"))?)
+}
+
+pub(super) fn read_posting_hash(key: &[u8], bytes: usize) -> Result<Hash, StoreError> {
+    key.get(4..4 + bytes).and_then(Hash::from_bytes).ok_or(StoreError::Damaged("posting"))
+}
+
+pub(super) fn read_number(bytes: &[u8]) -> Result<u64, StoreError> {
+    bytes.try_into().map(u64::from_be_bytes).map_err(|_| StoreError::Damaged("number"))
+}
+
+/// A hash in a value: its bytes, whose length is its width.
+#[derive(Serialize, Deserialize)]
+struct HashBytes(Vec<u8>);
+
+impl From<Hash> for HashBytes {
+    fn from(hash: Hash) -> HashBytes {
+        let mut bytes = Vec::with_capacity(16);
+        hash.write_bytes(&mut bytes);
+        HashBytes(bytes)
+    }
+}
+
+impl HashBytes {
+    fn read(&self) -> Result<Hash, StoreError> {
+        Hash::from_bytes(&self.0).ok_or(StoreError::Damaged("hash"))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct RowLayout {
+    hash: HashBytes,
+    features: Option<u32>,
+    short: bool,
+    written_ms: u64,
+    metadata: Option<String>,
+    text: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct CollectionLayout {
+    id: u32,
+    name: String,
+    profile: String,
+    bits: u32,
+    k: u32,
+    keep_text: bool,
+    created_ms: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+enum ChangeLayout {
+    Document { collection: u32, added: Option<HashBytes>, removed: Option<HashBytes> },
+    CollectionCreated(u32),
+    CollectionChanged(u32),
+    CollectionDeleted(u32),
+}
+
+fn write<T: Serialize>(layout: &T) -> Vec<u8> {
+    postcard::to_extend(layout, vec![LAYOUT]).expect("plain data in memory always serialises")
+}
+
+fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, StoreError> {
+    match bytes.split_first() {
+        Some((&LAYOUT, rest)) => postcard::from_bytes(rest).map_err(|_| StoreError::Damaged(what)),
+        _ => Err(StoreError::Damaged(what)),
+    }
+}
+
+pub(super) fn write_row(row: Row) -> Vec<u8> {
+    write(&RowLayout {
+        hash: row.hash.into(),
+        features: row.features,
+        short: row.short,
+        written_ms: row.written_ms,
+        metadata: row.metadata,
+        text: row.text,
+    })
+}
+
+pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
+    let row: RowLayout = read(bytes, "document row")?;
+    Ok(Row {
+        hash: row.hash.read()?,
+        features: row.features,
+        short: row.short,
+        written_ms: row.written_ms,
+        metadata: row.metadata,
+        text: row.text,
+    })
+}
+
+pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
+    write(&CollectionLayout {
+        id: record.id.0,
+        name: record.name.to_string(),
+        profile: record.profile.clone(),
+        bits: record.width.bits(),
+        k: record.k,
+        keep_text: record.keep_text,
+        created_ms: record.created_ms,
+    })
+}
+
+pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreError> {
+    let record: CollectionLayout = read(bytes, "collection")?;
+    Ok(CollectionRecord {
+        id: CollectionId(record.id),
+        name: CollectionName::new(&record.name).map_err(|_| StoreError::Damaged("collection"))?,
+        profile: record.profile,
+        width: Width::from_bits(record.bits).ok_or(StoreError::Damaged("collection"))?,
+        k: record.k,
+        keep_text: record.keep_text,
+        created_ms: record.created_ms,
+    })
+}
+
+pub(super) fn write_changes(changes: &[Change]) -> Vec<u8> {
+    let layouts: Vec<ChangeLayout> = changes
+        .iter()
+        .map(|change| match change {
+            Change::Document { collection, added, removed } => ChangeLayout::Document {
+                collection: collection.0,
+                added: added.map(HashBytes::from),
+                removed: removed.map(HashBytes::from),
+            },
+            Change::CollectionCreated(id) => ChangeLayout::CollectionCreated(id.0),
+            Change::CollectionChanged(id) => ChangeLayout::CollectionChanged(id.0),
+            Change::CollectionDeleted(id) => ChangeLayout::CollectionDeleted(id.0),
+        })
+        .collect();
+    write(&layouts)
+}
+
+pub(super) fn read_changes(bytes: &[u8]) -> Result<Vec<Change>, StoreError> {
+    let layouts: Vec<ChangeLayout> = read(bytes, "log entry")?;
+    let hash = |bytes: Option<HashBytes>| bytes.map(|bytes| bytes.read()).transpose();
+    let change = |layout| {
+        Ok(match layout {
+            ChangeLayout::Document { collection, added, removed } => Change::Document {
+                collection: CollectionId(collection),
+                added: hash(added)?,
+                removed: hash(removed)?,
+            },
+            ChangeLayout::CollectionCreated(id) => Change::CollectionCreated(CollectionId(id)),
+            ChangeLayout::CollectionChanged(id) => Change::CollectionChanged(CollectionId(id)),
+            ChangeLayout::CollectionDeleted(id) => Change::CollectionDeleted(CollectionId(id)),
+        })
+    };
+    layouts.into_iter().map(change).collect()
+}

@@ -1,0 +1,148 @@
+//! The main text of an HTML page: the article without navigation, advertisements and footers.
+//!
+//! Promises: no panic and no stack overflow on any input, and time nearly in proportion to it: a page that is
+//! nested deeper or has more nodes than the limits here is not given to the article finder, and its visible
+//! text is taken. The same happens when no article is found. Leaves out: decoding of bytes to characters.
+//!
+//! The article finder is dom_smoothie, after Mozilla's Readability. It walks trees recursively and in some
+//! places looks at all descendants of each node, which is why the limits are needed.
+
+use dom_query::{Document, Tree};
+use dom_smoothie::Readability;
+use html5ever::tendril::{StrTendril, TendrilSink};
+use html5ever::{ParseOpts, parse_document};
+
+use super::visible::visible_text;
+
+/// The deepest nesting for the article finder. Chromium stops nesting at 512, so that no page needs more.
+const MAX_DEPTH: usize = 256;
+/// The most nodes for the article finder; a long article has some thousands.
+const MAX_NODES: usize = 50_000;
+/// How much of the page is parsed between two looks at the tree, in bytes.
+const PIECE: usize = 4096;
+
+/// The main text of a page; all its visible text if no article is found.
+///
+/// ```
+/// use lookalike::text::main_text;
+/// assert_eq!(main_text("<p>Fish &amp; <b>chips</b></p><script>x</script>").trim(), "Fish & chips");
+/// ```
+pub fn main_text(html: &str) -> String {
+    article(html).unwrap_or_else(|| visible_text(html))
+}
+
+fn article(html: &str) -> Option<String> {
+    let document = parse_within_limits(html)?;
+    // A defect of the finder must cost an article and not the request.
+    let found = std::panic::catch_unwind(move || {
+        let mut reader = Readability::with_document(document, None, None).ok()?;
+        Some(reader.parse().ok()?.text_content.to_string())
+    });
+    found.ok().flatten().filter(|text| !text.trim().is_empty())
+}
+
+/// Parses piece by piece and gives up as soon as the tree is too deep or too large.
+///
+/// The parser keeps open elements in a list and does not recurse, but looks through the list at many tags, so
+/// that nesting must be noticed early; the walks over the finished tree do recurse.
+fn parse_within_limits(html: &str) -> Option<Document> {
+    let mut parser = parse_document(Document::default(), ParseOpts::default());
+    let mut rest = html;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        rest = after;
+        parser.process(StrTendril::from_slice(piece));
+        let tree = &parser.tokenizer.sink.sink.tree;
+        if tree.len() > MAX_NODES || is_open_deep(tree) {
+            return None;
+        }
+    }
+    let document = parser.finish();
+    (document.tree.len() <= MAX_NODES && !is_deep(&document.tree)).then_some(document)
+}
+
+/// Whether the branch that is being parsed is too deep. Its nodes are the last children, but for markup that
+/// tables move elsewhere; `is_deep` finds that, and this is only here to find the rest sooner.
+fn is_open_deep(tree: &Tree) -> bool {
+    let mut node = Some(tree.root());
+    for _ in 0..=MAX_DEPTH {
+        node = node.and_then(|node| node.last_child());
+    }
+    node.is_some()
+}
+
+/// Whether any branch is too deep, found without recursion.
+fn is_deep(tree: &Tree) -> bool {
+    let mut open = vec![(tree.root(), 0)];
+    while let Some((node, depth)) = open.pop() {
+        if depth > MAX_DEPTH {
+            return true;
+        }
+        open.extend(node.next_sibling().map(|next| (next, depth)));
+        open.extend(node.first_child().map(|child| (child, depth + 1)));
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARTICLE: &str =
+        "Fish and chips, a dish of battered fish, is served hot with salt, vinegar, and peas. ";
+
+    fn page(article: &str) -> String {
+        format!(
+            "<html><head><title>T</title><style>p{{}}</style></head><body><nav><a href=/>Home</a></nav>\
+             <article><h1>Dish</h1><p>{article}</p><p>{article}</p></article>\
+             <script>var x = '<p>';</script><footer>Imprint</footer></body></html>"
+        )
+    }
+
+    #[test]
+    fn an_article_is_found_without_what_is_around_it() {
+        let text = main_text(&page(&ARTICLE.repeat(8)));
+        assert!(text.contains("vinegar"), "{text}");
+        assert!(!text.contains("Imprint") && !text.contains("Home") && !text.contains("var x"), "{text}");
+    }
+
+    #[test]
+    fn visible_text_has_no_markup() {
+        let cases = [
+            ("", ""),
+            ("plain &lt;text&gt; &#x4e2d;", "plain <text> 中"),
+            ("<div>a</div><div>b<b>c</b></div>", "a bc"),
+            ("<script>if (a < b) {}</script><style>x</style>y<!-- z -->", "y"),
+            ("<textarea>x</textarea><p>unclosed <a href='", "unclosed"),
+            ("<script>never ended", ""),
+        ];
+        for (html, expected) in cases {
+            let words: Vec<_> = visible_text(html).split_whitespace().map(str::to_owned).collect();
+            assert_eq!(words.join(" "), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn hostile_pages_end_in_visible_text() {
+        let n = 100_000;
+        let cases = [
+            ("nested blocks", format!("{}deep{}", "<div>".repeat(n), "</div>".repeat(n))),
+            ("blocks without end", format!("{}deep", "<div>".repeat(n))),
+            ("nested formatting", format!("{}deep", "<b><i><a><font>".repeat(n / 4))),
+            ("formatting without end", format!("{}deep", "<p><b id=1><b id=2><b id=3>".repeat(n / 10))),
+            ("nested tables", format!("{}deep", "<table><tr><td>".repeat(n / 10))),
+            ("ends that miss", format!("{}deep", "<div><object></div></object>".repeat(n))),
+            ("nested drawings", format!("{}deep", "<svg><g><desc><div/>".repeat(n / 4))),
+            ("nested templates", format!("{}deep", "<template><div>".repeat(n / 2))),
+            ("many siblings", format!("{}deep", "<p>x</p><br>".repeat(n))),
+            ("many lists", format!("{}deep", "<ul><li>".repeat(n / 2))),
+            ("angle brackets", format!("deep {}", "<".repeat(n))),
+            ("attributes", format!("<p {}>deep", "a=1 ".repeat(n))),
+            ("entities", format!("deep{}", "&amp".repeat(n))),
+            ("nul", format!("deep{}", "\0<p>".repeat(n / 10))),
+        ];
+        for (name, html) in cases {
+            assert!(main_text(&html).contains("deep"), "{name}");
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! From text as it comes to words: HTML to main text, normalisation, runs of one writing system, segmenters.
+//!
+//! Everything here is a function of its argument alone: no I/O, no clock, no settings. The dictionaries are
+//! part of the program and loaded when first needed. Leaves out: counts, weights and hashes, which are features.
+
+mod class;
+mod main_text;
+mod normalise;
+mod runs;
+mod segment;
+mod simplify;
+mod visible;
+
+pub use main_text::main_text;
+pub use normalise::normalise;
+pub use runs::{Run, System, runs};
+pub use segment::{NewWords, is_word_character, words};

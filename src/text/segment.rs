@@ -1,0 +1,123 @@
+//! Words: one segmenter for each writing system behind one function.
+//!
+//! Chinese is simplified and cut by jieba; Japanese and the
+//! languages of South-East Asia are cut by ICU's dictionaries; all else by ICU's rules (Unicode Standard
+//! Annex 29). Promises: punctuation and symbols are dropped, single characters kept; nothing is loaded until
+//! it is needed, and each segmenter once for the whole process.
+//!
+//! ICU's neural segmenters are not used: they calculate in floating point, and a word boundary that depends
+//! on the machine would be a fingerprint that does. Leaves out: pairs and counts, which are features.
+
+use std::sync::LazyLock;
+
+use icu_segmenter::options::WordBreakInvariantOptions;
+use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
+use jieba_rs::Jieba;
+
+use super::class::Class;
+use super::runs::{Run, System};
+use super::simplify::simplify;
+
+/// About 32 MiB and a tenth of a second to load; shared, since it is read only.
+static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
+static ICU: LazyLock<WordSegmenterBorrowed<'static>> =
+    LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
+
+/// What becomes of Chinese words that the dictionary does not have, such as names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewWords {
+    /// They are cut into shorter words and single characters: faster, and the same wherever they stand.
+    Split,
+    /// jieba's hidden Markov model guesses where they begin and end.
+    Guess,
+}
+
+/// Hands the words of a run to `each`, in order.
+///
+/// ```
+/// use lookalike::text::{NewWords, runs, words};
+/// let mut found = Vec::new();
+/// runs("我来到北京, ok").for_each(|run| words(run, NewWords::Split, |word| found.push(word.to_owned())));
+/// assert_eq!(found, ["我", "来到", "北京", "ok"]);
+/// ```
+pub fn words(run: Run<'_>, new_words: NewWords, each: impl FnMut(&str)) {
+    match run.system {
+        System::Han => chinese(run.text, new_words, each),
+        System::Japanese | System::SouthEastAsian | System::Spaced => by_icu(run.text, each),
+    }
+}
+
+/// Whether a character of a normalised text can be a part of a word: letters, digits and marks can.
+#[inline]
+pub fn is_word_character(c: char) -> bool {
+    Class::of(c).is_in_word()
+}
+
+fn chinese(text: &str, new_words: NewWords, mut each: impl FnMut(&str)) {
+    let mut simplified = String::with_capacity(text.len());
+    simplify(text, &mut simplified);
+    for token in JIEBA.cut(&simplified, new_words == NewWords::Guess) {
+        if has_letter(token.word) {
+            each(token.word);
+        }
+    }
+}
+
+fn by_icu(text: &str, mut each: impl FnMut(&str)) {
+    let mut start = 0;
+    let mut ends = ICU.segment_str(text);
+    while let Some(end) = ends.next() {
+        let word = &text[start..end];
+        if has_letter(word) {
+            each(word);
+        }
+        start = end;
+    }
+}
+
+/// Whether a segment has a letter or digit, and is not punctuation only.
+#[inline]
+fn has_letter(segment: &str) -> bool {
+    segment.chars().any(is_word_character)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::{normalise, runs};
+
+    fn cut(text: &str, new_words: NewWords) -> Vec<String> {
+        let mut found = Vec::new();
+        runs(&normalise(text)).for_each(|run| words(run, new_words, |word| found.push(word.to_owned())));
+        found
+    }
+
+    #[test]
+    fn each_writing_system_has_its_segmenter() {
+        let cases: &[(&str, &[&str])] = &[
+            ("臺灣的電腦軟體", &["台湾", "的", "电脑软件"]),
+            ("我来到北京清华大学。", &["我", "来到", "北京", "清华大学"]),
+            ("café 的", &["café", "的"]),
+            ("東京タワーへ行く", &["東京", "タワー", "へ", "行く"]),
+            ("ภาษาไทย", &["ภาษา", "ไทย"]),
+            ("Привет, мир!", &["привет", "мир"]),
+            ("2023年10月", &["2023", "年", "10", "月"]),
+            ("!?🙂", &[]),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(&cut(text, NewWords::Split), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn new_words_are_guessed_only_on_demand() {
+        assert_eq!(
+            cut("他来到了网易杭研大厦", NewWords::Guess),
+            ["他", "来到", "了", "网易", "杭研", "大厦"]
+        );
+        assert_eq!(
+            cut("他来到了网易杭研大厦", NewWords::Split),
+            ["他", "来到", "了", "网易", "杭", "研", "大厦"]
+        );
+    }
+}
