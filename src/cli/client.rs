@@ -17,6 +17,11 @@ pub(super) struct Server {
 }
 
 impl Server {
+    /// The server at this URL.
+    pub(super) fn at(url: String) -> Server {
+        Server { url }
+    }
+
     /// The URL of a route, which begins with a slash.
     pub(super) fn route(&self, route: &str) -> String {
         format!("{}{route}", self.url.trim_end_matches('/'))

@@ -1,26 +1,47 @@
 //! `lookalike healthcheck`: for containers, which have no other program to ask with.
+//!
+//! Without `--url` it asks where a server with the same settings would listen.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use clap::Args;
 
 use super::Failure;
 use super::client::{Server, checked, client};
+use super::serve::ServeArguments;
 
 #[derive(Debug, Args)]
 pub(super) struct HealthcheckArguments {
-    #[command(flatten)]
-    server: Server,
+    /// The server; without it the one that the settings of this environment describe
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
     /// Seconds to wait for the answer
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     timeout: u64,
 }
 
 pub(super) async fn run(arguments: HealthcheckArguments) -> Result<(), Failure> {
-    let request =
-        client()?.get(arguments.server.route("/readyz")).timeout(Duration::from_secs(arguments.timeout));
-    let response = request.send().await.map_err(|error| arguments.server.unreachable(&error))?;
+    let server = Server::at(match arguments.url {
+        Some(url) => url,
+        None => url_of_settings()?,
+    });
+    let request = client()?.get(server.route("/readyz")).timeout(Duration::from_secs(arguments.timeout));
+    let response = request.send().await.map_err(|error| server.unreachable(&error))?;
     checked(response).await?;
     println!("ready");
     Ok(())
+}
+
+fn url_of_settings() -> Result<String, Failure> {
+    let listen = ServeArguments::default().settings()?.server.listen;
+    let mut address = listen;
+    if listen.ip().is_unspecified() {
+        address.set_ip(if listen.is_ipv4() {
+            Ipv4Addr::LOCALHOST.into()
+        } else {
+            Ipv6Addr::LOCALHOST.into()
+        });
+    }
+    Ok(format!("http://{address}"))
 }

@@ -18,7 +18,7 @@ const LAST_WAIT: Duration = Duration::from_secs(2);
 /// The variable that names the settings file.
 const CONFIG_VARIABLE: &str = "LOOKALIKE_CONFIG";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct ServeArguments {
     /// Settings file; config/default.toml shows every key [env: LOOKALIKE_CONFIG]
     #[arg(long, value_name = "FILE")]
@@ -35,7 +35,7 @@ pub(super) struct ServeArguments {
 }
 
 pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
-    let settings = settings(arguments)?;
+    let settings = arguments.settings()?;
     let format = match settings.log.format {
         config::LogFormat::Text => LogFormat::Text,
         config::LogFormat::Json => LogFormat::Json,
@@ -50,16 +50,18 @@ pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     result
 }
 
-fn settings(arguments: ServeArguments) -> Result<Settings, Failure> {
-    let file = arguments.config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
-    let flags =
-        [("server.listen", arguments.listen), ("data.dir", arguments.data), ("log.level", arguments.log)];
-    let flags: Vec<(&'static str, String)> =
-        flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-    // Variables that are not Unicode cannot be ours.
-    let variables = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    config::load(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
+impl ServeArguments {
+    /// The settings of these flags, the environment and the file that either names.
+    pub(super) fn settings(self) -> Result<Settings, Failure> {
+        let file = self.config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
+        let flags = [("server.listen", self.listen), ("data.dir", self.data), ("log.level", self.log)];
+        let flags: Vec<(&'static str, String)> =
+            flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
+        // Variables that are not Unicode cannot be ours.
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        config::load(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
+    }
 }
 
 async fn serve(settings: Settings) -> Result<(), Failure> {

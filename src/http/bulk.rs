@@ -80,8 +80,14 @@ struct Cutter<S> {
 impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
         let (mut chunk, mut bytes) = (Chunk::new(), 0);
-        while !self.ended && chunk.len() < CHUNK_LINES && bytes < CHUNK_BYTES {
-            match self.body.next().await {
+        while !self.ended && (chunk.is_empty() || (chunk.len() < CHUNK_LINES && bytes < CHUNK_BYTES)) {
+            // A client that sends a line and waits for its result must get it: what is there goes on.
+            let next = self.body.next();
+            let part = if chunk.is_empty() { Some(next.await) } else { next.now_or_never() };
+            let Some(part) = part else {
+                break;
+            };
+            match part {
                 Some(Ok(part)) => {
                     bytes += part.len();
                     self.cut(&part, &mut chunk);
@@ -264,7 +270,7 @@ pub(super) fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
 mod tests {
     use super::*;
 
-    async fn cut(parts: &[&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
+    async fn cut(parts: &'static [&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
         let body =
             stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes()))));
         let chunks: Vec<Chunk> = lines(body, limit).collect().await;
@@ -280,6 +286,30 @@ mod tests {
         assert_eq!(cut(&["a", "b\n", "\nc", "de", "\nf"], 9).await, expected);
         assert_eq!(cut(&["ab\n\ncde\nf\n"], 9).await, expected);
         assert_eq!(cut(&["", "\n \n"], 9).await, vec![]);
+    }
+
+    #[tokio::test]
+    async fn a_line_goes_on_while_its_client_waits() {
+        let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
+        let mut chunks = lines(parts, 100);
+        for number in 0..3 {
+            send.unbounded_send(Ok(Bytes::from_static(b"line\nbegun"))).unwrap();
+            let chunk = chunks.next().await.unwrap();
+            assert_eq!(chunk.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [number]);
+        }
+        drop(send);
+        assert_eq!(chunks.next().await.unwrap()[0].0, 3);
+        assert!(chunks.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_line_longer_than_a_chunk_does_not_end_the_stream() {
+        let part = Bytes::from(vec![b'x'; CHUNK_BYTES]);
+        let parts = [part.clone(), part.clone(), part, Bytes::from_static(b"\nab")].map(Ok::<_, Infallible>);
+        let chunks: Vec<Chunk> = lines(stream::iter(parts), 2 * CHUNK_BYTES).collect().await;
+        let taken: Vec<(u64, bool)> =
+            chunks.into_iter().flatten().map(|(n, line)| (n, line.is_ok())).collect();
+        assert_eq!(taken, [(0, false), (1, true)]);
     }
 
     #[tokio::test]

@@ -163,7 +163,10 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = self.code.status();
-        if status.is_server_error() {
+        // Whoever polls for readiness asks before it is there; that is no failure.
+        if self.code == Code::Starting {
+            tracing::debug!("a request came before the data was read");
+        } else if status.is_server_error() {
             tracing::warn!(code = self.code.name(), detail = self.detail, "a request failed");
         }
         let mut response = (status, Json(self.body())).into_response();

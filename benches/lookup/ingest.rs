@@ -1,0 +1,100 @@
+//! Storing Chinese articles as an NDJSON stream, durable, beside fingerprinting them alone on all cores.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use flate2::read::GzDecoder;
+use lookalike::config::Settings;
+use lookalike::fingerprint::Profile;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+use crate::rounds::{median, ratio, take_turns};
+
+const ARTICLES: &str = "../shared/data/zh_edits/docs.jsonl.gz";
+
+pub fn run() {
+    println!("## Storing Chinese articles, durable, beside fingerprinting alone\n");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(ARTICLES);
+    let Ok(file) = File::open(&path) else {
+        println!("skipped: {ARTICLES} is not there\n");
+        return;
+    };
+    let lines: Vec<String> = BufReader::new(GzDecoder::new(file)).lines().map_while(Result::ok).collect();
+    let text = |line: &String| -> Option<String> {
+        serde_json::from_str::<serde_json::Value>(line).ok()?["text"].as_str().map(str::to_owned)
+    };
+    let texts: Vec<String> = lines.iter().filter_map(text).collect();
+    let megabytes = texts.iter().map(String::len).sum::<usize>() as f64 / 1e6;
+    let profile = Profile::default_profile();
+    profile.fingerprint(&texts[0]);
+
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let data = tempfile::tempdir().expect("a temporary directory");
+    let (stop, stopped) = oneshot::channel::<()>();
+    let url = runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("an address"));
+        let mut settings = Settings::default();
+        settings.data.dir = data.path().join("data");
+        tokio::spawn(lookalike::server::run(settings, listener, async move { drop(stopped.await) }));
+        url
+    });
+    let client = reqwest::Client::new();
+    let body = lines.join("\n");
+    let [alone, stored] = take_turns([&mut || fingerprint_all(profile, &texts, megabytes), &mut || {
+        runtime.block_on(store_all(&client, &url, &body, megabytes))
+    }]);
+    println!("{} articles, {megabytes:.1} MB of text, profile {}\n", texts.len(), profile.id());
+    println!("| | MB/s, median | articles/s |\n|---|---|---|");
+    let rate = |figure: f64| figure / megabytes * texts.len() as f64;
+    for (what, figures) in [("fingerprinting alone, all cores", &alone), ("NDJSON stream, durable", &stored)]
+    {
+        let figure = median(figures.iter().copied());
+        println!("| {what} | {figure:.1} | {:.0} |", rate(figure));
+    }
+    println!("| ratio, median of the rounds | {:.2} | |\n", ratio(&stored, &alone));
+    drop(stop);
+}
+
+fn fingerprint_all(profile: &Profile, texts: &[String], megabytes: f64) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let start = Instant::now();
+    std::thread::scope(|threads| {
+        for _ in 0..cores {
+            threads.spawn(|| {
+                while let Some(text) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    std::hint::black_box(profile.fingerprint(text));
+                }
+            });
+        }
+    });
+    megabytes / start.elapsed().as_secs_f64()
+}
+
+/// Stores all articles in a new collection and deletes it again; only storing counts.
+async fn store_all(client: &reqwest::Client, url: &str, body: &str, megabytes: f64) -> f64 {
+    let collection = format!("{url}/collections/articles");
+    while !client
+        .put(&collection)
+        .json(&serde_json::json!({}))
+        .send()
+        .await
+        .is_ok_and(|a| a.status().is_success())
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let start = Instant::now();
+    let request =
+        client.post(format!("{collection}/documents")).header("content-type", "application/x-ndjson");
+    let answer =
+        request.body(body.to_owned()).send().await.expect("an answer").text().await.expect("all of it");
+    let figure = megabytes / start.elapsed().as_secs_f64();
+    assert!(answer.trim_end().ends_with("\"errors\":0}}"), "{}", answer.lines().last().unwrap_or_default());
+    client.delete(&collection).send().await.expect("an answer");
+    figure
+}

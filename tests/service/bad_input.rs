@@ -1,0 +1,455 @@
+//! Bad input: a clear 4xx that names the place, and nothing else affected.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::server::{Server, directory, ids};
+
+struct Case {
+    what: &'static str,
+    method: Method,
+    route: &'static str,
+    kind: &'static str,
+    body: Vec<u8>,
+    status: u16,
+    code: &'static str,
+    /// What the detail must contain.
+    detail: &'static str,
+    /// The pointer or parameter named, if any.
+    place: &'static str,
+}
+
+fn post(
+    what: &'static str,
+    route: &'static str,
+    body: &str,
+    expected: (u16, &'static str, &'static str, &'static str),
+) -> Case {
+    let (status, code, detail, place) = expected;
+    Case {
+        what,
+        method: Method::POST,
+        route,
+        kind: "application/json",
+        body: body.into(),
+        status,
+        code,
+        detail,
+        place,
+    }
+}
+
+fn get(
+    what: &'static str,
+    route: &'static str,
+    expected: (u16, &'static str, &'static str, &'static str),
+) -> Case {
+    let (status, code, detail, place) = expected;
+    Case { what, method: Method::GET, route, kind: "", body: vec![], status, code, detail, place }
+}
+
+fn bodies() -> Vec<Case> {
+    let deep = format!(
+        r#"{{"id":"x","hash":"00000000000000ff","metadata":{}{}}}"#,
+        "{\"a\":".repeat(200),
+        "1".to_owned() + &"}".repeat(200)
+    );
+    let wide = format!(r#"{{"hash":"00000000000000ff","metadata":{{"a":"{}"}}}}"#, "x".repeat(20_000));
+    let long_id = format!(r#"{{"id":"{}","hash":"00000000000000ff"}}"#, "x".repeat(257));
+    vec![
+        post(
+            "broken JSON",
+            "/documents",
+            r#"{"id": "a", "#,
+            (400, "malformed_request", "not valid JSON", ""),
+        ),
+        post(
+            "JSON with something after it",
+            "/documents",
+            r#"{"hash":"00000000000000ff"} x"#,
+            (400, "malformed_request", "trailing", ""),
+        ),
+        post("no body", "/documents", "", (400, "malformed_request", "EOF", "")),
+        post("a number for a document", "/documents", "7", (422, "invalid_field", "expected struct", "")),
+        post(
+            "a wrong type",
+            "/documents",
+            r#"{"text": 7}"#,
+            (422, "invalid_field", "expected a string", "/text"),
+        ),
+        post(
+            "an unknown field",
+            "/documents",
+            r#"{"text": "x", "titel": "y"}"#,
+            (422, "unknown_field", "`titel`", "/titel"),
+        ),
+        post(
+            "a field twice",
+            "/documents",
+            r#"{"hash":"00000000000000ff","hash":"00000000000000fe"}"#,
+            (422, "invalid_field", "duplicate field `hash`", ""),
+        ),
+        post(
+            "a hash as a number",
+            "/documents",
+            r#"{"hash": 255}"#,
+            (422, "invalid_field", "never a number", "/hash"),
+        ),
+        post(
+            "a huge number as a hash",
+            "/documents",
+            r#"{"hash": 18446744073709551616000}"#,
+            (422, "invalid_field", "never a number", "/hash"),
+        ),
+        post(
+            "a short hash",
+            "/documents",
+            r#"{"hash": "ff"}"#,
+            (422, "invalid_field", "16 hexadecimal digits", "/hash"),
+        ),
+        post(
+            "a hash with a wrong digit",
+            "/documents",
+            r#"{"hash": "00000000000000zz"}"#,
+            (422, "invalid_field", "character 15", "/hash"),
+        ),
+        post(
+            "a hash of another width",
+            "/documents",
+            r#"{"hash": "000000000000000000000000000000ff"}"#,
+            (422, "invalid_field", "128 bits", "/hash"),
+        ),
+        post("an empty text", "/documents", r#"{"text": ""}"#, (422, "empty_text", "no word", "")),
+        post(
+            "a text of punctuation",
+            "/documents",
+            r#"{"text": " ... \n "}"#,
+            (422, "empty_text", "no word", ""),
+        ),
+        post(
+            "an id with a newline",
+            "/documents",
+            r#"{"id": "a\nb", "hash": "00000000000000ff"}"#,
+            (422, "invalid_field", "U+000A at byte 1", "/id"),
+        ),
+        post(
+            "an empty id",
+            "/documents",
+            r#"{"id": "", "hash": "00000000000000ff"}"#,
+            (422, "invalid_field", "1 to 256 bytes", "/id"),
+        ),
+        post("a long id", "/documents", &long_id, (422, "invalid_field", "this one has 257", "/id")),
+        post(
+            "nothing to fingerprint",
+            "/documents",
+            "{}",
+            (422, "invalid_field", "exactly one of text, html and hash", ""),
+        ),
+        post(
+            "metadata that is no object",
+            "/documents",
+            r#"{"hash": "00000000000000ff", "metadata": [1]}"#,
+            (422, "invalid_field", "JSON object", "/metadata"),
+        ),
+        post("too much metadata", "/documents", &wide, (422, "invalid_field", "at most 16384", "/metadata")),
+        post(
+            "metadata nested too deep",
+            "/documents",
+            &deep,
+            (422, "invalid_field", "metadata", "/metadata"),
+        ),
+        post(
+            "an unknown parameter",
+            "/documents?on_dupe=skip",
+            r#"{"hash":"00000000000000ff"}"#,
+            (422, "unknown_field", "`on_dupe`", "on_dupe"),
+        ),
+        post(
+            "k without skip",
+            "/documents?k=3",
+            r#"{"hash":"00000000000000ff"}"#,
+            (422, "invalid_field", "on_duplicate=skip", "k"),
+        ),
+        post(
+            "k out of range",
+            "/documents?on_duplicate=skip&k=65",
+            r#"{"hash":"00000000000000ff"}"#,
+            (422, "invalid_field", "0 to 64", "k"),
+        ),
+        post(
+            "a missing collection",
+            "/collections/none/documents",
+            r#"{"hash":"00000000000000ff"}"#,
+            (404, "no_collection", "PUT /collections/none", ""),
+        ),
+        post(
+            "a collection name that is a path",
+            "/collections/..%2Fx/documents",
+            r#"{"hash":"00000000000000ff"}"#,
+            (422, "invalid_field", "a-z", "collection"),
+        ),
+        post(
+            "k out of range in a query",
+            "/similar",
+            r#"{"hash":"00000000000000ff","k":65}"#,
+            (422, "invalid_field", "0 to 64", "/k"),
+        ),
+        post(
+            "a negative k",
+            "/similar",
+            r#"{"hash":"00000000000000ff","k":-1}"#,
+            (422, "invalid_field", "u32", "/k"),
+        ),
+        post(
+            "a wrong query of several",
+            "/similar",
+            r#"{"queries":[{"hash":"00000000000000ff"},{"hash":1}]}"#,
+            (422, "invalid_field", "never a number", "/queries/1/hash"),
+        ),
+        post(
+            "queries beside a query",
+            "/similar",
+            r#"{"queries":[],"k":3}"#,
+            (422, "invalid_field", "queries stands alone", "/queries"),
+        ),
+        post(
+            "no question",
+            "/similar",
+            "{}",
+            (422, "invalid_field", "exactly one of hash, text, html and id", ""),
+        ),
+        post(
+            "two questions in one",
+            "/similar",
+            r#"{"hash":"00000000000000ff","id":"kept"}"#,
+            (422, "invalid_field", "exactly one of", ""),
+        ),
+        post(
+            "a wrong time",
+            "/similar",
+            r#"{"hash":"00000000000000ff","filter":{"written_from":"yesterday"}}"#,
+            (422, "invalid_field", "2026-", "/filter/written_from"),
+        ),
+        post(
+            "an unknown profile",
+            "/fingerprint",
+            r#"{"text":"x","profile":"best"}"#,
+            (422, "no_profile", "copies-64@1", "/profile"),
+        ),
+        post(
+            "explain with texts",
+            "/fingerprint",
+            r#"{"texts":["x"],"explain":true}"#,
+            (422, "invalid_field", "one at a time", "/explain"),
+        ),
+        post(
+            "a lone surrogate",
+            "/fingerprint",
+            r#"{"text":"\ud800"}"#,
+            (400, "malformed_request", "hex escape", ""),
+        ),
+    ]
+}
+
+fn queries() -> Vec<Case> {
+    vec![
+        get("k out of range", "/similar?hash=00000000000000ff&k=65", (422, "invalid_field", "0 to 64", "k")),
+        get(
+            "k that is no number",
+            "/similar?hash=00000000000000ff&k=three",
+            (422, "invalid_field", "invalid digit", "k"),
+        ),
+        get("a wrong hash", "/similar?hash=xyz", (422, "invalid_field", "not a hexadecimal digit", "hash")),
+        get(
+            "a hash of another width",
+            "/similar?hash=000000000000000000000000000000ff",
+            (422, "invalid_field", "128 bits", "hash"),
+        ),
+        get(
+            "an unknown parameter",
+            "/similar?hash=00000000000000ff&radius=3",
+            (422, "unknown_field", "`radius`", "radius"),
+        ),
+        get(
+            "no limit",
+            "/similar?hash=00000000000000ff&limit=0",
+            (422, "invalid_field", "1 to 1000", "limit"),
+        ),
+        get(
+            "too high a limit",
+            "/similar?hash=00000000000000ff&limit=1001",
+            (422, "invalid_field", "1 to 1000", "limit"),
+        ),
+        get(
+            "a made-up cursor",
+            "/similar?hash=00000000000000ff&cursor=abc",
+            (422, "invalid_cursor", "begin anew", "cursor"),
+        ),
+        get(
+            "an unknown way to verify",
+            "/similar?hash=00000000000000ff&verify=trust",
+            (422, "invalid_field", "`scan`", "verify"),
+        ),
+        get("an empty text", "/similar?text=%20", (422, "empty_text", "no word", "")),
+        get("an unknown document", "/similar?id=none", (404, "no_document", "\"none\"", "")),
+        get(
+            "an unknown document's neighbours",
+            "/documents/none/similar",
+            (404, "no_document", "\"none\"", ""),
+        ),
+        get("an unknown document", "/documents/none", (404, "no_document", "\"none\"", "")),
+        get(
+            "a missing collection",
+            "/collections/none/similar?hash=00000000000000ff",
+            (404, "no_collection", "none", ""),
+        ),
+        get("an unknown route", "/nothing", (404, "route_not_found", "GET /nothing", "")),
+        Case {
+            method: Method::DELETE,
+            ..get("a method that a route has not", "/similar", (405, "method_not_allowed", "DELETE", ""))
+        },
+        Case {
+            method: Method::PUT,
+            kind: "application/json",
+            body: br#"{"id":"b","hash":"00000000000000ff"}"#.to_vec(),
+            ..get("two ids", "/documents/a", (422, "invalid_field", "differs", "/id"))
+        },
+        Case {
+            method: Method::PUT,
+            kind: "application/json",
+            body: br#"{"profile":"copies-128"}"#.to_vec(),
+            ..get("another profile", "/collections/default", (409, "settings_conflict", "copies-64@1", ""))
+        },
+        Case {
+            method: Method::PUT,
+            kind: "application/json",
+            body: br#"{"k":65}"#.to_vec(),
+            ..get("k out of range", "/collections/new", (422, "invalid_field", "0 to 64", "/k"))
+        },
+        Case {
+            kind: "text/plain",
+            ..post(
+                "another type",
+                "/documents",
+                "x",
+                (415, "unsupported_media_type", "application/x-ndjson", ""),
+            )
+        },
+        Case {
+            kind: "text/plain; charset=gbk",
+            ..post("another charset", "/fingerprint", "x", (415, "unsupported_media_type", "UTF-8", ""))
+        },
+        Case {
+            kind: "text/plain",
+            body: vec![b'a', 0xff, 0xfe],
+            ..post("bytes that are no text", "/fingerprint", "", (400, "malformed_request", "byte 1", ""))
+        },
+        Case {
+            body: [br#"{"text":""#.as_slice(), &[0xc3, 0x28], br#""}"#].concat(),
+            ..post(
+                "JSON that is no UTF-8",
+                "/documents",
+                "",
+                (400, "malformed_request", "not valid JSON", ""),
+            )
+        },
+    ]
+}
+
+async fn send(server: &Server, case: &Case) -> (StatusCode, String, Value) {
+    let mut request = server.client.request(case.method.clone(), format!("{}{}", server.url, case.route));
+    if !case.kind.is_empty() {
+        request = request.header("content-type", case.kind).body(case.body.clone());
+    }
+    let response = request.send().await.unwrap();
+    assert!(response.headers().contains_key("x-request-id"), "{}", case.what);
+    let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
+    (response.status(), kind, response.json().await.unwrap())
+}
+
+#[tokio::test]
+async fn every_bad_request_gets_a_clear_answer_and_changes_nothing() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.post("/documents", json!({"id": "kept", "hash": "00000000000000f0"})).await;
+    for case in bodies().into_iter().chain(queries()) {
+        let what = case.what;
+        let (status, kind, problem) = send(&server, &case).await;
+        assert_eq!(status.as_u16(), case.status, "{what}: {problem}");
+        assert_eq!(kind, "application/problem+json", "{what}");
+        assert_eq!(problem["status"], case.status, "{what}");
+        assert_eq!(problem["code"], case.code, "{what}: {problem}");
+        assert_eq!(problem["type"], format!("/docs/errors#{}", case.code), "{what}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(case.detail), "{what}: {detail}");
+        if !case.place.is_empty() {
+            let field = &problem["errors"][0];
+            let place = field["pointer"].as_str().or(field["parameter"].as_str());
+            assert_eq!(place, Some(case.place), "{what}: {problem}");
+        }
+        assert_eq!(server.documents().await, 1, "{what}");
+    }
+    assert_eq!(ids(&server.json("/similar?hash=00000000000000f0&k=0").await), ["kept"]);
+    assert_eq!(server.json("/collections").await["collections"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_body_of_100_megabytes_is_refused_before_it_is_read() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let body = || format!(r#"{{"text":"{}"}}"#, "x".repeat(100 << 20));
+    let request =
+        server.client.post(format!("{}/documents", server.url)).header("content-type", "application/json");
+    // The server answers and closes; a client that is still sending may see the one or the other.
+    if let Ok(response) = request.body(body()).send().await {
+        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+        let problem: Value = response.json().await.unwrap();
+        assert_eq!(problem["code"], "too_large");
+        assert!(problem["detail"].as_str().unwrap().contains("1048576"), "{problem}");
+    }
+    let memory = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap_or_default();
+    let peak = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
+    assert!(peak.is_none_or(|kilobytes| kilobytes < 150 * 1024), "peak memory {peak:?} kB");
+    // Without a length announced: cut where the limit is reached.
+    let pieces = (0..100).map(|_| Ok::<_, std::io::Error>("x".repeat(1 << 20)));
+    let chunked = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
+    let request =
+        server.client.post(format!("{}/fingerprint", server.url)).header("content-type", "text/plain");
+    if let Ok(response) = request.body(chunked).send().await {
+        assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    assert_eq!(server.documents().await, 0);
+    assert_eq!(server.get("/readyz").await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn hostile_pages_and_texts_are_fingerprinted_or_refused_and_harm_nobody() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let bodies = [
+        "<div>".repeat(100_000) + "deep text in the middle of it all",
+        "<".repeat(200_000),
+        "<table>".repeat(20_000),
+        "<p>a &amp;".repeat(50_000),
+        "<!--".repeat(50_000),
+        format!("<p>{}</p>", "\u{202e}\u{200b}\u{feff}".repeat(1_000)),
+    ];
+    for body in bodies {
+        let start: String = body.chars().take(20).collect();
+        let (status, answer) = server.post("/fingerprint", json!({"html": body})).await;
+        assert_eq!(status, StatusCode::OK, "{start}: {answer}");
+    }
+    for text in [
+        "\u{0}\u{1}\u{2}",
+        "🙂🙂🙂",
+        "a".repeat(1_000_000).as_str(),
+        "字".repeat(300_000).as_str(),
+        "\u{fdfa}".repeat(50_000).as_str(),
+    ] {
+        let (status, answer) = server.post("/fingerprint", json!({"text": text})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+    }
+    assert_eq!(server.get("/readyz").await.status(), StatusCode::OK);
+}

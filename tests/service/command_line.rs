@@ -1,0 +1,161 @@
+//! The command line: settings and their errors, fingerprint, import that resumes, export, healthcheck.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::server::{Server, command, directory};
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs the binary off the test's own runtime, which the server's client needs meanwhile.
+async fn run(arguments: &[&str]) -> Output {
+    let mut command = command(arguments);
+    tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
+}
+
+#[test]
+fn a_wrong_setting_names_itself() {
+    let data = directory();
+    let file = data.path().join("settings.toml");
+    fs::write(&file, "[server]\nlistn = \"x\"\n").unwrap();
+    let cases: [(&[&str], &[(&str, &str)], i32, &[&str]); 5] = [
+        (&["--config", file.to_str().unwrap()], &[], 78, &["settings.toml:2", "\"listn\"", "listen"]),
+        (&[], &[("LOOKALIKE_LIMITS__MATCHE", "7")], 78, &["LOOKALIKE_LIMITS__MATCHE", "matches"]),
+        (&[], &[("LOOKALIKE_LIMITS__MATCHES", "many")], 78, &["LOOKALIKE_LIMITS__MATCHES", "whole number"]),
+        (&["--listen", "nowhere"], &[], 78, &["server.listen", "nowhere"]),
+        (&["--log", "lookalike=="], &[], 78, &["log.level"]),
+    ];
+    for (arguments, variables, code, fragments) in cases {
+        let output =
+            command(arguments).envs(variables.iter().copied()).current_dir(data.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        fragments.iter().for_each(|fragment| assert!(said.contains(fragment), "no {fragment} in {said}"));
+    }
+    assert!(!data.path().join("data").exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn variables_overrule_the_file_and_flags_overrule_both() {
+    let data = directory();
+    let file = data.path().join("settings.toml");
+    fs::write(&file, "[collection]\nk = 5\nprofile = \"copies-128\"\n[limits]\nmatches = 50\n").unwrap();
+    let variables = [("LOOKALIKE_CONFIG", file.to_str().unwrap()), ("LOOKALIKE_COLLECTION__K", "6")];
+    let server = Server::start_with(&data.path().join("d"), &variables).await;
+    let info = server.json("/collections/default").await;
+    assert_eq!((info["k"].as_u64(), info["bits"].as_u64()), (Some(6), Some(128)));
+    let (_, problem) = server.post("/similar", json!({"id": "x", "limit": 51})).await;
+    assert!(problem["detail"].as_str().unwrap().contains("1 to 50"), "{problem}");
+}
+
+#[test]
+fn fingerprint_prints_what_the_library_computes() {
+    let data = directory();
+    let (good, short, bad) =
+        (data.path().join("good.txt"), data.path().join("short.txt"), data.path().join("bad.txt"));
+    let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+    fs::write(&good, words).unwrap();
+    fs::write(&short, "hello").unwrap();
+    fs::write(&bad, [0xff, 0xfe]).unwrap();
+    let expected = lookalike::fingerprint::Profile::default_profile().fingerprint(words).hash;
+    let names = [&good, &short, &bad].map(|path| path.to_str().unwrap());
+    let output = command(&[&["fingerprint"], names.as_slice()].concat()).output().unwrap();
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(out.lines().next(), Some(format!("{expected}  {}", names[0]).as_str()));
+    assert_eq!(out.lines().count(), 2);
+    assert!(said.contains("short.txt: short") && said.contains("bad.txt: not UTF-8: byte 0"), "{said}");
+    let mut child = command(&["fingerprint", "--profile", "copies-128", "--json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
+    let line: serde_json::Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!((line["bits"].as_u64(), line["profile"].as_str()), (Some(128), Some("copies-128@1")));
+}
+
+fn lines(range: std::ops::Range<u64>) -> String {
+    range.map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{i:016x}")}))).collect()
+}
+
+#[tokio::test]
+async fn import_reports_bad_lines_and_takes_packed_files() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    let file = data.path().join("documents.jsonl.gz");
+    let mut packed = GzEncoder::new(fs::File::create(&file).unwrap(), Compression::fast());
+    packed.write_all(format!("{}oops\n{}", lines(0..700), lines(700..1_000)).as_bytes()).unwrap();
+    packed.finish().unwrap();
+    let output = run(&["import", file.to_str().unwrap(), "--url", &server.url]).await;
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("line 701: malformed_request")
+            && said.contains("1000 created")
+            && said.contains("1 bad lines"),
+        "{said}"
+    );
+    assert_eq!(server.documents().await, 1_000);
+    let output = run(&["import", file.to_str().unwrap(), "--url", &server.url, "--collection", "none"]).await;
+    assert!(text(&output.stderr).contains("404"), "{}", text(&output.stderr));
+    let output =
+        run(&["import", file.to_str().unwrap(), "--url", &server.url, "--skip-duplicates", "--k", "0"]).await;
+    assert!(text(&output.stderr).contains("1000 duplicates left out"), "{}", text(&output.stderr));
+}
+
+#[tokio::test]
+async fn an_import_that_was_cut_goes_on_where_it_was() {
+    let data = directory();
+    let d = data.path().join("d");
+    let file = data.path().join("documents.jsonl");
+    fs::write(&file, lines(0..400_000)).unwrap();
+    let server = Server::start(&d).await;
+    let arguments =
+        ["import".to_owned(), file.to_str().unwrap().to_owned(), "--url".to_owned(), server.url.clone()];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut child = command(&arguments).stderr(Stdio::null()).spawn().unwrap();
+    let progress = data.path().join("documents.jsonl.import-progress");
+    for _ in 0..1_000 {
+        if progress.exists() || child.try_wait().unwrap().is_some() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    if !progress.exists() {
+        println!("skipped: the machine imported 400,000 documents before progress was first written down");
+        return;
+    }
+    let output = run(&arguments).await;
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("going on after line"), "{said}");
+    assert_eq!(server.documents().await, 400_000);
+    assert!(!progress.exists());
+}
+
+#[tokio::test]
+async fn export_writes_what_import_takes_and_healthcheck_tells_readiness() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    server.stream("/documents", lines(0..1_100)).await;
+    let file = data.path().join("out.jsonl");
+    let output = run(&["export", "--url", &server.url, "--output", file.to_str().unwrap()]).await;
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1_100);
+    assert!(run(&["healthcheck", "--url", &server.url]).await.status.success());
+    let url = server.url.clone();
+    server.kill();
+    let output = run(&["healthcheck", "--url", &url]).await;
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no server answers"), "{}", text(&output.stderr));
+}

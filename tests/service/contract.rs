@@ -1,0 +1,106 @@
+//! The contract as clients and operators see it.
+
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::server::{Server, command, directory};
+
+#[tokio::test]
+async fn the_contract_served_is_the_file_and_what_the_command_prints() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let served = server.get("/openapi.yaml").await.text().await.unwrap();
+    assert_eq!(served, include_str!("../../openapi.yaml"));
+    let printed = command(&["openapi"]).output().unwrap();
+    assert_eq!(served.as_bytes(), printed.stdout);
+}
+
+#[tokio::test]
+async fn the_documentation_loads_nothing_from_elsewhere() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let page = server.get("/docs/").await.text().await.unwrap();
+    let mut loaded = 0;
+    for attribute in ["src=\"", "href=\""] {
+        for part in page.split(attribute).skip(1) {
+            let target = part.split('"').next().unwrap();
+            assert!(!target.contains("//"), "{target} lies elsewhere");
+            let response = server.get(&format!("/docs/{}", target.trim_start_matches("./"))).await;
+            assert_eq!(response.status(), StatusCode::OK, "{target}");
+            loaded += 1;
+        }
+    }
+    assert!(loaded >= 3, "only {loaded} parts: the page was read wrongly");
+    let initializer = server.get("/docs/swagger-initializer.js").await.text().await.unwrap();
+    assert!(initializer.contains("\"validatorUrl\": \"none\""), "{initializer}");
+    let shown: serde_json::Value = server.json("/docs/openapi.json").await;
+    assert!(shown["paths"]["/similar"]["get"].is_object());
+}
+
+#[tokio::test]
+async fn operators_find_health_version_metrics_and_numbers() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    assert_eq!(server.get("/livez").await.text().await.unwrap(), "live\n");
+    assert_eq!(server.get("/readyz").await.text().await.unwrap(), "ready\n");
+    let version = server.json("/version").await;
+    assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
+    assert!(version["profiles"].as_array().unwrap().contains(&json!("copies-64@1")));
+    server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
+    server.get("/similar?hash=00000000000000fe").await;
+    let (status, snapshot) = server.post("/snapshots", json!(null)).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let listed = server.json("/snapshots").await;
+    assert_eq!(listed["snapshots"][0]["checksum"], snapshot["checksum"]);
+    assert_eq!(listed["snapshots"][0]["bytes"], snapshot["bytes"]);
+    let stats = server.json("/stats").await;
+    assert_eq!(stats["collection"]["documents"], 1);
+    assert_eq!(stats["answered_distances"]["1"], 1);
+    assert_eq!(stats["snapshot"]["name"], snapshot["name"]);
+    let metrics = server.get("/metrics").await.text().await.unwrap();
+    for line in [
+        "lookalike_documents{collection=\"default\"} 1",
+        "lookalike_distinct_hashes{collection=\"default\"} 1",
+        "lookalike_http_requests_total{method=\"GET\",route=\"/similar\",status=\"200\"} 1",
+        "lookalike_commit_seconds_count",
+        "lookalike_ready 1",
+        "process_resident_memory_bytes",
+    ] {
+        assert!(metrics.contains(line), "no {line} in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_id_is_given_or_kept() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let own = server.get("/livez").await.headers()["x-request-id"].clone();
+    assert_ne!(own, server.get("/livez").await.headers()["x-request-id"]);
+    let request = server.client.get(format!("{}/livez", server.url)).header("x-request-id", "mine-1");
+    assert_eq!(request.send().await.unwrap().headers()["x-request-id"], "mine-1");
+}
+
+#[tokio::test]
+async fn a_stop_is_orderly_and_leaves_a_snapshot() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
+    assert!(server.stop().success());
+    assert_eq!(crate::server::snapshot_files(data.path()).len(), 1);
+    let server = Server::start(data.path()).await;
+    assert!(server.log().contains("loaded from a snapshot"), "{}", server.log());
+    assert_eq!(server.documents().await, 1);
+}
+
+#[tokio::test]
+async fn a_settings_change_is_kept_and_used() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
+    let (status, changed) = server.put("/collections/default", json!({"k": 1})).await;
+    assert_eq!((status, changed["k"].as_u64()), (StatusCode::OK, Some(1)));
+    assert_eq!(server.json("/similar?hash=00000000000000fc").await["similar"], json!([]));
+    server.kill();
+    let server = Server::start(data.path()).await;
+    assert_eq!(server.json("/collections/default").await["k"], 1);
+}

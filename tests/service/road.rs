@@ -1,0 +1,247 @@
+//! From text to neighbours and back, in several languages, at both widths.
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::server::{Server, directory, ids};
+
+/// Texts and near copies of them, written for this test.
+const TEXTS: &[(&str, &str, &str)] = &[
+    (
+        "zh",
+        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，并改善照明设备。",
+        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，并改善照明设施。",
+    ),
+    (
+        "zh-hant",
+        "臺灣的電腦軟體公司今天發表新的資料庫產品，執行速度比上一代快了兩倍。公司負責人說，新產品採用全新的索引結構，可以在普通伺服器上處理上億筆資料，而且記憶體用量只有原來的一半。",
+        "台湾的电脑软件公司今天发表新的数据库产品，执行速度比上一代快了两倍。公司负责人说，新产品采用全新的索引结构，可以在普通服务器上处理上亿笔数据，而且内存用量只有原来的一半。",
+    ),
+    (
+        "en",
+        "The harbour ferry will run every twenty minutes during the summer festival, the city council said on Tuesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance remain valid for the whole weekend. Visitors are asked to leave their cars at the northern terminal.",
+        "The harbour ferry will run every twenty minutes during the summer festival, the city council said on Wednesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance remain valid for the whole weekend. Visitors are asked to leave their cars at the northern terminal.",
+    ),
+    (
+        "ja",
+        "市立動物園は来月から開園時間を一時間延長すると発表しました。夏休みの間は夜の特別見学会も行われ、子どもたちは飼育員と一緒に夜行性の動物を観察することができます。入場券は駅前の案内所でも買えます。",
+        "市立動物園は来月から開園時間を一時間延長すると発表しました。夏休みの間は夜の特別見学会も行われ、子どもたちは飼育員と一緒に夜行性の動物を観察することができます。入場券は駅前の案内所でも購入できます。",
+    ),
+    (
+        "ko",
+        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 또한 매주 토요일 오후에 가족을 위한 강연을 연다.",
+        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 또한 매주 일요일 오후에 가족을 위한 강연을 연다.",
+    ),
+    (
+        "th",
+        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงค่ำ นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
+        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงเย็น นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
+    ),
+    (
+        "ru",
+        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего месяца. По словам директора, решение принято после опроса читателей, которые просили дать им больше времени для занятий в тишине. Кроме того, в залах установят новые лампы.",
+        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего месяца. По словам директора, решение принято после опроса читателей, которые просили дать им больше времени для занятий в тишине. Кроме того, в залах установят новые столы.",
+    ),
+    (
+        "ar",
+        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. وستضاف مقاعد جديدة إلى قاعات القراءة.",
+        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. وستضاف طاولات جديدة إلى قاعات القراءة.",
+    ),
+];
+
+/// Stores every text, looks every copy up, and expects exactly its own original.
+async fn copies_find_their_originals(server: &Server, prefix: &str, k: u32) {
+    for (language, text, _) in TEXTS {
+        let body = json!({"id": language, "text": text, "metadata": {"language": language}});
+        let (status, answer) = server.post(&format!("{prefix}/documents"), body).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+        assert_eq!(
+            (answer["outcome"].as_str(), answer["status"].as_str()),
+            (Some("created"), Some("ok")),
+            "{answer}"
+        );
+        assert_eq!(answer["similar"], json!([]), "{language}");
+    }
+    for (language, _, copy) in TEXTS {
+        let (status, answer) = server.post(&format!("{prefix}/similar"), json!({"text": copy, "k": k})).await;
+        assert_eq!(status, StatusCode::OK, "{answer}");
+        assert_eq!(ids(&answer), [*language], "{answer}");
+        assert_eq!(answer["similar"][0]["metadata"]["language"], *language);
+    }
+}
+
+#[tokio::test]
+async fn near_copies_are_found_in_every_language_at_both_widths() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    // The fingerprints of texts as short as these move further than those of articles do.
+    copies_find_their_originals(&server, "", 20).await;
+    let (status, made) = server.put("/collections/wide", json!({"profile": "copies-128"})).await;
+    assert_eq!(
+        (status, made["bits"].as_u64(), made["k"].as_u64()),
+        (StatusCode::CREATED, Some(128), Some(23))
+    );
+    copies_find_their_originals(&server, "/collections/wide", 40).await;
+    let (status, _) = server.put("/collections/topics", json!({"profile": "keywords-zh"})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    copies_find_their_originals(&server, "/collections/topics", 20).await;
+}
+
+#[tokio::test]
+async fn a_document_is_created_updated_read_and_deleted() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (_, text, copy) = TEXTS[2];
+    let body = format!(r#"{{"text": {}, "metadata": {{"n": 12345678901234567890123}}}}"#, json!(text));
+    let request = server.client.put(format!("{}/documents/a%2Fb", server.url));
+    let status = request.header("content-type", "application/json").body(body).send().await.unwrap().status();
+    assert_eq!(status, StatusCode::CREATED);
+    let stored = server.json("/documents/a%2Fb").await;
+    assert_eq!(stored["id"], "a/b");
+    assert!(
+        server.get("/documents/a%2Fb").await.text().await.unwrap().contains("12345678901234567890123"),
+        "metadata comes back as it came"
+    );
+    let (status, updated) = server.put("/documents/a%2Fb", json!({"text": copy})).await;
+    assert_eq!((status, updated["outcome"].as_str()), (StatusCode::OK, Some("updated")));
+    assert_ne!(updated["hash"], stored["hash"]);
+    assert_eq!(
+        ids(&server.json(&format!("/similar?hash={}&k=0", stored["hash"].as_str().unwrap())).await),
+        [""; 0]
+    );
+    assert_eq!(
+        ids(&server.json(&format!("/similar?hash={}&k=0", updated["hash"].as_str().unwrap())).await),
+        ["a/b"]
+    );
+    assert_eq!(server.delete("/documents/a%2Fb").await, StatusCode::NO_CONTENT);
+    assert_eq!(server.delete("/documents/a%2Fb").await, StatusCode::NOT_FOUND);
+    assert_eq!(server.get("/documents/a%2Fb").await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(
+        ids(&server.json(&format!("/similar?hash={}&k=64", updated["hash"].as_str().unwrap())).await),
+        [""; 0]
+    );
+    assert_eq!(server.json("/collections/default").await["distinct_hashes"], 0);
+}
+
+/// Documents by hash: `count` of them, every third sharing its hash with others.
+fn hash_lines(count: u64) -> String {
+    (0..count)
+        .map(|i| {
+            let hash = if i % 3 == 0 { i / 30 } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
+            format!("{}\n", json!({"id": format!("doc-{i:05}"), "hash": format!("{hash:016x}"), "metadata": {"even": i % 2 == 0}}))
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_page_of_every_answer_is_the_scans_in_order() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (_, summary) = server.stream("/documents", hash_lines(3_000)).await;
+    assert_eq!(summary["created"], 3_000);
+    let hash = format!("{:016x}", 5u64);
+    for k in [0, 2, 3, 7, 11, 20, 32, 40, 64] {
+        let scan =
+            server.json(&format!("/similar?hash={hash}&k={k}&limit=1000&verify=scan&stats=true")).await;
+        assert_eq!(scan["stats"]["method"], "scan");
+        for limit in [7, 100, 1000] {
+            let mut pages: Vec<Value> = Vec::new();
+            let mut cursor = String::new();
+            while pages.len() < 1_000 {
+                let page = server.json(&format!("/similar?hash={hash}&k={k}&limit={limit}{cursor}")).await;
+                pages.extend(page["similar"].as_array().unwrap().iter().cloned());
+                match page["next"].as_str() {
+                    Some(next) => cursor = format!("&cursor={next}"),
+                    None => break,
+                }
+            }
+            pages.truncate(1_000);
+            assert_eq!(pages, *scan["similar"].as_array().unwrap(), "k {k}, limit {limit}");
+        }
+    }
+    let all = server.json(&format!("/similar?hash={hash}&k=64&limit=1000")).await;
+    let order: Vec<(u64, String)> = all["similar"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|found| (found["distance"].as_u64().unwrap(), found["id"].as_str().unwrap().to_owned()))
+        .collect();
+    assert!(order.is_sorted(), "by distance, then id");
+    assert_eq!(order.len(), 1_000);
+}
+
+#[tokio::test]
+async fn filters_and_batches_answer_as_single_questions_do() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.stream("/documents", hash_lines(300)).await;
+    let hash = format!("{:016x}", 5u64);
+    let (_, filtered) = server.post("/similar", json!({"hash": hash, "k": 3, "limit": 1000, "filter": {"metadata": {"even": true}, "exclude": ["doc-00000"]}})).await;
+    let (_, plain) = server.post("/similar", json!({"hash": hash, "k": 3, "limit": 1000})).await;
+    let wanted: Vec<String> = ids(&plain)
+        .into_iter()
+        .filter(|id| id != "doc-00000" && id[4..].parse::<u64>().unwrap() % 2 == 0)
+        .collect();
+    assert!(!wanted.is_empty());
+    assert_eq!(ids(&filtered), wanted);
+    let (_, none) = server
+        .post("/similar", json!({"hash": hash, "k": 3, "filter": {"written_before": "2020-01-01T00:00:00Z"}}))
+        .await;
+    assert_eq!(ids(&none), [""; 0]);
+    let (_, batch) = server.post("/similar", json!({"queries": [{"hash": hash, "k": 3, "limit": 1000}, {"id": "doc-00003", "k": 0, "stats": true}]})).await;
+    assert_eq!(batch["results"][0]["similar"], plain["similar"]);
+    let alone = server.json("/documents/doc-00003/similar?k=0").await;
+    assert_eq!(batch["results"][1]["similar"], alone["similar"]);
+    assert!(!ids(&alone).contains(&"doc-00003".to_owned()) && ids(&alone).contains(&"doc-00000".to_owned()));
+}
+
+#[tokio::test]
+async fn an_export_imports_into_an_equal_collection() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.stream("/documents", hash_lines(1_234)).await;
+    let export = server.get("/export").await.text().await.unwrap();
+    assert_eq!(export.lines().count(), 1_234);
+    server.put("/collections/copy", json!({})).await;
+    let (_, summary) = server.stream("/collections/copy/documents", export.clone()).await;
+    assert_eq!(summary["created"], 1_234);
+    assert_eq!(server.get("/collections/copy/export").await.text().await.unwrap(), export);
+    assert_eq!(server.delete("/collections/copy").await, StatusCode::NO_CONTENT);
+    assert_eq!(server.get("/collections/copy/export").await.status(), StatusCode::NOT_FOUND);
+    let (status, made) = server.put("/collections/copy", json!({"keep_text": true})).await;
+    assert_eq!(
+        (status, made["documents"].as_u64()),
+        (StatusCode::CREATED, Some(0)),
+        "nothing is left of the deleted one"
+    );
+    server.post("/collections/copy/documents", json!({"id": "kept", "text": TEXTS[0].1})).await;
+    assert_eq!(server.json("/collections/copy/documents/kept").await["text"], TEXTS[0].1);
+    let line: Value =
+        serde_json::from_str(&server.get("/collections/copy/export").await.text().await.unwrap()).unwrap();
+    assert_eq!(line, json!({"id": "kept", "text": TEXTS[0].1}));
+}
+
+#[tokio::test]
+async fn a_page_is_fingerprinted_by_its_main_text() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let paragraph = TEXTS[2].1;
+    let page = format!(
+        "<html><head><title>News</title></head><body><nav><a href='/'>Home</a><a href='/s'>Sport</a></nav><article><h1>Ferry</h1><p>{paragraph}</p><p>{paragraph}</p></article></body></html>"
+    );
+    let request =
+        server.client.post(format!("{}/fingerprint", server.url)).header("content-type", "text/html");
+    let raw: Value = request.body(page.clone()).send().await.unwrap().json().await.unwrap();
+    let (status, wrapped) = server.post("/fingerprint", json!({"html": page})).await;
+    assert_eq!(status, StatusCode::OK);
+    assert_eq!(raw, wrapped);
+    let (_, stored) = server.post("/documents", json!({"html": page})).await;
+    assert_eq!(stored["hash"], raw["hash"]);
+    let (_, explained) = server.post("/fingerprint", json!({"text": paragraph, "explain": true})).await;
+    assert_eq!(explained["explanation"]["votes"].as_array().unwrap().len(), 64);
+    let hash = u64::from_str_radix(explained["hash"].as_str().unwrap(), 16).unwrap();
+    for (bit, vote) in explained["explanation"]["votes"].as_array().unwrap().iter().enumerate() {
+        let vote = vote.as_f64().unwrap();
+        assert!(vote == 0.0 || (vote > 0.0) == (hash >> bit & 1 == 1), "bit {bit}");
+    }
+}

@@ -1,0 +1,191 @@
+//! A server of its own for a test: the real binary on a free port, ended with the test.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use reqwest::{Client, Response, StatusCode};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// The binary under test.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_lookalike");
+const START: Duration = Duration::from_secs(60);
+
+/// A running server.
+pub struct Server {
+    pub url: String,
+    pub client: Client,
+    child: Child,
+    log: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// A data directory that goes with the test.
+pub fn directory() -> TempDir {
+    tempfile::Builder::new().prefix("lookalike-test-").tempdir().unwrap()
+}
+
+/// The binary, with no settings but those of the test.
+pub fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command
+}
+
+impl Server {
+    /// Starts a server on a data directory and waits until it is ready.
+    pub async fn start(data: &Path) -> Server {
+        Server::start_with(data, &[]).await
+    }
+
+    /// The same with settings from the environment.
+    pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+        command.envs(variables.iter().copied());
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let log = Arc::new(Mutex::new(String::new()));
+        let url = first_url(&mut stderr, &log);
+        let rest = Arc::clone(&log);
+        let reader = std::thread::spawn(move || {
+            let mut line = String::new();
+            while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
+                rest.lock().unwrap().push_str(&line);
+                line.clear();
+            }
+        });
+        let mut server = Server { url, client: Client::new(), child, log, reader: Some(reader) };
+        server.wait_until_ready().await;
+        server
+    }
+
+    async fn wait_until_ready(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < START {
+            if self.get("/readyz").await.status() == StatusCode::OK {
+                return;
+            }
+            assert!(self.child.try_wait().unwrap().is_none(), "the server ended:\n{}", self.log());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the server did not become ready:\n{}", self.log());
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Kills it as `kill -9` does.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to stop and waits for it.
+    pub fn stop(mut self) -> ExitStatus {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        let status = self.child.wait().unwrap();
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        status
+    }
+
+    pub async fn get(&self, route: &str) -> Response {
+        self.client.get(format!("{}{route}", self.url)).send().await.unwrap()
+    }
+
+    /// The JSON of a successful GET.
+    pub async fn json(&self, route: &str) -> Value {
+        let response = self.get(route).await;
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "GET {route}: {status} {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Status and JSON of a POST.
+    pub async fn post(&self, route: &str, body: Value) -> (StatusCode, Value) {
+        let request = self.client.post(format!("{}{route}", self.url)).json(&body);
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
+
+    pub async fn put(&self, route: &str, body: Value) -> (StatusCode, Value) {
+        let request = self.client.put(format!("{}{route}", self.url)).json(&body);
+        let response = request.send().await.unwrap();
+        let status = response.status();
+        (status, response.json().await.unwrap())
+    }
+
+    pub async fn delete(&self, route: &str) -> StatusCode {
+        self.client.delete(format!("{}{route}", self.url)).send().await.unwrap().status()
+    }
+
+    /// Sends lines as NDJSON; the result lines and the summary.
+    pub async fn stream(&self, route: &str, lines: String) -> (Vec<Value>, Value) {
+        let request =
+            self.client.post(format!("{}{route}", self.url)).header("content-type", "application/x-ndjson");
+        let response = request.body(lines).send().await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        let text = response.text().await.unwrap();
+        let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let summary = lines.pop().unwrap()["summary"].clone();
+        (lines, summary)
+    }
+
+    /// How many documents the default collection has.
+    pub async fn documents(&self) -> u64 {
+        self.json("/collections/default").await["documents"].as_u64().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads the log up to the line with the address.
+fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> String {
+    let mut line = String::new();
+    while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
+        log.lock().unwrap().push_str(&line);
+        if let Some((_, rest)) = line.split_once("listening on ") {
+            return rest.split_whitespace().next().unwrap().to_owned();
+        }
+        line.clear();
+    }
+    let mut rest = String::new();
+    let _ = stderr.read_to_string(&mut rest);
+    panic!("the server did not listen:\n{}{rest}", log.lock().unwrap());
+}
+
+/// The ids of an answer's matches, in order.
+pub fn ids(answer: &Value) -> Vec<String> {
+    let matches = answer["similar"].as_array().unwrap();
+    matches.iter().map(|found| found["id"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The snapshot files of a data directory, the newest first.
+pub fn snapshot_files(data: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(data.join("snapshots")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "snapshot"));
+    files.sort();
+    files.reverse();
+    files
+}
