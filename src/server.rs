@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
+use tower::make::Shared;
 
 use crate::config::Settings;
 use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings};
@@ -26,6 +27,9 @@ use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{CpuPool, PoolLimits};
 use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
 use crate::telemetry::Metrics;
+
+/// How often recorded metrics are folded.
+const METRICS_UPKEEP: Duration = Duration::from_secs(2);
 
 /// Why the server stopped.
 #[derive(Debug, thiserror::Error)]
@@ -65,16 +69,18 @@ pub async fn run(
 
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
-        let state = http::State {
+        let render = metrics.clone();
+        let app = http::app(http::Shared {
             service: Arc::clone(&service),
-            render_metrics: Arc::new(move || metrics.render()),
-            is_draining: Arc::new(move || draining.load(Ordering::SeqCst)),
-        };
+            render_metrics: Box::new(move || render.render()),
+            is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
+        });
         // Without it a small answer may wait for the peer's delayed acknowledgement of the one before.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-        let serve = axum::serve(listener, http::router(state));
+        let serve = axum::serve(listener, Shared::new(app));
         tokio::spawn(async move { serve.with_graceful_shutdown(async move { stop.notified().await }).await })
     };
+    let upkeep = tokio::spawn(keep_metrics(metrics));
     tokio::pin!(serving, shutdown);
     let engine = tokio::select! {
         engine = start(&settings, pool, &service) => engine?,
@@ -98,6 +104,7 @@ pub async fn run(
         serving.abort();
     }
     engine.close().await;
+    upkeep.abort();
     tracing::info!("stopped");
     Ok(())
 }
@@ -129,6 +136,16 @@ async fn start(
     }
     service.start(Arc::clone(&engine));
     Ok(engine)
+}
+
+/// Folds what was recorded into the histograms, which hold every sample until then: without it the memory of
+/// a server that nobody scrapes would grow with every request.
+async fn keep_metrics(metrics: Metrics) {
+    let mut tick = tokio::time::interval(METRICS_UPKEEP);
+    loop {
+        tick.tick().await;
+        metrics.keep();
+    }
 }
 
 fn pool_limits(settings: &Settings) -> PoolLimits {

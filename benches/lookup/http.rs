@@ -6,16 +6,17 @@ use std::process::Command;
 
 use axum::Router;
 use axum::routing::get;
-use lookalike::config::Settings;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::data::Even;
 use crate::rounds::{median, ratio, take_turns};
+use crate::server::Server;
 
 /// Seconds of one round of one contender.
 const SECONDS: &str = "4";
 const CONNECTIONS: &str = "32";
+/// What the store gets after a million writes to finish its compactions, which would take a core.
+const SETTLE: std::time::Duration = std::time::Duration::from_secs(5);
 /// What the bare handler answers: as long as the answer without a match.
 const BARE: &str = r#"{"hash":"0123456789abcdef","k":3,"similar":[]}"#;
 
@@ -42,45 +43,35 @@ pub fn run(count: usize) {
     let stored: Vec<u64> = Even(1).take(count).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let data = tempfile::tempdir().expect("a temporary directory");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let (server, bare) = runtime.block_on(async {
+    let server = runtime.block_on(Server::start(&data.path().join("data")));
+    let bare = runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
-        let mut settings = Settings::default();
-        settings.data.dir = data.path().join("data");
-        tokio::spawn(lookalike::server::run(settings, listener, async move { drop(stopped.await) }));
-        let bare = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let bare_address = bare.local_addr().expect("an address");
         let router = Router::new().route("/similar", get(|| async { BARE }));
-        tokio::spawn(async move { axum::serve(bare, router).await });
-        fill(address, &stored).await;
-        (address, bare_address)
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        fill(&server, &stored).await;
+        address
     });
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(script(&stored).as_bytes()).expect("room for it");
     let path = file.path().to_string_lossy().into_owned();
-    let [similar, floor] =
-        take_turns([&mut || requests_a_second(server, &path), &mut || requests_a_second(bare, &path)]);
+    let [similar, floor] = take_turns([&mut || requests_a_second(server.address, &path), &mut || {
+        requests_a_second(bare, &path)
+    }]);
     println!("| | requests/s, median |\n|---|---|");
     println!("| `GET /similar`, half of them with a match | {:.0} |", median(similar.iter().copied()));
     println!("| bare axum handler | {:.0} |", median(floor.iter().copied()));
     println!("| ratio, median of the rounds | {:.2} |\n", ratio(&similar, &floor));
-    drop(stop);
 }
 
-/// Stores the hashes over HTTP, durable.
-async fn fill(address: SocketAddr, stored: &[u64]) {
+/// Stores the hashes over HTTP, durable, and waits until the store has settled.
+async fn fill(server: &Server, stored: &[u64]) {
     let client = reqwest::Client::new();
-    let ready = format!("http://{address}/readyz");
-    while !client.get(&ready).send().await.is_ok_and(|answer| answer.status().is_success()) {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
     let start = std::time::Instant::now();
     for part in stored.chunks(100_000) {
         let lines: String =
             part.iter().map(|hash| format!("{{\"id\":\"{hash:x}\",\"hash\":\"{hash:016x}\"}}\n")).collect();
-        let request =
-            client.post(format!("http://{address}/documents")).header("content-type", "application/x-ndjson");
+        let request = client.post(server.url("/documents")).header("content-type", "application/x-ndjson");
         let answer = request.body(lines).send().await.expect("an answer");
         let text = answer.text().await.expect("all of it");
         assert!(text.ends_with(&format!(
@@ -92,6 +83,7 @@ async fn fill(address: SocketAddr, stored: &[u64]) {
         "{:.0} documents/s stored as hashes, durable, one stream\n",
         stored.len() as f64 / start.elapsed().as_secs_f64()
     );
+    tokio::time::sleep(SETTLE).await;
 }
 
 fn requests_a_second(address: SocketAddr, script: &str) -> f64 {

@@ -40,18 +40,13 @@ pub fn run(count: usize) {
             index.within(query, k, &mut found);
             found.len()
         };
-        let mut expected = None;
-        let mut same =
-            |matches: usize| assert_eq!(*expected.get_or_insert(matches), matches, "contenders differ");
-        let mut quiet = |matches: &mut usize| each(&queries, matches, look);
-        let mut totals = [0; 3];
+        let (mut own_matches, mut peer_matches) = (0, 0);
         let figures = take_turns([
-            &mut || quiet(&mut totals[0]),
-            &mut || beside_a_writer(&index, || each(&queries, &mut totals[1], look)),
-            &mut || each(&queries, &mut totals[2], |query| searcher.run(query, k as usize).len()),
+            &mut || each(&queries, &mut own_matches, look),
+            &mut || beside_a_writer(&index, || each(&queries, &mut 0, look)),
+            &mut || each(&queries, &mut peer_matches, |query| searcher.run(query, k as usize).len()),
             &mut || {
-                let few = &queries[..SCANNED.min(queries.len())];
-                each(few, &mut 0, |query| {
+                each(&queries[..SCANNED], &mut 0, |query| {
                     let mut found = found.borrow_mut();
                     found.clear();
                     scan(&stored, query, k, &mut found);
@@ -59,13 +54,12 @@ pub fn run(count: usize) {
                 })
             },
         ]);
-        totals.into_iter().for_each(&mut same);
-        let [own, writer, mih, scanned] = &figures;
+        assert_eq!(own_matches, peer_matches, "the contenders differ");
+        let [own, writer, mih, _] = &figures;
         let medians = figures.each_ref().map(|figures| median(figures.iter().copied()));
         let [a, b, c, d] = medians;
         let ratios = (ratio(mih, own), ratio(mih, writer));
         println!("| {k} | {a:.0} | {b:.0} | {c:.0} | {d:.0} | {:.2} | {:.2} |", ratios.0, ratios.1);
-        drop(scanned.len());
     }
     println!();
 }
@@ -84,7 +78,6 @@ fn beside_a_writer(index: &Index<u64>, work: impl FnOnce() -> f64) -> f64 {
         threads.spawn(|| {
             let mut even = Even(1 << 40);
             while !done.load(Ordering::Relaxed) {
-                // Far from every query's own half of the space would be unfair: these fall anywhere.
                 let hash = even.next().unwrap_or_default();
                 if index.insert(hash) {
                     index.remove(hash);

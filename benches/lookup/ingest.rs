@@ -7,12 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use flate2::read::GzDecoder;
-use lookalike::config::Settings;
 use lookalike::fingerprint::Profile;
-use tokio::net::TcpListener;
-use tokio::sync::oneshot;
 
 use crate::rounds::{median, ratio, take_turns};
+use crate::server::Server;
 
 const ARTICLES: &str = "../shared/data/zh_edits/docs.jsonl.gz";
 
@@ -34,15 +32,8 @@ pub fn run() {
 
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let data = tempfile::tempdir().expect("a temporary directory");
-    let (stop, stopped) = oneshot::channel::<()>();
-    let url = runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("an address"));
-        let mut settings = Settings::default();
-        settings.data.dir = data.path().join("data");
-        tokio::spawn(lookalike::server::run(settings, listener, async move { drop(stopped.await) }));
-        url
-    });
+    let server = runtime.block_on(Server::start(&data.path().join("data")));
+    let url = server.url("");
     let client = reqwest::Client::new();
     let body = lines.join("\n");
     let [alone, stored] = take_turns([&mut || fingerprint_all(profile, &texts, megabytes), &mut || {
@@ -57,7 +48,6 @@ pub fn run() {
         println!("| {what} | {figure:.1} | {:.0} |", rate(figure));
     }
     println!("| ratio, median of the rounds | {:.2} | |\n", ratio(&stored, &alone));
-    drop(stop);
 }
 
 fn fingerprint_all(profile: &Profile, texts: &[String], megabytes: f64) -> f64 {

@@ -9,6 +9,11 @@ mod http;
 mod index;
 mod ingest;
 mod rounds;
+mod server;
+
+/// The binary's allocator, so that the bare handler beside it has the same.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();

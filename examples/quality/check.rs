@@ -20,6 +20,8 @@ pub struct Checks {
     pub questions: usize,
     /// Those that the server answered by its index when it was free to choose.
     pub by_index: usize,
+    /// The largest distance of those.
+    pub index_up_to: Option<u32>,
     /// Those whose answer is not the near part of that at the largest distance.
     pub index_differs: usize,
     /// Those whose answer is not that of the scan, in matches, distances or order.
@@ -55,11 +57,17 @@ pub async fn sample(
         let id = labels.id(*number);
         let usual = collection.similar(id, Some(k), Way::Told, &labels.numbers).await?;
         let scan = collection.similar(id, Some(k), Way::Scan, &labels.numbers).await?;
-        Ok((usual.by_index, usual.neighbours != within(answer, k), usual.neighbours != scan.neighbours))
+        Ok((
+            usual.by_index.then_some(k),
+            usual.neighbours != within(answer, k),
+            usual.neighbours != scan.neighbours,
+        ))
     });
-    let count = async |mut checks: Checks, (by_index, index_differs, scan_differs)| {
+    let count = async |mut checks: Checks,
+                       (by_index, index_differs, scan_differs): (Option<u32>, bool, bool)| {
         checks.questions += 1;
-        checks.by_index += usize::from(by_index);
+        checks.by_index += usize::from(by_index.is_some());
+        checks.index_up_to = checks.index_up_to.max(by_index);
         checks.index_differs += usize::from(index_differs);
         checks.scan_differs += usize::from(scan_differs);
         Ok(checks)

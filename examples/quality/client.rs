@@ -136,7 +136,7 @@ impl Server {
         let name = format!("{method} {url}");
         let request = || {
             let request = self.client.request(method.clone(), url.clone());
-            body.iter().fold(request, |request, body| request.json(body))
+            body.iter().fold(request, RequestBuilder::json)
         };
         let response = self.patiently(&name, request).await?;
         let bytes =

@@ -1,8 +1,8 @@
 //! A collection of the server: documents go in as a stream, neighbours come out page by page.
 //!
-//! Every answer is held to what the contract promises of it: matches sorted by distance, then id, the document
-//! itself left out, each distance equal to that of the hashes it comes with. A breach is a failure that names
-//! the request.
+//! Every answer is held to what the contract promises of it: matches sorted by distance, then id, the
+//! document itself left out, each distance equal to that of the hashes it comes with. A breach is a failure
+//! that names the request.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead};
@@ -148,8 +148,8 @@ impl<'a> Collection<'a> {
         self.server.patiently(&format!("DELETE {url}"), request).await.map(|_| ())
     }
 
-    /// Sends all lines of a reader as one stream and gives the lines of the answer to `each`, as they come. The
-    /// last one is the summary: by then all that was stored is durable.
+    /// Sends all lines of a reader as one stream and gives the lines of the answer to `each`, as they come.
+    /// The last one is the summary: by then all that was stored is durable.
     pub async fn import(
         &self,
         lines: impl BufRead + Send + 'static,

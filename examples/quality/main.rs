@@ -88,11 +88,11 @@ async fn run(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static Set>, Failure> {
-    let named = |name: &String| {
+    let find = |name: &String| {
         let known = SETS.iter().find(|set| set.name == name);
         known.ok_or_else(|| Failure::Labels(format!("there is no set {name:?}")))
     };
-    if names.is_empty() { Ok(SETS.iter().collect()) } else { names.iter().map(named).collect() }
+    if names.is_empty() { Ok(SETS.iter().collect()) } else { names.iter().map(find).collect() }
 }
 
 /// Measures in a collection of its own, which goes afterwards even if the measurement failed.

@@ -135,7 +135,7 @@ async fn import(collection: &Collection<'_>, labels: &Labels) -> Result<Imported
         let number = line.index.and_then(|index| Number::try_from(index).ok());
         match (number, line.error) {
             (Some(number), None) if line.outcome.as_deref() == Some("created") => {
-                imported.stored.push(number)
+                imported.stored.push(number);
             }
             (Some(_), Some(problem)) => {
                 imported.refused.entry(problem.code).or_insert((0, problem.detail)).0 += 1;
@@ -147,11 +147,14 @@ async fn import(collection: &Collection<'_>, labels: &Labels) -> Result<Imported
     imported.time = begun.elapsed();
     let refused: u64 = imported.refused.values().map(|(count, _)| count).sum();
     if imported.stored.len() as u64 + refused != labels.ids.len() as u64 {
-        return Err(Failure::Labels(format!(
-            "of {} documents {} were stored and {refused} refused",
-            labels.ids.len(),
-            imported.stored.len()
-        )));
+        let stored = imported.stored.len();
+        return Err(Failure::Contract {
+            request: "POST of the set as NDJSON".to_owned(),
+            breach: format!(
+                "{} documents were sent, the answer tells of {stored} stored and {refused} refused",
+                labels.ids.len()
+            ),
+        });
     }
     Ok(imported)
 }

@@ -65,8 +65,12 @@ fn facts(measured: &Measured) -> String {
     let _ = write!(out, "\n- The answers at k={} came in {} pages.", measured.wide.k, measured.wide.pages);
     let _ = write!(
         out,
-        "\n- {} questions asked as usual and by `verify=scan`: {} answers differ, {} were found by index.\n",
-        checks.questions, checks.scan_differs, checks.by_index
+        "\n- {} questions asked as usual and by `verify=scan`: {} answers differ. Free to choose, the server \
+         answered {} of them by index{}.\n",
+        checks.questions,
+        checks.scan_differs,
+        checks.by_index,
+        checks.index_up_to.map_or_else(String::new, |k| format!(", those up to k={k}"))
     );
     let _ = writeln!(
         out,

@@ -17,6 +17,7 @@ pub mod embedded;
 mod error;
 mod filter;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -249,7 +250,7 @@ pub trait Engine: Send + Sync {
     async fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError>;
 
     /// The settings of a collection: cheaper than [`Engine::collection`], for every request.
-    async fn settings(&self, name: &CollectionName) -> Result<CollectionSettings, EngineError>;
+    async fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError>;
 
     /// Queues operations, at most [`MAX_OPERATIONS`] of them.
     async fn write(

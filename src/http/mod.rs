@@ -17,34 +17,47 @@ mod operations;
 mod similar;
 mod wire;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, Uri};
-use axum::middleware::from_fn;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use tower_http::catch_panic::CatchPanicLayer;
+use tower::{Service, ServiceExt};
+use tower_http::catch_panic::CatchPanic;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 pub use openapi::yaml as openapi_yaml;
 
-use crate::service::Service;
+use crate::service::Service as Lookalike;
 use error::{Code, Problem};
+use observe::Observed;
 
 /// What handlers share.
-#[derive(Clone)]
-pub struct State {
+pub struct Shared {
     /// The service.
-    pub service: Arc<Service>,
+    pub service: Arc<Lookalike>,
     /// The metrics in the text format of Prometheus.
-    pub render_metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Whether the server is shutting down.
-    pub is_draining: Arc<dyn Fn() -> bool + Send + Sync>,
+    pub is_draining: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
-/// All routes and layers.
-pub fn router(state: State) -> Router {
+/// One pointer, because it is copied for every request.
+type State = Arc<Shared>;
+
+/// All routes, and around them what happens to every request.
+pub fn app(
+    shared: Shared,
+) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static {
+    // Around the router and not a layer on each of its routes: there each costs allocations for every request.
+    let caught = CatchPanic::custom(router(Arc::new(shared)), observe::panicked);
+    Observed(ServiceExt::<Request>::map_response(caught, IntoResponse::into_response))
+}
+
+fn router(state: State) -> Router {
     Router::new()
         .merge(per_collection())
         .nest("/collections/{collection}", per_collection())
@@ -65,8 +78,6 @@ pub fn router(state: State) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::disable())
-        .layer(CatchPanicLayer::custom(observe::panicked))
-        .layer(from_fn(observe::observe))
         .with_state(state)
 }
 

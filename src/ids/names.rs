@@ -1,7 +1,7 @@
 //! Document ids, collection names and numbers, and sequence numbers, each valid by construction.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 /// The largest document id, in bytes of UTF-8.
 const MAX_ID_BYTES: usize = 256;
@@ -93,7 +93,8 @@ impl CollectionName {
 
     /// The collection on which the unprefixed routes act.
     pub fn default_collection() -> CollectionName {
-        CollectionName("default".into())
+        static DEFAULT: LazyLock<CollectionName> = LazyLock::new(|| CollectionName("default".into()));
+        DEFAULT.clone()
     }
 
     /// The name as text.

@@ -48,7 +48,7 @@ impl Service {
             Err(EngineError::NoCollection(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let settings = merge(existing.as_ref(), &wanted)?;
+        let settings = merge(existing.as_deref(), &wanted)?;
         let created = engine.put_collection(name, settings, self.now_ms()).await?;
         Ok((created, engine.collection(name).await?))
     }

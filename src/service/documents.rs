@@ -6,7 +6,8 @@ use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::{Content, profile_named};
 use crate::engine::{
-    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Query, Row,
+    Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
+    Query, Row,
 };
 use crate::fingerprint::{Profile, Status};
 use crate::ids::{CollectionName, DocumentId, Hash};
@@ -217,15 +218,19 @@ impl Service {
         collection: &CollectionName,
         k: Option<u32>,
     ) -> Result<u32, ServiceError> {
-        let settings = self.engine()?.settings(collection).await?;
-        let bits = settings.width.bits();
-        match k {
-            None => Ok(settings.k),
-            Some(k) if k <= bits => Ok(k),
-            Some(k) => Err(ServiceError::invalid(
-                "k",
-                format!("k is {k}; it ranges from 0 to {bits}, the width of the hashes"),
-            )),
+        checked_k(self.engine()?.settings(collection).await?.as_ref(), k)
+    }
+}
+
+/// A distance that a request names, or the collection's.
+pub(super) fn checked_k(settings: &CollectionSettings, k: Option<u32>) -> Result<u32, ServiceError> {
+    let bits = settings.width.bits();
+    match k {
+        None => Ok(settings.k),
+        Some(k) if k <= bits => Ok(k),
+        Some(k) => {
+            let detail = format!("k is {k}; it ranges from 0 to {bits}, the width of the hashes");
+            Err(ServiceError::invalid("k", detail))
         }
     }
 }

@@ -95,15 +95,12 @@ impl Service {
         Ok(self.pool.run(Patience::Interactive, work).await?)
     }
 
-    /// The hash of a content in a collection, to look it up by.
+    /// The hash of a text or a page, to look it up by.
     pub(super) async fn hash_of(
         &self,
         profile: &'static Profile,
         content: Content,
     ) -> Result<(Hash, Option<Status>), ServiceError> {
-        if let Content::Hash(hash) = content {
-            return Ok((hash, None));
-        }
         let made = self.fingerprint(profile, vec![content]).await?;
         match made.first().map(|made| &made.fingerprint) {
             Some(fingerprint) if fingerprint.status != Status::Empty => {

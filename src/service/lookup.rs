@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Service;
 use super::cursor;
+use super::documents::checked_k;
 use super::error::ServiceError;
-use super::fingerprints::Content;
+use super::fingerprints::{Content, profile_named};
 use crate::engine::{EngineError, Filter, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash};
@@ -106,7 +107,8 @@ impl Service {
         collection: &CollectionName,
         ask: Ask,
     ) -> Result<(Query, Option<Status>), ServiceError> {
-        let k = self.k_or_default(collection, ask.k).await?;
+        let settings = self.engine()?.settings(collection).await?;
+        let k = checked_k(&settings, ask.k)?;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
@@ -122,22 +124,14 @@ impl Service {
                 filter.exclude.push(id);
                 (hash, None)
             }
-            By::Content(content) => {
-                let profile = self.profile_of(collection).await?;
-                self.hash_of(profile, content).await?
-            }
+            By::Content(Content::Hash(hash)) => (hash, None),
+            By::Content(content) => self.hash_of(profile_named(&settings.profile)?, content).await?,
         };
-        self.check_width(collection, hash).await?;
+        let (expected, found) = (settings.width, hash.width());
+        if expected != found {
+            return Err(EngineError::Width { name: collection.clone(), expected, found }.into());
+        }
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
         Ok((Query { hash, k, limit, after, filter, scan: ask.scan }, status))
-    }
-
-    async fn check_width(&self, collection: &CollectionName, hash: Hash) -> Result<(), ServiceError> {
-        let expected = self.engine()?.settings(collection).await?.width;
-        let found = hash.width();
-        if expected == found {
-            return Ok(());
-        }
-        Err(EngineError::Width { name: collection.clone(), expected, found }.into())
     }
 }

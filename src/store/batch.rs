@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Change, CollectionRecord, Row};
+use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
 /// Changes to be committed together. Dropped without [`Batch::commit`], it leaves no trace.
@@ -33,22 +33,36 @@ impl<'a> Batch<'a> {
         &self.changes
     }
 
-    /// Writes the row of a document and takes the place of `before`.
-    pub fn put(&mut self, collection: CollectionId, id: &DocumentId, before: Option<Hash>, row: Row) {
-        if before != Some(row.hash) {
-            self.unpost(collection, id, before);
-            let key = codec::posting_key(collection, row.hash, id);
-            self.writes.insert(&self.store.postings, key, []);
-        }
-        *self.documents.entry(collection).or_default() += i64::from(before.is_none());
+    /// Writes the row of a document; `is_new` counts it. Who bears its hash is written apart.
+    pub fn put_row(&mut self, collection: CollectionId, id: &DocumentId, row: Row, is_new: bool) {
+        *self.documents.entry(collection).or_default() += i64::from(is_new);
         self.writes.insert(&self.store.rows, codec::row_key(collection, id), codec::write_row(row));
     }
 
-    /// Deletes the row of a document whose hash is `before`.
-    pub fn delete(&mut self, collection: CollectionId, id: &DocumentId, before: Hash) {
-        self.unpost(collection, id, Some(before));
+    /// Deletes the row of a document that is there.
+    pub fn delete_row(&mut self, collection: CollectionId, id: &DocumentId) {
         *self.documents.entry(collection).or_default() -= 1;
         self.writes.remove(&self.store.rows, codec::row_key(collection, id));
+    }
+
+    /// Writes who bears a hash; nobody if it is `None`.
+    pub fn set_posting(&mut self, collection: CollectionId, hash: Hash, posting: Option<&Posting>) {
+        let key = codec::posting_key(collection, hash);
+        match posting {
+            Some(posting) => self.writes.insert(&self.store.postings, key, codec::write_posting(posting)),
+            None => self.writes.remove(&self.store.postings, key),
+        }
+    }
+
+    /// Writes one of the documents that share a hash.
+    pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, bearer: &Bearer) {
+        let key = codec::bearer_key(collection, hash, &bearer.id);
+        self.writes.insert(&self.store.bearers, key, [codec::flag(bearer.has_metadata)]);
+    }
+
+    /// Deletes one of the documents that share a hash.
+    pub fn remove_shared(&mut self, collection: CollectionId, hash: Hash, id: &DocumentId) {
+        self.writes.remove(&self.store.bearers, codec::bearer_key(collection, hash, id));
     }
 
     /// Writes a new collection, whose number is [`Store::next_collection_id`].
@@ -89,11 +103,5 @@ impl<'a> Batch<'a> {
         self.writes.insert(&self.store.meta, codec::HIGH_WATER, last.0.to_be_bytes());
         self.writes.commit()?;
         Ok(last)
-    }
-
-    fn unpost(&mut self, collection: CollectionId, id: &DocumentId, hash: Option<Hash>) {
-        if let Some(hash) = hash {
-            self.writes.remove(&self.store.postings, codec::posting_key(collection, hash, id));
-        }
     }
 }

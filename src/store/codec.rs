@@ -8,7 +8,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::records::{Change, CollectionRecord, Row};
+use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
 
 /// Key of the number of the last durable change.
@@ -55,16 +55,43 @@ pub(super) fn row_key(collection: CollectionId, id: &DocumentId) -> Vec<u8> {
     [&collection_prefix(collection), id.as_str().as_bytes()].concat()
 }
 
-pub(super) fn posting_prefix(collection: CollectionId, hash: Hash) -> Vec<u8> {
+pub(super) fn posting_key(collection: CollectionId, hash: Hash) -> Vec<u8> {
     let mut key = collection_prefix(collection).to_vec();
     hash.write_bytes(&mut key);
     key
 }
 
-pub(super) fn posting_key(collection: CollectionId, hash: Hash, id: &DocumentId) -> Vec<u8> {
-    let mut key = posting_prefix(collection, hash);
+pub(super) fn bearer_key(collection: CollectionId, hash: Hash, id: &DocumentId) -> Vec<u8> {
+    let mut key = posting_key(collection, hash);
     key.extend_from_slice(id.as_str().as_bytes());
     key
+}
+
+/// The first byte of a posting: one document bears the hash, and its id follows; or several do, and each
+/// has a key of its own.
+const SOLE: u8 = 1;
+const SHARED: u8 = 2;
+
+/// A byte that says whether a document has metadata, so that those without need not be read for it.
+pub(super) fn flag(has_metadata: bool) -> u8 {
+    u8::from(has_metadata)
+}
+
+pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
+    match posting {
+        Posting::Sole(bearer) => [&[SOLE, flag(bearer.has_metadata)], bearer.id.as_str().as_bytes()].concat(),
+        Posting::Shared => vec![SHARED],
+    }
+}
+
+pub(super) fn read_posting(value: &[u8]) -> Result<Posting, StoreError> {
+    match value {
+        [SHARED] => Ok(Posting::Shared),
+        [SOLE, flag @ 0..=1, id @ ..] => {
+            Ok(Posting::Sole(Bearer { id: read_id(id)?, has_metadata: *flag == 1 }))
+        }
+        _ => Err(StoreError::Damaged("posting")),
+    }
 }
 
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);

@@ -22,7 +22,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Change, CollectionRecord, Row};
+pub use records::{Bearer, Change, CollectionRecord, Posting, Row};
 pub use view::View;
 
 use crate::ids::{CollectionId, Hash, Sequence};
@@ -34,6 +34,7 @@ pub struct Store {
     meta: Keyspace,
     rows: Keyspace,
     postings: Keyspace,
+    bearers: Keyspace,
     log: Keyspace,
 }
 
@@ -52,6 +53,7 @@ impl Store {
             meta: keyspace("meta", KeyspaceCreateOptions::default)?,
             rows: keyspace("rows", large_values)?,
             postings: keyspace("postings", KeyspaceCreateOptions::default)?,
+            bearers: keyspace("bearers", KeyspaceCreateOptions::default)?,
             log: keyspace("log", KeyspaceCreateOptions::default)?,
             db,
         };
@@ -87,13 +89,8 @@ impl Store {
     /// Every distinct hash of a collection, ascending: the index, from the record alone.
     pub fn hashes(&self, of: &CollectionRecord) -> impl Iterator<Item = Result<Hash, StoreError>> + use<> {
         let bytes = of.width.bytes();
-        let mut last = None;
         let entries = self.postings.prefix(codec::collection_prefix(of.id));
-        let hashes = entries.map(move |entry| codec::read_posting_hash(&entry.key()?, bytes));
-        hashes.filter(move |hash| match hash {
-            Ok(hash) => last.replace(*hash) != Some(*hash),
-            Err(_) => true,
-        })
+        entries.map(move |entry| codec::read_posting_hash(&entry.key()?, bytes))
     }
 
     /// The number of the last durable change.
@@ -152,7 +149,7 @@ impl Store {
     pub fn sweep(&self, collection: CollectionId, most: usize) -> Result<bool, StoreError> {
         let prefix = codec::collection_prefix(collection);
         let mut batch = self.db.batch();
-        for keyspace in [&self.rows, &self.postings] {
+        for keyspace in [&self.rows, &self.postings, &self.bearers] {
             for entry in keyspace.prefix(prefix).take(most) {
                 batch.remove(keyspace, entry.key()?);
             }

@@ -1,6 +1,6 @@
 //! What the store records: collections, rows, changes.
 
-use crate::ids::{CollectionId, CollectionName, Hash, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
 
 /// A collection and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,25 @@ pub struct Row {
     pub metadata: Option<String>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
+}
+
+/// A document that bears a hash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bearer {
+    /// Its id.
+    pub id: DocumentId,
+    /// Whether its row has metadata.
+    pub has_metadata: bool,
+}
+
+/// Who bears a hash. Most hashes have one bearer, and one point read finds it; those of a million identical
+/// pages have a key for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Posting {
+    /// This document alone.
+    Sole(Bearer),
+    /// Several documents, or one that is left of several.
+    Shared,
 }
 
 /// One acknowledged operation, as the index has to know it.

@@ -7,7 +7,7 @@ use fjall::Readable;
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::Row;
+use super::records::{Bearer, Posting, Row};
 use crate::ids::{CollectionId, DocumentId, Hash};
 
 /// A consistent view of a [`Store`].
@@ -42,16 +42,46 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Who bears `hash`; `None` if nobody does.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails or the posting does not read back.
+    pub fn posting(&self, collection: CollectionId, hash: Hash) -> Result<Option<Posting>, StoreError> {
+        let value = self.snapshot.get(&self.store.postings, codec::posting_key(collection, hash))?;
+        value.map(|value| codec::read_posting(&value)).transpose()
+    }
+
     /// The documents that bear `hash`, in the order of their ids, from the one after `after`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails or the posting does not read back.
     pub fn bearers(
         &self,
         collection: CollectionId,
         hash: Hash,
         after: Option<&DocumentId>,
-    ) -> impl Iterator<Item = Result<DocumentId, StoreError>> + use<> {
-        let prefix = codec::posting_prefix(collection, hash);
+    ) -> Result<impl Iterator<Item = Result<Bearer, StoreError>> + use<>, StoreError> {
+        let (sole, shared) = match self.posting(collection, hash)? {
+            None => (None, None),
+            Some(Posting::Sole(bearer)) => (Some(bearer), None),
+            Some(Posting::Shared) => (None, Some(self.shared_bearers(collection, hash, after))),
+        };
+        let sole = sole.filter(|bearer| after.is_none_or(|after| bearer.id > *after));
+        Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
+    }
+
+    fn shared_bearers(
+        &self,
+        collection: CollectionId,
+        hash: Hash,
+        after: Option<&DocumentId>,
+    ) -> impl Iterator<Item = Result<Bearer, StoreError>> + use<> {
+        let prefix = codec::posting_key(collection, hash);
         let skip = prefix.len();
-        let entries = self.snapshot.range(&self.store.postings, codec::after(prefix, after));
-        entries.map(move |entry| codec::read_id(&entry.key()?[skip..]))
+        let entries = self.snapshot.range(&self.store.bearers, codec::after(prefix, after));
+        entries.map(move |entry| {
+            let (key, value) = entry.into_inner()?;
+            Ok(Bearer { id: codec::read_id(&key[skip..])?, has_metadata: *value == [codec::flag(true)] })
+        })
     }
 }

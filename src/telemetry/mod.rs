@@ -74,10 +74,15 @@ impl Metrics {
         Ok(INSTALLED.get_or_init(|| metrics).clone())
     }
 
+    /// Folds the samples recorded since the last call; to be called every few seconds.
+    pub fn keep(&self) {
+        self.handle.run_upkeep();
+    }
+
     /// All metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
         self.process.collect();
-        self.handle.run_upkeep();
+        self.keep();
         self.handle.render()
     }
 }

@@ -4,14 +4,14 @@
 //! it needs: radii grow until enough hashes are found (the index is exact for every one of them), and of
 //! the documents of one distance only as many ids are read as the page has room for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::registry::Collection;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{Neighbour, Report};
-use crate::store::{Store, StoreError, View};
+use crate::store::{Bearer, Store, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
 const FIRST_RADIUS: u32 = 3;
@@ -25,11 +25,15 @@ pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> 
         let (expected, found) = (width, query.hash.width());
         return Err(EngineError::Width { name: collection.name.clone(), expected, found });
     }
+    let mut page = Page { collection, query, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
     let _gate = collection.gate.read();
+    if page.nothing_is_near() {
+        page.work.elapsed = start.elapsed();
+        return Ok(page.finish());
+    }
     let view = store.view();
-    let mut page = Page { collection, query, matches: Vec::new(), work: Work::default() };
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = page.near(done_to);
@@ -66,6 +70,22 @@ impl Page<'_> {
 
     fn room(&self) -> usize {
         (self.query.limit + 1).saturating_sub(self.matches.len())
+    }
+
+    /// Whether the index alone can tell, cheaply, that there is no match: what most questions of a crawler
+    /// come to. Without a view, which costs as much as the look itself; while the gate is held, a document that
+    /// moves from one hash to another is under one of them at every moment, so none can slip through.
+    fn nothing_is_near(&mut self) -> bool {
+        let Query { hash, k, scan, .. } = *self.query;
+        if scan || k > FIRST_RADIUS {
+            return false;
+        }
+        let mut found = Vec::new();
+        let report = self.collection.index.within(hash, k, &mut found);
+        if found.is_empty() {
+            self.account(&report, &found);
+        }
+        found.is_empty()
     }
 
     /// The hashes at distances from `least` to a radius, which is k or less.
@@ -118,25 +138,24 @@ impl Page<'_> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
         let room = self.room();
-        let mut first: BTreeSet<(DocumentId, Hash)> = BTreeSet::new();
+        let mut first: BTreeMap<DocumentId, (Hash, bool)> = BTreeMap::new();
         for &hash in hashes {
-            for id in view.bearers(self.collection.id, hash, after) {
-                let id = id?;
-                let beyond = |last: &(DocumentId, Hash)| first.len() >= room && id > last.0;
-                if first.last().is_some_and(beyond) {
+            for bearer in view.bearers(self.collection.id, hash, after)? {
+                let Bearer { id, has_metadata } = bearer?;
+                if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| id > *last) {
                     break;
                 }
                 if self.counts(view, &id)? {
-                    first.insert((id, hash));
+                    first.insert(id, (hash, has_metadata));
                     if first.len() > room {
                         first.pop_last();
                     }
                 }
             }
         }
-        for (id, hash) in first {
-            let metadata = view.row(self.collection.id, &id)?.and_then(|row| row.metadata);
-            self.matches.push(Match { id, hash, distance, metadata });
+        for (id, (hash, has_metadata)) in first {
+            let row = if has_metadata { view.row(self.collection.id, &id)? } else { None };
+            self.matches.push(Match { id, hash, distance, metadata: row.and_then(|row| row.metadata) });
         }
         Ok(())
     }

@@ -157,7 +157,7 @@ impl Embedded {
     fn info(&self, collection: &Collection) -> Result<CollectionInfo, EngineError> {
         Ok(CollectionInfo {
             name: collection.name.clone(),
-            settings: collection.settings(),
+            settings: collection.settings().as_ref().clone(),
             created_ms: collection.record().created_ms,
             documents: self.shared.store.documents(collection.id)?,
             distinct_hashes: collection.index.len() as u64,
@@ -210,7 +210,7 @@ impl Engine for Embedded {
         self.shared.registry.all().iter().map(|collection| self.info(collection)).collect()
     }
 
-    async fn settings(&self, name: &CollectionName) -> Result<CollectionSettings, EngineError> {
+    async fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError> {
         Ok(self.shared.registry.get(name)?.settings())
     }
 

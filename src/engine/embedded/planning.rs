@@ -10,7 +10,7 @@ use super::registry::Collection;
 use crate::engine::{Document, Match, Operation, Outcome, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::Neighbour;
-use crate::store::{Batch, Change, Store, StoreError, View};
+use crate::store::{Batch, Bearer, Change, Posting, Store, StoreError, View};
 
 /// How many documents a duplicate is told of, at most.
 const DUPLICATES_NAMED: usize = 10;
@@ -31,8 +31,10 @@ pub(super) struct Plan<'a> {
     next: Sequence,
     /// The hash of each document touched, or `None` if it was deleted.
     documents: HashMap<(CollectionId, DocumentId), Option<(Hash, Option<String>)>>,
-    /// The documents that came to bear a hash (true) or ceased to (false).
-    bearers: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, bool>>,
+    /// Who bears the hashes touched.
+    postings: HashMap<(CollectionId, Hash), Option<Posting>>,
+    /// Of shared hashes, the documents that came to bear them (with whether they have metadata) or ceased to.
+    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<bool>>>,
 }
 
 impl<'a> Plan<'a> {
@@ -42,7 +44,8 @@ impl<'a> Plan<'a> {
             batch: store.batch()?,
             next: last.next(),
             documents: HashMap::new(),
-            bearers: HashMap::new(),
+            postings: HashMap::new(),
+            shared: HashMap::new(),
         })
     }
 
@@ -81,18 +84,19 @@ impl<'a> Plan<'a> {
         let Document { id, row } = document;
         let (of, hash) = (collection.id, row.hash);
         let before = self.hash_of(collection, &id)?;
-        let mut change = (None, None);
-        if before != Some(hash) {
-            if !self.is_borne(collection, hash)? {
-                change.0 = Some(hash);
-                recent.add(self.next, of, hash);
-            }
-            self.bearers.entry((of, hash)).or_default().insert(id.clone(), true);
-            change.1 = self.unbear(collection, &id, before)?;
+        let bearer = Bearer { id: id.clone(), has_metadata: row.metadata.is_some() };
+        let added = self.bear(collection, hash, bearer)?;
+        let moved_from = before.filter(|before| *before != hash);
+        let removed = match moved_from {
+            Some(before) => self.cease(collection, before, &id)?,
+            None => None,
+        };
+        if let Some(hash) = added {
+            recent.add(self.next, of, hash);
         }
         self.documents.insert((of, id.clone()), Some((hash, row.metadata.clone())));
-        self.batch.put(of, &id, before, row);
-        self.log(Change::Document { collection: of, added: change.0, removed: change.1 });
+        self.batch.put_row(of, &id, row, before.is_none());
+        self.log(Change::Document { collection: of, added, removed });
         Ok(if before.is_some() { Outcome::Updated } else { Outcome::Created })
     }
 
@@ -100,9 +104,9 @@ impl<'a> Plan<'a> {
         let Some(before) = self.hash_of(collection, id)? else {
             return Ok(Outcome::Absent);
         };
-        let removed = self.unbear(collection, id, Some(before))?;
+        let removed = self.cease(collection, before, id)?;
         self.documents.insert((collection.id, id.clone()), None);
-        self.batch.delete(collection.id, id, before);
+        self.batch.delete_row(collection.id, id);
         self.log(Change::Document { collection: collection.id, added: None, removed });
         Ok(Outcome::Deleted)
     }
@@ -112,18 +116,68 @@ impl<'a> Plan<'a> {
         self.next = self.next.next();
     }
 
-    /// A document ceases to bear a hash; answers with the hash if no other bears it.
-    fn unbear(
+    /// A document comes to bear a hash, or still does; answers with the hash if nobody bore it before.
+    fn bear(
         &mut self,
         collection: &Collection,
-        id: &DocumentId,
-        hash: Option<Hash>,
+        hash: Hash,
+        bearer: Bearer,
     ) -> Result<Option<Hash>, StoreError> {
-        let Some(hash) = hash else {
-            return Ok(None);
-        };
-        self.bearers.entry((collection.id, hash)).or_default().insert(id.clone(), false);
-        Ok((!self.is_borne(collection, hash)?).then_some(hash))
+        let of = collection.id;
+        match self.posting(collection, hash)? {
+            None => {
+                self.set_posting(of, hash, Some(Posting::Sole(bearer)));
+                return Ok(Some(hash));
+            }
+            Some(Posting::Sole(other)) if other.id == bearer.id => {
+                self.set_posting(of, hash, Some(Posting::Sole(bearer)));
+            }
+            Some(Posting::Sole(other)) => {
+                self.set_posting(of, hash, Some(Posting::Shared));
+                self.share(of, hash, other);
+                self.share(of, hash, bearer);
+            }
+            Some(Posting::Shared) => self.share(of, hash, bearer),
+        }
+        Ok(None)
+    }
+
+    /// A document ceases to bear a hash; answers with the hash if nobody bears it now.
+    fn cease(
+        &mut self,
+        collection: &Collection,
+        hash: Hash,
+        id: &DocumentId,
+    ) -> Result<Option<Hash>, StoreError> {
+        let of = collection.id;
+        if self.posting(collection, hash)? == Some(Posting::Shared) {
+            self.batch.remove_shared(of, hash, id);
+            self.shared.entry((of, hash)).or_default().insert(id.clone(), None);
+            if !self.first_bearers(collection, hash, 1)?.is_empty() {
+                return Ok(None);
+            }
+        }
+        self.set_posting(of, hash, None);
+        Ok(Some(hash))
+    }
+
+    fn share(&mut self, of: CollectionId, hash: Hash, bearer: Bearer) {
+        self.batch.add_shared(of, hash, &bearer);
+        self.shared.entry((of, hash)).or_default().insert(bearer.id, Some(bearer.has_metadata));
+    }
+
+    fn set_posting(&mut self, of: CollectionId, hash: Hash, posting: Option<Posting>) {
+        self.batch.set_posting(of, hash, posting.as_ref());
+        self.postings.insert((of, hash), posting);
+    }
+
+    fn posting(&self, collection: &Collection, hash: Hash) -> Result<Option<Posting>, StoreError> {
+        match self.postings.get(&(collection.id, hash)) {
+            Some(touched) => Ok(touched.clone()),
+            // The index holds every hash that a durable document bears; asking it spares the disk.
+            None if !collection.index.contains(hash) => Ok(None),
+            None => self.view.posting(collection.id, hash),
+        }
     }
 
     fn hash_of(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Hash>, StoreError> {
@@ -133,10 +187,6 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn is_borne(&self, collection: &Collection, hash: Hash) -> Result<bool, StoreError> {
-        Ok(!self.first_bearers(collection, hash, 1)?.is_empty())
-    }
-
     /// The first documents that bear a hash, by id.
     fn first_bearers(
         &self,
@@ -144,19 +194,23 @@ impl<'a> Plan<'a> {
         hash: Hash,
         most: usize,
     ) -> Result<Vec<DocumentId>, StoreError> {
-        let touched = self.bearers.get(&(collection.id, hash));
-        let mut ids: Vec<DocumentId> =
-            touched.into_iter().flatten().filter(|(_, bears)| **bears).map(|(id, _)| id.clone()).collect();
-        // The index holds every hash that a durable document bears; asking it spares the disk.
-        if collection.index.contains(hash) {
-            let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
-            for id in self.view.bearers(collection.id, hash, None) {
-                let id = id?;
-                if untouched(&id) {
-                    ids.push(id);
-                    if ids.len() >= most {
-                        break;
-                    }
+        match self.posting(collection, hash)? {
+            None => return Ok(Vec::new()),
+            Some(Posting::Sole(bearer)) => return Ok(vec![bearer.id]),
+            Some(Posting::Shared) => {}
+        }
+        let touched = self.shared.get(&(collection.id, hash));
+        let bears = |(id, bears): (&DocumentId, &Option<bool>)| bears.map(|_| id.clone());
+        let mut ids: Vec<DocumentId> = touched.into_iter().flatten().filter_map(bears).collect();
+        let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
+        let mut stored = 0;
+        for bearer in self.view.bearers(collection.id, hash, None)? {
+            let id = bearer?.id;
+            if untouched(&id) {
+                ids.push(id);
+                stored += 1;
+                if stored >= most {
+                    break;
                 }
             }
         }
@@ -202,7 +256,7 @@ impl<'a> Plan<'a> {
         collection.index.within(hash, k, &mut found);
         let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
         let near = |other: &Hash| other.distance(hash).is_some_and(|distance| distance <= k);
-        let of_group = self.bearers.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
+        let of_group = self.postings.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
         hashes.extend(of_group.filter(near));
         hashes.sort_unstable();
         hashes.dedup();

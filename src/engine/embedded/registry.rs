@@ -19,6 +19,7 @@ pub(super) struct Collection {
     pub(super) name: CollectionName,
     pub(super) index: Arc<dyn HashIndex>,
     record: RwLock<CollectionRecord>,
+    settings: RwLock<Arc<CollectionSettings>>,
     /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
     /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
     /// whose last document is gone.
@@ -31,6 +32,7 @@ impl Collection {
             id: record.id,
             name: record.name.clone(),
             index,
+            settings: RwLock::new(settings_of(&record)),
             record: RwLock::new(record),
             gate: RwLock::new(()),
         }
@@ -41,18 +43,22 @@ impl Collection {
     }
 
     pub(super) fn set_record(&self, record: CollectionRecord) {
+        *self.settings.write() = settings_of(&record);
         *self.record.write() = record;
     }
 
-    pub(super) fn settings(&self) -> CollectionSettings {
-        let record = self.record.read();
-        CollectionSettings {
-            profile: record.profile.clone(),
-            width: record.width,
-            k: record.k,
-            keep_text: record.keep_text,
-        }
+    pub(super) fn settings(&self) -> Arc<CollectionSettings> {
+        Arc::clone(&self.settings.read())
     }
+}
+
+fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
+    Arc::new(CollectionSettings {
+        profile: record.profile.clone(),
+        width: record.width,
+        k: record.k,
+        keep_text: record.keep_text,
+    })
 }
 
 /// The collections by name.
