@@ -175,7 +175,7 @@ fn embedded(settings: &Settings) -> EmbeddedSettings {
         },
         queue_operations: settings.store.queue_operations,
         queue_bytes: settings.store.queue_bytes,
-        cache_bytes: settings.store.cache_bytes as u64,
+        cache_bytes: settings.store.cache_bytes,
     }
 }
 

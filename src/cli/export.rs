@@ -36,7 +36,7 @@ pub(super) async fn run(arguments: ExportArguments) -> Result<(), Failure> {
     let mut documents = 0;
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| Failure::of(&error, 1))?;
-        documents += part.iter().filter(|byte| **byte == b'\n').count();
+        documents += part.split(|byte| *byte == b'\n').count() - 1;
         out.write_all(&part)?;
     }
     out.flush()?;

@@ -7,6 +7,8 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -95,6 +97,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     }
     let bar = bar(source.bytes);
     let (send, pieces) = mpsc::channel::<io::Result<Bytes>>(AHEAD);
+    let sent = Arc::clone(&source.sent);
     let reader = {
         let bar = bar.clone();
         std::thread::spawn(move || source.send(skip, &send, &bar))
@@ -103,7 +106,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let request =
         client()?.post(&target).header("content-type", "application/x-ndjson").body(Body::wrap_stream(body));
     let response = request.send().await.map_err(|error| arguments.server.unreachable(&error))?;
-    let counts = follow(checked(response).await?, saved, &bar).await?;
+    let counts = follow(checked(response).await?, saved, &sent, &bar).await?;
     let _ = reader.join();
     bar.finish_and_clear();
     let Counts { created, updated, duplicates, bad } = counts;
@@ -116,14 +119,20 @@ fn target(arguments: &ImportArguments) -> String {
     if arguments.skip_duplicates {
         url.push_str("?on_duplicate=skip");
         if let Some(k) = arguments.k {
-            url.push_str(&format!("&k={k}"));
+            url.push_str("&k=");
+            url.push_str(&k.to_string());
         }
     }
     url
 }
 
 /// Reads the results as they come, counts them, shows bad lines and writes progress down.
-async fn follow(response: reqwest::Response, mut saved: Saved, bar: &ProgressBar) -> Result<Counts, Failure> {
+async fn follow(
+    response: reqwest::Response,
+    mut saved: Saved,
+    sent: &AtomicU64,
+    bar: &ProgressBar,
+) -> Result<Counts, Failure> {
     let mut body = response.bytes_stream();
     let (mut held, mut counts, mut ended) = (Vec::new(), Counts::default(), false);
     let first = saved.lines;
@@ -147,7 +156,9 @@ async fn follow(response: reqwest::Response, mut saved: Saved, bar: &ProgressBar
             done as f64 / bar.elapsed().as_secs_f64().max(0.001)
         ));
     }
-    if !ended {
+    // A summary that came early would look like success; what counts is an answer for every line.
+    let answered = counts.created + counts.updated + counts.duplicates + counts.bad;
+    if !ended || answered != sent.load(Ordering::SeqCst) {
         saved.save();
         return Err(Failure::new(format!(
             "the server stopped after line {}; run the same command again to go on",
@@ -249,36 +260,38 @@ struct Source {
     /// The size of the file; 0 for standard input.
     bytes: u64,
     /// Bytes read from the file so far, packed ones if it is packed.
-    passed: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    passed: Arc<AtomicU64>,
+    /// Lines sent that are not empty: each gets an answer.
+    sent: Arc<AtomicU64>,
 }
 
 /// Counts the bytes that pass through.
-struct Counted<R>(R, std::sync::Arc<std::sync::atomic::AtomicU64>);
+struct Counted<R>(R, Arc<AtomicU64>);
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.0.read(buffer)?;
-        self.1.fetch_add(count as u64, std::sync::atomic::Ordering::Relaxed);
+        self.1.fetch_add(count as u64, Ordering::Relaxed);
         Ok(count)
     }
 }
 
 impl Source {
     fn open(path: &Path) -> Result<Source, Failure> {
-        let passed = std::sync::Arc::default();
+        let (passed, sent) = (Arc::default(), Arc::default());
         if path.as_os_str() == "-" {
-            let read = Box::new(BufReader::new(Counted(io::stdin(), std::sync::Arc::clone(&passed))));
-            return Ok(Source { read, bytes: 0, passed });
+            let read = Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(&passed))));
+            return Ok(Source { read, bytes: 0, passed, sent });
         }
         let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
         let bytes = file.metadata()?.len();
-        let counted = Counted(file, std::sync::Arc::clone(&passed));
+        let counted = Counted(file, Arc::clone(&passed));
         let read: Box<dyn BufRead + Send> = if path.extension().is_some_and(|extension| extension == "gz") {
             Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(counted))))
         } else {
             Box::new(BufReader::new(counted))
         };
-        Ok(Source { read, bytes, passed })
+        Ok(Source { read, bytes, passed, sent })
     }
 
     /// Sends the lines after the first `skip`, whole ones, in pieces.
@@ -298,13 +311,17 @@ impl Source {
         }
         let mut piece = Vec::with_capacity(2 * PIECE);
         loop {
+            let begin = piece.len();
             let more = self.read.read_until(b'\n', &mut piece)? > 0;
+            if !piece[begin..].iter().all(u8::is_ascii_whitespace) {
+                self.sent.fetch_add(1, Ordering::SeqCst);
+            }
             if piece.len() >= PIECE || (!more && !piece.is_empty()) {
                 let full = std::mem::replace(&mut piece, Vec::with_capacity(2 * PIECE));
                 if to.blocking_send(Ok(full.into())).is_err() {
                     return Ok(());
                 }
-                bar.set_position(self.passed.load(std::sync::atomic::Ordering::Relaxed));
+                bar.set_position(self.passed.load(Ordering::Relaxed));
             }
             if !more {
                 return Ok(());

@@ -35,7 +35,7 @@ enum Command {
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
     Export(export::ExportArguments),
-    /// Print the contract of the service as OpenAPI.
+    /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
     Healthcheck(healthcheck::HealthcheckArguments),

@@ -20,7 +20,7 @@ const CONFIG_VARIABLE: &str = "LOOKALIKE_CONFIG";
 
 #[derive(Debug, Default, Args)]
 pub(super) struct ServeArguments {
-    /// Settings file; config/default.toml shows every key [env: LOOKALIKE_CONFIG]
+    /// Settings file; config/default.toml shows every key [env: `LOOKALIKE_CONFIG`]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address and port to listen on [default: 127.0.0.1:8080]

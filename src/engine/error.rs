@@ -36,6 +36,14 @@ pub enum EngineError {
         /// The hash's.
         found: Width,
     },
+    /// A distance past the width.
+    #[error("k is {k}; it ranges from 0 to {bits}, the width of the hashes", bits = .width.bits())]
+    Distance {
+        /// The distance.
+        k: u32,
+        /// The width of the collection's hashes.
+        width: Width,
+    },
     /// Too much is queued already. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),

@@ -123,8 +123,8 @@ pub struct Position {
 pub struct Query {
     /// The hash; it must have the collection's width.
     pub hash: Hash,
-    /// The distance, 0 to the width.
-    pub k: u32,
+    /// The distance, 0 to the width; the collection's if there is none.
+    pub k: Option<u32>,
     /// How many matches to answer with, at most.
     pub limit: usize,
     /// Answer with what comes after this.
@@ -151,6 +151,8 @@ pub struct Match {
 /// An answer: matches by distance, then id.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
+    /// The distance that was asked for, or the collection's.
+    pub k: u32,
     /// The matches.
     pub matches: Vec<Match>,
     /// Where the next page begins, if there is more.

@@ -111,7 +111,7 @@ fn an_explanation_explains_the_fingerprint() {
             assert_eq!(explained.features.len(), explained.fingerprint.features);
             assert_eq!(explained.votes.len(), profile.width().bits() as usize);
             let in_order = |a: &super::WeightedFeature, b: &super::WeightedFeature| {
-                a.weight > b.weight || (a.weight == b.weight && a.text <= b.text)
+                b.weight.total_cmp(&a.weight).then_with(|| a.text.cmp(&b.text)).is_le()
             };
             assert!(explained.features.windows(2).all(|pair| in_order(&pair[0], &pair[1])));
             for (j, vote) in explained.votes.iter().enumerate() {

@@ -139,10 +139,10 @@ mod tests {
     fn twin<const L: usize>(features: &[(Limbs<L>, u64)]) -> Sums<L> {
         let mut sums = [[0; 64]; L];
         for (digest, weight) in features {
-            for limb in 0..L {
-                for j in 0..64 {
-                    let sign = if digest[limb] >> j & 1 == 1 { 1 } else { -1 };
-                    sums[limb][j] += sign * weight.cast_signed();
+            for (limb, sums) in digest.iter().zip(&mut sums) {
+                for (j, sum) in sums.iter_mut().enumerate() {
+                    let sign = if limb >> j & 1 == 1 { 1 } else { -1 };
+                    *sum += sign * weight.cast_signed();
                 }
             }
         }

@@ -200,7 +200,7 @@ async fn submit(
                 let added: Result<Vec<Added>, Problem> = added.map_err(Problem::from);
                 match added {
                     Ok(added) => {
-                        results.extend(numbers.into_iter().zip(added).map(|(n, a)| LineOut::added(n, a)))
+                        results.extend(numbers.into_iter().zip(added).map(|(n, a)| LineOut::added(n, a)));
                     }
                     Err(problem) => results.extend(numbers.into_iter().map(|n| LineOut::failed(n, &problem))),
                 }

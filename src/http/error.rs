@@ -202,6 +202,7 @@ impl From<EngineError> for Problem {
         let code = match error {
             EngineError::NoCollection(_) => Code::NoCollection,
             EngineError::SettingsConflict { .. } => Code::SettingsConflict,
+            EngineError::Distance { .. } => return Problem::field(Code::InvalidField, "/k", detail),
             EngineError::Width { .. } => return Problem::field(Code::InvalidField, "/hash", detail),
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,

@@ -30,8 +30,10 @@ static PROCESS: LazyLock<u64> = LazyLock::new(|| uuid::Uuid::new_v4().as_u64_pai
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Counters of a method, route and status. Looking them up here costs less than naming their labels anew.
-static SERIES: LazyLock<DashMap<(&'static str, &'static str, u16), (Counter, Histogram)>> =
-    LazyLock::new(DashMap::new);
+static SERIES: LazyLock<DashMap<Series, (Counter, Histogram)>> = LazyLock::new(DashMap::new);
+
+/// Method, route and status.
+type Series = (&'static str, &'static str, u16);
 
 /// The service around all others.
 #[derive(Clone)]
@@ -153,6 +155,7 @@ fn count(method: &'static str, route: &'static str, status: u16, seconds: f64) {
 }
 
 /// The answer to a request whose handler panicked.
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over like this")]
 pub(super) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
     let message = payload
         .downcast_ref::<String>()

@@ -165,17 +165,15 @@ impl Service {
         collection: &CollectionName,
         added: &Added,
     ) -> Result<Vec<Match>, ServiceError> {
-        let engine = self.engine()?;
-        let k = engine.settings(collection).await?.k;
         let query = Query {
             hash: added.hash,
-            k,
+            k: None,
             limit: self.limits.default_matches,
             after: None,
             filter: Filter::without(added.id.clone()),
             scan: false,
         };
-        match engine.similar(collection, vec![query]).await {
+        match self.engine()?.similar(collection, vec![query]).await {
             Ok(mut answers) => Ok(answers.pop().map(|answer| answer.matches).unwrap_or_default()),
             // The document is stored: that a busy pool has no time to look around must not look like a failure.
             Err(EngineError::Pool(_)) => Ok(Vec::new()),

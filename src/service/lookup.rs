@@ -4,10 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Service;
 use super::cursor;
-use super::documents::checked_k;
 use super::error::ServiceError;
-use super::fingerprints::{Content, profile_named};
-use crate::engine::{EngineError, Filter, Match, Query, Work};
+use super::fingerprints::Content;
+use crate::engine::{Filter, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash};
 
@@ -92,12 +91,12 @@ impl Service {
             queries.push(query);
             statuses.push(status);
         }
-        let asked: Vec<(Hash, u32)> = queries.iter().map(|query| (query.hash, query.k)).collect();
+        let asked: Vec<(Hash, Option<u32>)> = queries.iter().map(|query| (query.hash, query.k)).collect();
         let answers = self.engine()?.similar(collection, queries).await?;
         let found = answers.into_iter().zip(asked).zip(statuses).map(|((answer, (hash, k)), status)| {
             self.distances.count(&answer.matches);
             let next = answer.next.map(|position| cursor::write(&position, hash, k));
-            Found { hash, status, k, matches: answer.matches, next, work: answer.work }
+            Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
         });
         Ok(found.collect())
     }
@@ -107,8 +106,6 @@ impl Service {
         collection: &CollectionName,
         ask: Ask,
     ) -> Result<(Query, Option<Status>), ServiceError> {
-        let settings = self.engine()?.settings(collection).await?;
-        let k = checked_k(&settings, ask.k)?;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
@@ -125,12 +122,12 @@ impl Service {
                 (hash, None)
             }
             By::Content(Content::Hash(hash)) => (hash, None),
-            By::Content(content) => self.hash_of(profile_named(&settings.profile)?, content).await?,
+            By::Content(content) => {
+                let profile = self.profile_of(collection).await?;
+                self.hash_of(profile, content).await?
+            }
         };
-        let (expected, found) = (settings.width, hash.width());
-        if expected != found {
-            return Err(EngineError::Width { name: collection.clone(), expected, found }.into());
-        }
+        let k = ask.k;
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
         Ok((Query { hash, k, limit, after, filter, scan: ask.scan }, status))
     }

@@ -97,18 +97,18 @@ pub(super) fn read_posting(value: &[u8]) -> Result<Posting, StoreError> {
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The keys that begin with `prefix` and go on with an id greater than `after`.
-pub(super) fn after(prefix: Vec<u8>, after: Option<&DocumentId>) -> Range {
+pub(super) fn after(prefix: &[u8], after: Option<&DocumentId>) -> Range {
     let start = match after {
-        Some(id) => Bound::Excluded([prefix.as_slice(), id.as_str().as_bytes()].concat()),
-        None => Bound::Included(prefix.clone()),
+        Some(id) => Bound::Excluded([prefix, id.as_str().as_bytes()].concat()),
+        None => Bound::Included(prefix.to_vec()),
     };
     // No id holds the byte 0xff, which UTF-8 never uses, so this lies past every key of the prefix.
-    let end = Bound::Excluded([prefix.as_slice(), &[0xff]].concat());
+    let end = Bound::Excluded([prefix, &[0xff]].concat());
     (start, end)
 }
 
 pub(super) fn row_range(collection: CollectionId, id: Option<&DocumentId>) -> Range {
-    after(collection_prefix(collection).to_vec(), id)
+    after(&collection_prefix(collection), id)
 }
 
 pub(super) fn read_id(bytes: &[u8]) -> Result<DocumentId, StoreError> {

@@ -70,7 +70,8 @@ impl<'a> View<'a> {
         Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
     }
 
-    fn shared_bearers(
+    /// The documents that share `hash`, whose posting is [`Posting::Shared`], from the one after `after`.
+    pub fn shared_bearers(
         &self,
         collection: CollectionId,
         hash: Hash,
@@ -78,7 +79,7 @@ impl<'a> View<'a> {
     ) -> impl Iterator<Item = Result<Bearer, StoreError>> + use<> {
         let prefix = codec::posting_key(collection, hash);
         let skip = prefix.len();
-        let entries = self.snapshot.range(&self.store.bearers, codec::after(prefix, after));
+        let entries = self.snapshot.range(&self.store.bearers, codec::after(&prefix, after));
         entries.map(move |entry| {
             let (key, value) = entry.into_inner()?;
             Ok(Bearer { id: codec::read_id(&key[skip..])?, has_metadata: *value == [codec::flag(true)] })

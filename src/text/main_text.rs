@@ -4,7 +4,7 @@
 //! nested deeper or has more nodes than the limits here is not given to the article finder, and its visible
 //! text is taken. The same happens when no article is found. Leaves out: decoding of bytes to characters.
 //!
-//! The article finder is dom_smoothie, after Mozilla's Readability. It walks trees recursively and in some
+//! The article finder is `dom_smoothie`, after Mozilla's Readability. It walks trees recursively and in some
 //! places looks at all descendants of each node, which is why the limits are needed.
 
 use dom_query::{Document, Tree};

@@ -98,9 +98,9 @@ fn plain(c: char) -> Plain {
     let shifted = |by: u32| char::from_u32(u32::from(c) - by).map_or(Plain::Intricate, Plain::Letter);
     match c {
         ' ' | '\t'..='\r' | '\u{3000}' => Plain::Space,
-        '!'..='~' => Plain::Same,
-        // CJK ideographs, CJK punctuation, kana, Hangul syllables, quotation marks and dashes.
-        '\u{4e00}'..='\u{9fff}'
+        // ASCII, CJK ideographs, CJK punctuation, kana, Hangul syllables, quotation marks and dashes.
+        '!'..='~'
+        | '\u{4e00}'..='\u{9fff}'
         | '\u{3001}'..='\u{3029}'
         | '\u{3041}'..='\u{3096}'
         | '\u{30a1}'..='\u{30fe}'

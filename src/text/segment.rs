@@ -65,8 +65,7 @@ fn chinese(text: &str, new_words: NewWords, mut each: impl FnMut(&str)) {
 
 fn by_icu(text: &str, mut each: impl FnMut(&str)) {
     let mut start = 0;
-    let mut ends = ICU.segment_str(text);
-    while let Some(end) = ends.next() {
+    for end in ICU.segment_str(text) {
         let word = &text[start..end];
         if has_letter(word) {
             each(word);

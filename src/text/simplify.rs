@@ -3,7 +3,7 @@
 //! Promises: a clause without a traditional character is left as it is, so that simplified text is never
 //! touched and costs one bit test a character. Leaves out: Japanese, whose characters only look alike.
 //!
-//! The dictionaries are OpenCC's (Apache-2.0) as carried by ferrous-opencc, configuration `tw2sp`.
+//! The dictionaries are those of `OpenCC` (Apache-2.0) as carried by ferrous-opencc, configuration `tw2sp`.
 
 use std::sync::LazyLock;
 

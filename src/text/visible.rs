@@ -37,7 +37,7 @@ impl TokenSink for Visible {
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
         match token {
             Token::CharacterTokens(text) if !self.within_hidden.get() => {
-                self.text.borrow_mut().push_str(&text)
+                self.text.borrow_mut().push_str(&text);
             }
             Token::TagToken(tag) => return self.tag(&tag),
             _ => {}

@@ -8,14 +8,17 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::registry::Collection;
+use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{Neighbour, Report};
-use crate::store::{Bearer, Store, StoreError, View};
+use crate::store::{Bearer, Posting, Store, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
 const FIRST_RADIUS: u32 = 3;
 const STEP: u32 = 4;
+/// Up to this cost, in hashes compared, all within k is looked for at once before anything else.
+const QUICK: u64 = 4_096;
 
 /// Answers one query.
 pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> Result<Answer, EngineError> {
@@ -25,13 +28,14 @@ pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> 
         let (expected, found) = (width, query.hash.width());
         return Err(EngineError::Width { name: collection.name.clone(), expected, found });
     }
-    let mut page = Page { collection, query, matches: Vec::new(), work: Work::default() };
+    let k = checked_k(collection, query)?;
+    let epoch = collection.sole.quiet_epoch();
+    let mut page = Page { collection, query, k, epoch, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
     let _gate = collection.gate.read();
-    if page.nothing_is_near() {
-        page.work.elapsed = start.elapsed();
-        return Ok(page.finish());
+    if page.is_known() {
+        return Ok(page.finish(start));
     }
     let view = store.view();
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
@@ -43,22 +47,39 @@ pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> 
                 break;
             }
         }
-        if radius >= query.k || page.is_full() {
+        if radius >= k || page.is_full() {
             break;
         }
         done_to = radius + 1;
     }
-    let mut answer = page.finish();
-    answer.work.elapsed = start.elapsed();
-    Ok(answer)
+    Ok(page.finish(start))
+}
+
+fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError> {
+    let width = collection.index.width();
+    match query.k {
+        None => Ok(collection.settings().k),
+        Some(k) if k <= width.bits() => Ok(k),
+        Some(k) => Err(EngineError::Distance { k, width }),
+    }
 }
 
 /// A page in the making: one match more than the limit tells whether there is a next page.
 struct Page<'a> {
     collection: &'a Collection,
     query: &'a Query,
+    k: u32,
+    /// The epoch of the remembered bearers before the view was taken, if no commit was under way.
+    epoch: Option<u64>,
     matches: Vec<Match>,
     work: Work,
+}
+
+/// A document found by its hash.
+struct FoundBearer {
+    hash: Hash,
+    bearer: Bearer,
+    is_sole: bool,
 }
 
 type Classes = BTreeMap<u32, Vec<Hash>>;
@@ -72,20 +93,45 @@ impl Page<'_> {
         (self.query.limit + 1).saturating_sub(self.matches.len())
     }
 
-    /// Whether the index alone can tell, cheaply, that there is no match: what most questions of a crawler
-    /// come to. Without a view, which costs as much as the look itself; while the gate is held, a document that
-    /// moves from one hash to another is under one of them at every moment, so none can slip through.
-    fn nothing_is_near(&mut self) -> bool {
-        let Query { hash, k, scan, .. } = *self.query;
-        if scan || k > FIRST_RADIUS {
+    /// Answers from memory alone if that can be done: nothing is near, which is what most questions of a
+    /// crawler come to, or all that is near was looked up lately. It needs no view of the store, which costs as
+    /// much as the look: while the gate is held a document that moves from one hash to another is under one of
+    /// them at every moment, so nothing slips through where nothing is found; and what is remembered is good
+    /// while no commit falls in between.
+    fn is_known(&mut self) -> bool {
+        let query = self.query;
+        if query.scan
+            || query.after.is_some()
+            || query.filter.needs_row()
+            || self.collection.index.cost(self.k) > QUICK
+        {
             return false;
         }
         let mut found = Vec::new();
-        let report = self.collection.index.within(hash, k, &mut found);
-        if found.is_empty() {
-            self.account(&report, &found);
+        let report = self.collection.index.within(query.hash, self.k, &mut found);
+        if !found.is_empty() && !self.remembers(&found) {
+            self.matches.clear();
+            return false;
         }
-        found.is_empty()
+        self.account(&report, &found);
+        true
+    }
+
+    fn remembers(&mut self, found: &[Neighbour<Hash>]) -> bool {
+        let sole = &self.collection.sole;
+        if self.epoch.is_none() || found.len() > self.query.limit {
+            return false;
+        }
+        for near in found {
+            let Some(SoleBearer { id, metadata }) = sole.get(near.hash) else {
+                return false;
+            };
+            if !self.query.filter.excludes(&id) {
+                self.matches.push(Match { id, hash: near.hash, distance: near.distance, metadata });
+            }
+        }
+        self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
+        sole.quiet_epoch() == self.epoch
     }
 
     /// The hashes at distances from `least` to a radius, which is k or less.
@@ -109,7 +155,7 @@ impl Page<'_> {
     /// How far to look now. Where the index would compare every hash, counting them by distance first
     /// costs as much again and spares the memory for all that the page has no room for.
     fn radius(&self, least: u32) -> u32 {
-        let (index, k) = (&self.collection.index, self.query.k);
+        let (index, k) = (&self.collection.index, self.k);
         let step = (least + STEP).max(FIRST_RADIUS).min(k);
         if !self.query.scan && !index.scans(step) {
             return step;
@@ -138,26 +184,58 @@ impl Page<'_> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
         let room = self.room();
-        let mut first: BTreeMap<DocumentId, (Hash, bool)> = BTreeMap::new();
+        let of = self.collection.id;
+        let mut first: BTreeMap<DocumentId, FoundBearer> = BTreeMap::new();
         for &hash in hashes {
-            for bearer in view.bearers(self.collection.id, hash, after)? {
-                let Bearer { id, has_metadata } = bearer?;
-                if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| id > *last) {
-                    break;
+            match view.posting(of, hash)? {
+                None => {}
+                Some(Posting::Sole(bearer)) if after.is_some_and(|after| bearer.id <= *after) => {}
+                Some(Posting::Sole(bearer)) => {
+                    self.offer(view, &mut first, room, FoundBearer { hash, bearer, is_sole: true })?;
                 }
-                if self.counts(view, &id)? {
-                    first.insert(id, (hash, has_metadata));
-                    if first.len() > room {
-                        first.pop_last();
+                Some(Posting::Shared) => {
+                    for bearer in view.shared_bearers(of, hash, after) {
+                        let found = FoundBearer { hash, bearer: bearer?, is_sole: false };
+                        if !self.offer(view, &mut first, room, found)? {
+                            break;
+                        }
                     }
                 }
             }
         }
-        for (id, (hash, has_metadata)) in first {
-            let row = if has_metadata { view.row(self.collection.id, &id)? } else { None };
-            self.matches.push(Match { id, hash, distance, metadata: row.and_then(|row| row.metadata) });
+        for (id, FoundBearer { hash, bearer, is_sole }) in first {
+            let row = if bearer.has_metadata { view.row(of, &id)? } else { None };
+            let metadata = row.and_then(|row| row.metadata);
+            if let Some(epoch) = self.epoch.filter(|_| is_sole) {
+                self.collection.sole.remember(
+                    epoch,
+                    hash,
+                    SoleBearer { id: id.clone(), metadata: metadata.clone() },
+                );
+            }
+            self.matches.push(Match { id, hash, distance, metadata });
         }
         Ok(())
+    }
+
+    /// Takes a document among the first of its distance; whether one with a greater id could be among them.
+    fn offer(
+        &self,
+        view: &View<'_>,
+        first: &mut BTreeMap<DocumentId, FoundBearer>,
+        room: usize,
+        found: FoundBearer,
+    ) -> Result<bool, StoreError> {
+        if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| found.bearer.id > *last) {
+            return Ok(false);
+        }
+        if self.counts(view, &found.bearer.id)? {
+            first.insert(found.bearer.id.clone(), found);
+            if first.len() > room {
+                first.pop_last();
+            }
+        }
+        Ok(true)
     }
 
     fn counts(&self, view: &View<'_>, id: &DocumentId) -> Result<bool, StoreError> {
@@ -172,11 +250,12 @@ impl Page<'_> {
         Ok(row.is_some_and(|row| filter.admits(&row)))
     }
 
-    fn finish(mut self) -> Answer {
+    fn finish(mut self, start: Instant) -> Answer {
+        self.work.elapsed = start.elapsed();
         let more = self.is_full();
         self.matches.truncate(self.query.limit);
         let last = self.matches.last().filter(|_| more);
         let next = last.map(|last| Position { distance: last.distance, id: last.id.clone() });
-        Answer { matches: self.matches, next, work: self.work }
+        Answer { k: self.k, matches: self.matches, next, work: self.work }
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! # Locks
 //! In this order, none held across an `.await`: a collection's gate ([`registry`]), then those of `index`.
-//! A shard of the registry and a collection's record are taken alone, for the time of one copy.
+//! A shard of the registry, a collection's record and an entry of its remembered bearers are taken last, for the
+//! time of one copy.
 
 mod checkpoint;
 mod directory;
@@ -15,6 +16,7 @@ mod recent;
 mod recovery;
 mod registry;
 mod shared;
+mod sole;
 mod writer;
 
 use std::path::Path;
@@ -254,8 +256,11 @@ impl Engine for Embedded {
     ) -> Result<Vec<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
         let cost = |query: &Query| {
-            let hashes =
-                if query.scan { collection.index.len() as u64 } else { collection.index.cost(query.k) };
+            let hashes = if query.scan {
+                collection.index.len() as u64
+            } else {
+                collection.index.cost(query.k.unwrap_or_else(|| collection.settings().k))
+            };
             hashes + if query.filter.needs_row() { INLINE_COST } else { 0 }
         };
         let dear = queries.iter().map(cost).sum::<u64>() > INLINE_COST;

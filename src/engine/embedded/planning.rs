@@ -24,13 +24,16 @@ pub(super) struct Checked {
     pub(super) clear: bool,
 }
 
+/// The hash and metadata that a document has come to have.
+type Touched = (Hash, Option<String>);
+
 /// The plan of a group.
 pub(super) struct Plan<'a> {
     view: View<'a>,
     batch: Batch<'a>,
     next: Sequence,
     /// The hash of each document touched, or `None` if it was deleted.
-    documents: HashMap<(CollectionId, DocumentId), Option<(Hash, Option<String>)>>,
+    documents: HashMap<(CollectionId, DocumentId), Option<Touched>>,
     /// Who bears the hashes touched.
     postings: HashMap<(CollectionId, Hash), Option<Posting>>,
     /// Of shared hashes, the documents that came to bear them (with whether they have metadata) or ceased to.
@@ -49,9 +52,9 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// The batch to commit.
-    pub(super) fn into_batch(self) -> Batch<'a> {
-        self.batch
+    /// The batch to commit, and the hashes whose postings it touches.
+    pub(super) fn into_batch(self) -> (Batch<'a>, Vec<(CollectionId, Hash)>) {
+        (self.batch, self.postings.into_keys().collect())
     }
 
     /// Decides one operation.

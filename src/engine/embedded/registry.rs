@@ -8,6 +8,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use parking_lot::RwLock;
 
+use super::sole::Sole;
 use crate::engine::{CollectionSettings, EngineError};
 use crate::ids::{CollectionId, CollectionName};
 use crate::index::HashIndex;
@@ -24,6 +25,8 @@ pub(super) struct Collection {
     /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
     /// whose last document is gone.
     pub(super) gate: RwLock<()>,
+    /// Bearers looked up lately.
+    pub(super) sole: Sole,
 }
 
 impl Collection {
@@ -35,6 +38,7 @@ impl Collection {
             settings: RwLock::new(settings_of(&record)),
             record: RwLock::new(record),
             gate: RwLock::new(()),
+            sole: Sole::default(),
         }
     }
 

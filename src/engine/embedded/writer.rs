@@ -163,7 +163,9 @@ impl Writer {
         let planned = self.plan(&shared, group, &mut answers, &mut touched);
         let failed = match planned {
             Ok(plan) => {
-                self.commit(plan.into_batch(), &touched).err().map(|e| EngineError::Unknown(self.fail(&e)))
+                let (batch, postings) = plan.into_batch();
+                let failed = self.commit(batch, &touched, &postings).err();
+                failed.map(|error| EngineError::Unknown(self.fail(&error)))
             }
             // Nothing was written; but a store that cannot be read is not to be written to.
             Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
@@ -220,6 +222,7 @@ impl Writer {
         &mut self,
         batch: Batch<'_>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
+        postings: &[(CollectionId, Hash)],
     ) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
@@ -233,7 +236,13 @@ impl Writer {
             }
         }
         let started = std::time::Instant::now();
-        let last = batch.commit()?;
+        touched.values().for_each(|collection| collection.sole.begin_commit());
+        let committed = batch.commit();
+        for collection in touched.values() {
+            let own = postings.iter().filter(|(of, _)| *of == collection.id).map(|(_, hash)| hash);
+            collection.sole.end_commit(own);
+        }
+        let last = committed?;
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
@@ -287,7 +296,7 @@ impl Writer {
             batch.create_collection(&record);
             batch.log(Change::CollectionCreated(id));
         }
-        self.commit(batch, &HashMap::new()).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
         match &existing {
             Some(collection) => collection.set_record(record),
             None => shared.registry.add(Collection::new(record.clone(), of_width(record.width))),
@@ -304,7 +313,7 @@ impl Writer {
         let mut batch = shared.store.batch()?;
         batch.delete_collection(collection.id);
         batch.log(Change::CollectionDeleted(collection.id));
-        self.commit(batch, &HashMap::new()).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
         shared.registry.remove(name);
         self.garbage.push_back(collection.id);
         Ok(true)

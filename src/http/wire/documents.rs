@@ -14,7 +14,7 @@ use crate::service::{Added, Content, Explained, Fingerprinted, Offered, status};
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDocument)]
 pub(in crate::http) struct DocumentIn {
-    /// Its id; the server makes a UUIDv7 if there is none.
+    /// Its id; the server makes a UUID (version 7) if there is none.
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
     /// Its text.
