@@ -111,9 +111,15 @@ pub(super) fn names(section: &str) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.section() == section).map(Key::name).collect()
 }
 
-/// Whether a variable is ours to judge.
+/// Whether a variable is ours to judge. Kubernetes gives every container variables such as
+/// `LOOKALIKE_SERVICE_HOST` and `LOOKALIKE_PORT_8080_TCP` if there is a service of our name beside it.
 pub(super) fn concerns(variable: &str) -> bool {
-    variable.starts_with(PREFIX) && variable != FILE_VARIABLE
+    let of_kubernetes =
+        |rest: &str| rest.starts_with("SERVICE_") || rest == "PORT" || rest.starts_with("PORT_");
+    match variable.strip_prefix(PREFIX) {
+        None => false,
+        Some(rest) => variable != FILE_VARIABLE && (rest.contains("__") || !of_kubernetes(rest)),
+    }
 }
 
 /// The names of section and key in a variable's name, in the spelling of the keys. `None` if the name has

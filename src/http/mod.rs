@@ -23,10 +23,10 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use tower::{Service, ServiceExt};
-use tower_http::catch_panic::CatchPanic;
+use tower::Service;
+use tower_http::compression::CompressionLayer;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 pub use openapi::yaml as openapi_yaml;
@@ -53,8 +53,7 @@ pub fn app(
     shared: Shared,
 ) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static {
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    let caught = CatchPanic::custom(router(Arc::new(shared)), observe::panicked);
-    Observed(ServiceExt::<Request>::map_response(caught, IntoResponse::into_response))
+    Observed(router(Arc::new(shared)))
 }
 
 fn router(state: State) -> Router {
@@ -88,7 +87,7 @@ fn per_collection() -> Router<State> {
         .route("/documents/{id}", get(documents::get).put(documents::put).delete(documents::delete))
         .route("/documents/{id}/similar", get(similar::by_document))
         .route("/similar", get(similar::by_query).post(similar::by_body))
-        .route("/export", get(documents::export))
+        .route("/export", get(documents::export).layer(CompressionLayer::new()))
         .route("/stats", get(operations::stats))
 }
 

@@ -6,6 +6,7 @@
 use std::any::Any;
 use std::convert::Infallible;
 use std::fmt::Write;
+use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
@@ -15,6 +16,7 @@ use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use dashmap::DashMap;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use metrics::{Counter, Histogram};
 use tower::Service;
@@ -58,7 +60,11 @@ where
         let route = route(request.uri().path());
         let answer = self.0.call(request);
         Box::pin(async move {
-            let Ok(mut response) = answer.await;
+            // A panic costs its own request and no other; what it may have left half done is the handler's own.
+            let mut response = match AssertUnwindSafe(answer).catch_unwind().await {
+                Ok(Ok(response)) => response,
+                Err(payload) => panicked(payload.as_ref()),
+            };
             let status = response.status().as_u16();
             let elapsed = start.elapsed();
             count(method, route, status, elapsed.as_secs_f64());
@@ -155,8 +161,7 @@ fn count(method: &'static str, route: &'static str, status: u16, seconds: f64) {
 }
 
 /// The answer to a request whose handler panicked.
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands it over like this")]
-pub(super) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
+fn panicked(payload: &(dyn Any + Send)) -> Response {
     let message = payload
         .downcast_ref::<String>()
         .map(String::as_str)
@@ -172,7 +177,25 @@ pub(super) fn panicked(payload: Box<dyn Any + Send + 'static>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use tower::ServiceExt;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_in_a_handler_is_an_answer_and_the_service_goes_on() {
+        let handler = tower::service_fn(|request: Request| async move {
+            assert!(request.uri().path() != "/panic", "on purpose");
+            Ok::<_, Infallible>(Response::new(Body::empty()))
+        });
+        let service = Observed(handler);
+        for (path, status) in [("/panic", 500), ("/livez", 200), ("/panic", 500)] {
+            let request = Request::get(path).body(Body::empty()).unwrap();
+            let response = service.clone().oneshot(request).await.unwrap();
+            assert_eq!(response.status().as_u16(), status);
+            assert!(response.headers().contains_key(&REQUEST_ID));
+        }
+    }
 
     #[test]
     fn every_route_of_the_contract_has_its_name() {
