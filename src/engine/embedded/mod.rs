@@ -1,10 +1,10 @@
 //! The embedded engine: index, store and snapshots in this process.
 //!
-//! A write goes log → apply → acknowledge, through one writer thread ([`writer`]); a query reads the index
-//! and a view of the store and waits for nobody; a snapshot thread ([`checkpoint`]) works beside both.
+//! A write goes log → apply → acknowledge, through one writer thread (`writer`); a query reads the index
+//! and a view of the store and waits for nobody; a snapshot thread (`checkpoint`) works beside both.
 //!
 //! # Locks
-//! In this order, none held across an `.await`: a collection's gate ([`registry`]), then those of `index`.
+//! In this order, none held across an `.await`: a collection's gate (`registry`), then those of `index`.
 //! A shard of the registry, a collection's record and an entry of its remembered bearers are taken last, for the
 //! time of one copy.
 
