@@ -221,7 +221,7 @@ fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
 
 #[test]
 fn a_variable_of_another_form_is_refused() {
-    for name in ["LOOKALIKE_PORT", "LOOKALIKE_SERVER_LISTEN", "LOOKALIKE_server__listen", "LOOKALIKE_"] {
+    for name in ["LOOKALIKE_LISTEN", "LOOKALIKE_SERVER_LISTEN", "LOOKALIKE_server__listen", "LOOKALIKE_"] {
         assert_eq!(
             message(variable(name, "127.0.0.1:1")),
             format!(
