@@ -8,16 +8,13 @@
 //! snapshot is taken.
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::serve::ListenerExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
-use tower::make::Shared;
 
 use crate::config::Settings;
 use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings};
@@ -43,11 +40,8 @@ pub enum ServerError {
     /// Metrics cannot be recorded.
     #[error("metrics cannot be recorded")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
-    /// The listener failed.
-    #[error("connections cannot be accepted")]
-    Serve(#[source] io::Error),
     /// A task panicked.
-    #[error("the server failed while it started; this is a fault of the server")]
+    #[error("a task of the server failed; this is a fault of the server")]
     Panicked,
 }
 
@@ -70,15 +64,12 @@ pub async fn run(
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
         let render = metrics.clone();
-        let app = http::app(http::Shared {
+        let shared = http::Shared {
             service: Arc::clone(&service),
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
-        });
-        // Without it a small answer may wait for the peer's delayed acknowledgement of the one before.
-        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
-        let serve = axum::serve(listener, Shared::new(app));
-        tokio::spawn(async move { serve.with_graceful_shutdown(async move { stop.notified().await }).await })
+        };
+        tokio::spawn(async move { http::serve(listener, shared, stop.notified()).await })
     };
     let upkeep = tokio::spawn(keep_metrics(metrics));
     tokio::pin!(serving, shutdown);
@@ -90,9 +81,9 @@ pub async fn run(
     tracing::info!("ready");
     tokio::select! {
         () = &mut shutdown => {}
-        ended = &mut serving => {
+        _ = &mut serving => {
             engine.close().await;
-            return ended.map_err(|_| ServerError::Panicked)?.map_err(ServerError::Serve);
+            return Err(ServerError::Panicked);
         }
     }
     tracing::info!("shutting down");

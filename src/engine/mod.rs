@@ -21,12 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, Ready};
 
 pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
 use crate::ids::{CollectionName, DocumentId, Hash, Sequence, Width};
+pub use crate::index::Plan;
 pub use crate::store::Row;
 
 /// The settings of a collection.
@@ -100,6 +101,10 @@ pub enum Outcome {
 /// Resolves when the operations of a write are durable, with an outcome for each.
 pub type Receipt = BoxFuture<'static, Result<Vec<Outcome>, EngineError>>;
 
+/// An answer: at hand for most questions, still on its way for dear ones.
+pub type Answering =
+    Either<Ready<Result<Answer, EngineError>>, BoxFuture<'static, Result<Answer, EngineError>>>;
+
 /// Whether a writer waits for room in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -166,9 +171,8 @@ pub struct Answer {
 pub struct Work {
     /// Whether every stored hash was compared.
     pub scanned: bool,
-    /// The radius of each 16-bit block, the least significant first, where buckets were probed; -1 for a
-    /// block that was not.
-    pub radii: Vec<i8>,
+    /// The radii around the blocks of the hash, if buckets were probed.
+    pub plan: Option<Plan>,
     /// Buckets read.
     pub probes: u64,
     /// Hashes compared.
@@ -269,8 +273,11 @@ pub trait Engine: Send + Sync {
         id: &DocumentId,
     ) -> Result<Option<Document>, EngineError>;
 
+    /// Answers a query.
+    fn similar(&self, collection: &CollectionName, query: Query) -> Answering;
+
     /// Answers queries, in order.
-    async fn similar(
+    async fn similar_batch(
         &self,
         collection: &CollectionName,
         queries: Vec<Query>,

@@ -1,6 +1,5 @@
 //! Collections: make, change, list, delete.
 
-use axum::Json;
 use axum::extract::State as From_;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -8,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::State;
 use super::error::{Body, Problem};
 use super::extract::{Document, Target};
+use super::json::Json;
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
 
 /// All collections.

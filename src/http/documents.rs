@@ -1,6 +1,5 @@
 //! Documents: add, read back, delete, export.
 
-use axum::Json;
 use axum::body::{Body as Bytes_, Bytes};
 use axum::extract::{Request, State as From_};
 use axum::http::{StatusCode, header};
@@ -12,6 +11,7 @@ use super::State;
 use super::bulk::{self, Framing};
 use super::error::{Body, Problem};
 use super::extract::{Document, DocumentPath, Params, Target, check_type, parse, read_sized};
+use super::json::Json;
 use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Added, Outcome};

@@ -3,12 +3,12 @@
 //! Every kind of error has a stable `code`. `docs/errors.md` tells cause and remedy of each, and a test
 //! keeps it complete.
 
-use axum::Json;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::json::Json;
 use crate::service::EngineError;
 use crate::service::PoolError;
 use crate::service::ServiceError;

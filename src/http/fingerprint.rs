@@ -1,12 +1,12 @@
 //! `POST /fingerprint`: from texts to hashes, nothing stored.
 
-use axum::Json;
 use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Body, Code, Problem};
 use super::extract::{check_type, parse, read};
+use super::json::Json;
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
 use crate::service::Content;
 

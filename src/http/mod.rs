@@ -7,25 +7,24 @@
 
 mod bulk;
 mod collections;
+mod connections;
 mod documents;
 mod error;
 mod extract;
 mod fingerprint;
+mod json;
 mod observe;
 mod openapi;
 mod operations;
 mod similar;
 mod wire;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::{Method, Uri};
-use axum::response::Response;
 use axum::routing::get;
-use tower::Service;
+use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -33,7 +32,6 @@ pub use openapi::yaml as openapi_yaml;
 
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
-use observe::Observed;
 
 /// What handlers share.
 pub struct Shared {
@@ -48,12 +46,12 @@ pub struct Shared {
 /// One pointer, because it is copied for every request.
 type State = Arc<Shared>;
 
-/// All routes, and around them what happens to every request.
-pub fn app(
-    shared: Shared,
-) -> impl Service<Request, Response = Response, Error = Infallible, Future: Send> + Clone + Send + 'static {
+/// Serves all routes, and around them what happens to every request, until `stop` resolves and the last
+/// connection has ended.
+pub async fn serve(listener: TcpListener, shared: Shared, stop: impl Future<Output = ()>) {
+    let router = router(Arc::new(shared));
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    Observed(router(Arc::new(shared)))
+    connections::serve(listener, move |request| observe::answer(router.clone(), request), stop).await;
 }
 
 fn router(state: State) -> Router {
@@ -76,7 +74,6 @@ fn router(state: State) -> Router {
         .merge(documentation())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(DefaultBodyLimit::disable())
         .with_state(state)
 }
 

@@ -1,23 +1,21 @@
 //! What happens around every request: an id, a count, a time, a line in the log.
 //!
-//! One service around the router in place of several layers on each route, because `GET /similar` is answered
+//! One function around the router in place of several layers on each route, because `GET /similar` is answered
 //! in a few microseconds and each layer costs some hundred nanoseconds of them.
 
 use std::any::Any;
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use futures::FutureExt;
-use futures::future::BoxFuture;
 use metrics::{Counter, Histogram};
 use tower::Service;
 
@@ -28,50 +26,38 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const MAX_REQUEST_ID: usize = 128;
 
 /// What tells this process's request ids from those of others.
-static PROCESS: LazyLock<u64> = LazyLock::new(|| uuid::Uuid::new_v4().as_u64_pair().0);
+static PROCESS: LazyLock<String> =
+    LazyLock::new(|| format!("{:016x}-", uuid::Uuid::new_v4().as_u64_pair().0));
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// Counters of a method, route and status. Looking them up here costs less than naming their labels anew.
-static SERIES: LazyLock<DashMap<Series, (Counter, Histogram)>> = LazyLock::new(DashMap::new);
+static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = LazyLock::new(DashMap::default);
 
 /// Method, route and status.
 type Series = (&'static str, &'static str, u16);
 
-/// The service around all others.
-#[derive(Clone)]
-pub(super) struct Observed<S>(pub(super) S);
-
-impl<S> Service<Request> for Observed<S>
+/// Has a service answer a request, and takes note of it.
+pub(super) fn answer<S>(mut service: S, request: Request) -> impl Future<Output = Response> + use<S>
 where
     S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
 {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = BoxFuture<'static, Result<Response, Infallible>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request) -> Self::Future {
-        let start = Instant::now();
-        let id = request_id(&request);
-        let method = method(&request);
-        let route = route(request.uri().path());
-        let answer = self.0.call(request);
-        Box::pin(async move {
-            // A panic costs its own request and no other; what it may have left half done is the handler's own.
-            let mut response = match AssertUnwindSafe(answer).catch_unwind().await {
-                Ok(Ok(response)) => response,
-                Err(payload) => panicked(payload.as_ref()),
-            };
-            let status = response.status().as_u16();
-            let elapsed = start.elapsed();
-            count(method, route, status, elapsed.as_secs_f64());
-            tracing::debug!(method, route, status, ?elapsed, request_id = ?id, "answered");
-            response.headers_mut().insert(REQUEST_ID, id);
-            Ok(response)
-        })
+    let start = Instant::now();
+    let id = request_id(&request);
+    let method = method(&request);
+    let route = route(request.uri().path());
+    let answer = service.call(request);
+    async move {
+        // A panic costs its own request and no other; what it may have left half done is the handler's own.
+        let mut response = match AssertUnwindSafe(answer).catch_unwind().await {
+            Ok(Ok(response)) => response,
+            Err(payload) => panicked(payload.as_ref()),
+        };
+        let status = response.status().as_u16();
+        let elapsed = start.elapsed();
+        count(method, route, status, elapsed.as_secs_f64());
+        tracing::debug!(method, route, status, ?elapsed, request_id = ?id, "answered");
+        response.headers_mut().insert(REQUEST_ID, id);
+        response
     }
 }
 
@@ -84,10 +70,9 @@ fn request_id(request: &Request) -> HeaderValue {
     {
         return given.clone();
     }
-    let mut text = String::with_capacity(33);
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
-    let _ = write!(text, "{:016x}-{number:x}", *PROCESS);
-    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
+    let id = [PROCESS.as_str(), itoa::Buffer::new().format(number)].concat();
+    HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 
 /// The method, if it is one that a route has: others would make a series each.
@@ -178,7 +163,6 @@ fn panicked(payload: &(dyn Any + Send)) -> Response {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use tower::ServiceExt;
 
     use super::*;
 
@@ -188,10 +172,9 @@ mod tests {
             assert!(request.uri().path() != "/panic", "on purpose");
             Ok::<_, Infallible>(Response::new(Body::empty()))
         });
-        let service = Observed(handler);
         for (path, status) in [("/panic", 500), ("/livez", 200), ("/panic", 500)] {
             let request = Request::get(path).body(Body::empty()).unwrap();
-            let response = service.clone().oneshot(request).await.unwrap();
+            let response = answer(handler, request).await;
             assert_eq!(response.status().as_u16(), status);
             assert!(response.headers().contains_key(&REQUEST_ID));
         }

@@ -1,6 +1,5 @@
 //! What operators ask: health, numbers, snapshots, version, the contract.
 
-use axum::Json;
 use axum::extract::State as From_;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::State;
 use super::error::{Body, Code, Problem};
 use super::extract::Target;
+use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::service::{Health, Profile};

@@ -1,12 +1,12 @@
 //! Looking up neighbours.
 
-use axum::Json;
 use axum::extract::State as From_;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Body, Code, Problem};
 use super::extract::{Batch, DocumentPath, Params, Target};
+use super::json::Json;
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 
@@ -80,16 +80,13 @@ pub(super) async fn by_body(
     }
     let stats: Vec<bool> = queries.iter().map(|query| query.stats).collect();
     let asks = queries.into_iter().map(AskIn::ask).collect::<Result<Vec<_>, _>>()?;
-    let found = state.service.similar(&collection, asks).await?;
+    let found = state.service.similar_batch(&collection, asks).await?;
     let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
     Ok(Json(BatchOut { results: results.collect() }).into_response())
 }
 
 async fn one(state: &State, collection: &CollectionName, ask: AskIn) -> Result<SimilarOut, Problem> {
     let stats = ask.stats;
-    let found = state.service.similar(collection, vec![ask.ask()?]).await?;
-    let found = found.into_iter().next();
-    found
-        .map(|found| SimilarOut::new(found, stats))
-        .ok_or_else(|| Problem::new(Code::Internal, "no answer came"))
+    let found = state.service.similar(collection, ask.ask()?).await?;
+    Ok(SimilarOut::new(found, stats))
 }

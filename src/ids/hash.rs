@@ -47,6 +47,9 @@ impl Width {
     }
 }
 
+/// The hexadecimal digits.
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
 /// A fingerprint of 64 or 128 bits.
 ///
 /// ```
@@ -59,7 +62,9 @@ impl Width {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash {
     width: Width,
-    value: u128,
+    // Two words in place of one of 128 bits, whose alignment would make everything that holds a hash larger.
+    upper: u64,
+    lower: u64,
 }
 
 /// Why a string is not a hash.
@@ -81,12 +86,12 @@ pub enum HashError {
 impl Hash {
     /// A hash of 64 bits.
     pub const fn from_u64(value: u64) -> Hash {
-        Hash { width: Width::Bits64, value: value as u128 }
+        Hash { width: Width::Bits64, upper: 0, lower: value }
     }
 
     /// A hash of 128 bits.
     pub const fn from_u128(value: u128) -> Hash {
-        Hash { width: Width::Bits128, value }
+        Hash { width: Width::Bits128, upper: (value >> 64) as u64, lower: value as u64 }
     }
 
     /// How many bits it has.
@@ -96,17 +101,36 @@ impl Hash {
 
     /// Its value as a number; the upper half is zero if it has 64 bits.
     pub const fn value(self) -> u128 {
-        self.value
+        (self.upper as u128) << 64 | self.lower as u128
+    }
+
+    /// Its digits: `Width::digits` of them in lower case, at the beginning of the array.
+    pub fn to_digits(self) -> [u8; 32] {
+        let mut digits = [0; 32];
+        let mut write = |at: usize, word: u64| {
+            for (place, byte) in word.to_be_bytes().into_iter().enumerate() {
+                digits[at + 2 * place] = DIGITS[usize::from(byte >> 4)];
+                digits[at + 2 * place + 1] = DIGITS[usize::from(byte & 0xf)];
+            }
+        };
+        match self.width {
+            Width::Bits64 => write(0, self.lower),
+            Width::Bits128 => {
+                write(0, self.upper);
+                write(16, self.lower);
+            }
+        }
+        digits
     }
 
     /// The Hamming distance, 0 to the width; `None` if the widths differ.
     pub fn distance(self, other: Hash) -> Option<u32> {
-        (self.width == other.width).then(|| (self.value ^ other.value).count_ones())
+        (self.width == other.width).then(|| (self.value() ^ other.value()).count_ones())
     }
 
     /// The big-endian bytes: 8 or 16 of them, so that byte order is the order of values.
     pub fn write_bytes(self, out: &mut Vec<u8>) {
-        let bytes = self.value.to_be_bytes();
+        let bytes = self.value().to_be_bytes();
         out.extend_from_slice(&bytes[bytes.len() - self.width.bytes()..]);
     }
 
@@ -125,24 +149,40 @@ impl FromStr for Hash {
 
     fn from_str(text: &str) -> Result<Hash, HashError> {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-        let mut value: u128 = 0;
-        let mut count = 0;
-        for found in digits.chars() {
-            count += 1;
-            let digit = found.to_digit(16).ok_or(HashError::Digit { position: count, found })?;
-            value = (value << 4) | u128::from(digit);
-        }
-        match count {
-            16 => Ok(Hash { width: Width::Bits64, value }),
-            32 => Ok(Hash { width: Width::Bits128, value }),
-            _ => Err(HashError::Length(count)),
-        }
+        let parsed = match digits.as_bytes().as_chunks::<16>() {
+            ([lower], []) => word(lower).map(Hash::from_u64),
+            ([upper, lower], []) => word(upper).zip(word(lower)).map(|(upper, lower)| Hash {
+                width: Width::Bits128,
+                upper,
+                lower,
+            }),
+            _ => None,
+        };
+        parsed.ok_or_else(|| why_not(digits))
+    }
+}
+
+/// The word that 16 digits stand for.
+fn word(digits: &[u8; 16]) -> Option<u64> {
+    let mut word = 0;
+    for &digit in digits {
+        word = word << 4 | u64::from(char::from(digit).to_digit(16)?);
+    }
+    Some(word)
+}
+
+fn why_not(digits: &str) -> HashError {
+    let wrong = digits.chars().enumerate().find(|(_, found)| !found.is_ascii_hexdigit());
+    match wrong {
+        Some((before, found)) => HashError::Digit { position: before + 1, found },
+        None => HashError::Length(digits.len()),
     }
 }
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:0digits$x}", self.value, digits = self.width.digits())
+        let digits = self.to_digits();
+        f.write_str(std::str::from_utf8(&digits[..self.width.digits()]).unwrap_or_default())
     }
 }
 
@@ -188,7 +228,7 @@ macro_rules! word {
             }
 
             fn from_hash(hash: Hash) -> Option<Self> {
-                (hash.width == $width).then_some(hash.value as $word)
+                (hash.width == $width).then(|| hash.value() as $word)
             }
 
             fn to_hash(self) -> Hash {

@@ -173,8 +173,8 @@ impl Service {
             filter: Filter::without(added.id.clone()),
             scan: false,
         };
-        match self.engine()?.similar(collection, vec![query]).await {
-            Ok(mut answers) => Ok(answers.pop().map(|answer| answer.matches).unwrap_or_default()),
+        match self.engine()?.similar(collection, query).await {
+            Ok(answer) => Ok(answer.matches),
             // The document is stored: that a busy pool has no time to look around must not look like a failure.
             Err(EngineError::Pool(_)) => Ok(Vec::new()),
             Err(error) => Err(error.into()),

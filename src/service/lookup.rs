@@ -6,7 +6,7 @@ use super::Service;
 use super::cursor;
 use super::error::ServiceError;
 use super::fingerprints::Content;
-use crate::engine::{Filter, Match, Query, Work};
+use crate::engine::{Answer, Filter, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash};
 
@@ -75,30 +75,42 @@ impl Distances {
 }
 
 impl Service {
+    /// Answers a question about a collection.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if it cannot be answered.
+    pub async fn similar(&self, collection: &CollectionName, ask: Ask) -> Result<Found, ServiceError> {
+        let (query, status) = self.query(collection, ask).await?;
+        let asked = (query.hash, query.k);
+        let answer = self.engine()?.similar(collection, query).await?;
+        Ok(self.found(answer, asked, status))
+    }
+
     /// Answers questions about one collection, in order.
     ///
     /// # Errors
     /// [`ServiceError`] of the first question that cannot be answered.
-    pub async fn similar(
+    pub async fn similar_batch(
         &self,
         collection: &CollectionName,
         asks: Vec<Ask>,
     ) -> Result<Vec<Found>, ServiceError> {
         let mut queries = Vec::with_capacity(asks.len());
-        let mut statuses = Vec::with_capacity(asks.len());
+        let mut asked = Vec::with_capacity(asks.len());
         for ask in asks {
             let (query, status) = self.query(collection, ask).await?;
+            asked.push(((query.hash, query.k), status));
             queries.push(query);
-            statuses.push(status);
         }
-        let asked: Vec<(Hash, Option<u32>)> = queries.iter().map(|query| (query.hash, query.k)).collect();
-        let answers = self.engine()?.similar(collection, queries).await?;
-        let found = answers.into_iter().zip(asked).zip(statuses).map(|((answer, (hash, k)), status)| {
-            self.distances.count(&answer.matches);
-            let next = answer.next.map(|position| cursor::write(&position, hash, k));
-            Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
-        });
-        Ok(found.collect())
+        let answers = self.engine()?.similar_batch(collection, queries).await?;
+        let found = answers.into_iter().zip(asked);
+        Ok(found.map(|(answer, (asked, status))| self.found(answer, asked, status)).collect())
+    }
+
+    fn found(&self, answer: Answer, (hash, k): (Hash, Option<u32>), status: Option<Status>) -> Found {
+        self.distances.count(&answer.matches);
+        let next = answer.next.map(|position| cursor::write(&position, hash, k));
+        Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
     }
 
     async fn query(
@@ -116,19 +128,26 @@ impl Service {
         }
         let mut filter = ask.filter;
         let (hash, status) = match ask.by {
+            By::Content(Content::Hash(hash)) => (hash, None),
             By::Id(id) => {
                 let hash = self.document(collection, &id).await?.row.hash;
                 filter.exclude.push(id);
                 (hash, None)
             }
-            By::Content(Content::Hash(hash)) => (hash, None),
-            By::Content(content) => {
-                let profile = self.profile_of(collection).await?;
-                self.hash_of(profile, content).await?
-            }
+            // Boxed: the room that fingerprinting takes in this future would be moved about for every question.
+            By::Content(content) => Box::pin(self.hash_in(collection, content)).await?,
         };
         let k = ask.k;
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
         Ok((Query { hash, k, limit, after, filter, scan: ask.scan }, status))
+    }
+
+    async fn hash_in(
+        &self,
+        collection: &CollectionName,
+        content: Content,
+    ) -> Result<(Hash, Option<Status>), ServiceError> {
+        let profile = self.profile_of(collection).await?;
+        self.hash_of(profile, content).await
     }
 }

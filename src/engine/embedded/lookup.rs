@@ -173,7 +173,7 @@ impl Page<'_> {
 
     fn account(&mut self, report: &Report, found: &[Neighbour<Hash>]) {
         self.work.scanned |= report.plan.is_none();
-        self.work.radii = report.plan.map(|plan| plan.radii().to_vec()).unwrap_or_default();
+        self.work.plan = report.plan;
         self.work.probes += report.touched.probes;
         self.work.candidates += report.touched.candidates;
         self.work.verified = found.len() as u64;

@@ -26,11 +26,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::{Either, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::{
-    Admission, Answer, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine, EngineError,
-    EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
+    Admission, Answer, Answering, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine,
+    EngineError, EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{CpuPool, Patience, PoolError};
@@ -249,21 +250,26 @@ impl Engine for Embedded {
         Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
-    async fn similar(
+    fn similar(&self, collection: &CollectionName, query: Query) -> Answering {
+        let collection = match self.shared.registry.get(collection) {
+            Ok(collection) => collection,
+            Err(error) => return Either::Left(ready(Err(error))),
+        };
+        if cost(&collection, &query) <= INLINE_COST {
+            return Either::Left(ready(lookup::similar(&self.shared.store, &collection, &query)));
+        }
+        let (shared, pool) = (Arc::clone(&self.shared), self.pool.clone());
+        let answer = move || lookup::similar(&shared.store, &collection, &query);
+        Either::Right(Box::pin(async move { pool.run(Patience::Interactive, answer).await? }))
+    }
+
+    async fn similar_batch(
         &self,
         collection: &CollectionName,
         queries: Vec<Query>,
     ) -> Result<Vec<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        let cost = |query: &Query| {
-            let hashes = if query.scan {
-                collection.index.len() as u64
-            } else {
-                collection.index.cost(query.k.unwrap_or_else(|| collection.settings().k))
-            };
-            hashes + if query.filter.needs_row() { INLINE_COST } else { 0 }
-        };
-        let dear = queries.iter().map(cost).sum::<u64>() > INLINE_COST;
+        let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
         let shared = Arc::clone(&self.shared);
         let answer = move || -> Result<Vec<Answer>, EngineError> {
             queries.iter().map(|query| lookup::similar(&shared.store, &collection, query)).collect()
@@ -350,6 +356,16 @@ impl Engine for Embedded {
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(OpenError::Thread)
+}
+
+/// What a query is expected to cost, in units of one hash compared.
+fn cost(collection: &Collection, query: &Query) -> u64 {
+    let hashes = if query.scan {
+        collection.index.len() as u64
+    } else {
+        collection.index.cost(query.k.unwrap_or_else(|| collection.settings().k))
+    };
+    hashes + if query.filter.needs_row() { INLINE_COST } else { 0 }
 }
 
 fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 
 use super::sole::Sole;
@@ -67,7 +68,7 @@ fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
 
 /// The collections by name.
 #[derive(Default)]
-pub(super) struct Registry(DashMap<CollectionName, Arc<Collection>>);
+pub(super) struct Registry(DashMap<CollectionName, Arc<Collection>, RandomState>);
 
 impl Registry {
     pub(super) fn get(&self, name: &CollectionName) -> Result<Arc<Collection>, EngineError> {

@@ -16,6 +16,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dashmap::DashMap;
+use foldhash::fast::RandomState;
 
 use crate::ids::{DocumentId, Hash};
 
@@ -33,7 +34,7 @@ pub(super) struct SoleBearer {
 #[derive(Default)]
 pub(super) struct Sole {
     epoch: AtomicU64,
-    bearers: DashMap<Hash, SoleBearer>,
+    bearers: DashMap<Hash, SoleBearer, RandomState>,
 }
 
 impl Sole {

@@ -341,7 +341,7 @@ impl From<Work> for StatsOut {
     fn from(work: Work) -> StatsOut {
         StatsOut {
             method: if work.scanned { "scan" } else { "index" },
-            radii: work.radii,
+            radii: work.plan.map(|plan| plan.radii().to_vec()).unwrap_or_default(),
             probes: work.probes,
             candidates: work.candidates,
             verified: work.verified,

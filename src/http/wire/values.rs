@@ -20,13 +20,9 @@ pub(in crate::http) struct Hex(pub(in crate::http) Hash);
 
 impl Serialize for Hex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // A hash stands in every match of every answer; the formatting machinery takes ten times as long.
-        let digits = self.0.width().digits();
-        let mut text = [0u8; 32];
-        for (place, digit) in text[..digits].iter_mut().rev().enumerate() {
-            *digit = b"0123456789abcdef"[(self.0.value() >> (4 * place)) as usize & 0xf];
-        }
-        serializer.serialize_str(std::str::from_utf8(&text[..digits]).unwrap_or_default())
+        let digits = self.0.to_digits();
+        let digits = &digits[..self.0.width().digits()];
+        serializer.serialize_str(std::str::from_utf8(digits).unwrap_or_default())
     }
 }
 
