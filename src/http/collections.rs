@@ -8,6 +8,7 @@ use super::State;
 use super::error::{Body, Problem};
 use super::extract::{Document, Target};
 use super::json::Json;
+use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
 
 /// All collections.
@@ -27,8 +28,7 @@ pub(super) async fn list(From_(state): From_<State>) -> Result<Json<CollectionsO
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The collection.", body = CollectionOut),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "The name cannot be one.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused,
     )
 )]
 pub(super) async fn get(
@@ -48,12 +48,9 @@ pub(super) async fn get(
     responses(
         (status = 200, description = "The settings were changed.", body = CollectionOut),
         (status = 201, description = "The collection was made.", body = CollectionOut),
-        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
+        BodyRefused,
         (status = 409, description = "The profile of a collection cannot change.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, Refused, Unavailable,
     )
 )]
 pub(super) async fn put(
@@ -72,9 +69,7 @@ pub(super) async fn put(
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 204, description = "It was deleted."),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "The name cannot be one.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn delete(From_(state): From_<State>, Target(name): Target) -> Result<StatusCode, Problem> {

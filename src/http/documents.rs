@@ -9,9 +9,10 @@ use serde_json::value::RawValue;
 
 use super::State;
 use super::bulk::{self, Framing};
-use super::error::{Body, Problem};
+use super::error::Problem;
 use super::extract::{Document, DocumentPath, Params, Target, check_type, parse, read_sized};
 use super::json::Json;
+use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Added, Outcome};
@@ -32,12 +33,7 @@ const EXPORT_PAGE: usize = 500;
         (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
             content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
-        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn add(
@@ -73,12 +69,7 @@ pub(super) async fn add(
     responses(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.", body = AddedOut),
         (status = 201, description = "The document was created.", body = AddedOut),
-        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn put(
@@ -99,8 +90,7 @@ pub(super) async fn put(
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The document.", body = DocumentOut),
-        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "The id cannot be one.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused,
     )
 )]
 pub(super) async fn get(
@@ -117,9 +107,7 @@ pub(super) async fn get(
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 204, description = "It was deleted."),
-        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "The id cannot be one.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server takes no writes now.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn delete(
@@ -138,7 +126,7 @@ pub(super) async fn delete(
     get, path = "/export", tag = "documents",
     responses(
         (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        NotFound,
     )
 )]
 pub(super) async fn export(

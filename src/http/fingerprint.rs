@@ -4,9 +4,10 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Code, Problem};
+use super::error::{Code, Problem};
 use super::extract::{check_type, parse, read};
 use super::json::Json;
+use super::openapi::{BodyRefused, Refused, Unavailable};
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
 use crate::service::Content;
 
@@ -20,11 +21,7 @@ use crate::service::Content;
     )),
     responses(
         (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintOut),
-        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, Refused, Unavailable,
     )
 )]
 pub(super) async fn fingerprint(From_(state): From_<State>, request: Request) -> Result<Response, Problem> {

@@ -4,20 +4,20 @@ use axum::extract::State as From_;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Code, Problem};
+use super::error::{Code, Problem};
 use super::extract::{Batch, DocumentPath, Params, Target};
 use super::json::Json;
+use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
+use crate::service::Ask;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
     get, path = "/similar", tag = "similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
-        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A parameter cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn by_query(
@@ -25,7 +25,9 @@ pub(super) async fn by_query(
     Target(collection): Target,
     Params(params): Params<SimilarParams>,
 ) -> Result<Json<SimilarOut>, Problem> {
-    one(&state, &collection, params.into()).await.map(Json).map_err(Problem::in_query)
+    let stats = params.wants_stats();
+    let ask = params.ask().map_err(Problem::in_query)?;
+    one(&state, &collection, ask, stats).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -34,9 +36,7 @@ pub(super) async fn by_query(
     params(("id" = String, Path, description = "The document."), NearIdParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
-        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A parameter cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn by_document(
@@ -45,7 +45,8 @@ pub(super) async fn by_document(
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearIdParams>,
 ) -> Result<Json<SimilarOut>, Problem> {
-    one(&state, &collection, params.about(id)).await.map(Json).map_err(Problem::in_query)
+    let stats = params.wants_stats();
+    one(&state, &collection, params.ask(id), stats).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
@@ -53,12 +54,7 @@ pub(super) async fn by_document(
     post, path = "/similar", tag = "similar", request_body = SimilarIn,
     responses(
         (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = SimilarOut),
-        (status = 400, description = "The body cannot be read.", body = Body, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such document or collection.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "The body is too large.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        (status = 422, description = "A field cannot be accepted.", body = Body, content_type = "application/problem+json"),
-        (status = 503, description = "The server has too much to do.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn by_body(
@@ -67,7 +63,8 @@ pub(super) async fn by_body(
     Batch(mut body): Batch<SimilarIn>,
 ) -> Result<Response, Problem> {
     let Some(queries) = body.queries.take() else {
-        return Ok(Json(one(&state, &collection, body.single()).await?).into_response());
+        let stats = body.wants_stats();
+        return Ok(Json(one(&state, &collection, body.ask()?, stats).await?).into_response());
     };
     let most = state.service.limits().batch_items;
     if body.has_single() {
@@ -78,15 +75,19 @@ pub(super) async fn by_body(
         let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    let stats: Vec<bool> = queries.iter().map(|query| query.stats).collect();
+    let stats: Vec<bool> = queries.iter().map(AskIn::wants_stats).collect();
     let asks = queries.into_iter().map(AskIn::ask).collect::<Result<Vec<_>, _>>()?;
     let found = state.service.similar_batch(&collection, asks).await?;
     let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
     Ok(Json(BatchOut { results: results.collect() }).into_response())
 }
 
-async fn one(state: &State, collection: &CollectionName, ask: AskIn) -> Result<SimilarOut, Problem> {
-    let stats = ask.stats;
-    let found = state.service.similar(collection, ask.ask()?).await?;
+async fn one(
+    state: &State,
+    collection: &CollectionName,
+    ask: Ask,
+    stats: bool,
+) -> Result<SimilarOut, Problem> {
+    let found = state.service.similar(collection, ask).await?;
     Ok(SimilarOut::new(found, stats))
 }

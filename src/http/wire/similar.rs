@@ -21,46 +21,112 @@ pub(in crate::http) enum Verify {
     Scan,
 }
 
-/// A question in the query string: exactly one of hash, text and id.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(in crate::http) struct SimilarParams {
-    /// The hash to look around.
-    #[param(value_type = Option<Hex>)]
-    hash: Option<Hex>,
-    /// A text to look around.
-    text: Option<String>,
-    /// A stored document to look around; itself is left out.
-    #[param(value_type = Option<Id>)]
-    id: Option<Id>,
-    /// The distance in bits, 0 to the width; the collection's if there is none.
-    k: Option<u32>,
-    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
-    limit: Option<usize>,
-    /// `next` of the page before.
-    cursor: Option<String>,
-    /// Add how the answer was found.
-    stats: Option<bool>,
-    /// `scan` answers by linear scan.
-    verify: Option<Verify>,
+/// Defines a question: the fields of its own, then those that say how it is to be answered.
+macro_rules! question {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+        $(#[$about])*
+        #[serde(deny_unknown_fields)]
+        pub(in crate::http) struct $name {
+            $($own)*
+            /// The distance in bits, 0 to the width; the collection's if there is none.
+            k: Option<u32>,
+            /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+            limit: Option<usize>,
+            /// `next` of the page before.
+            cursor: Option<String>,
+            /// Add how the answer was found.
+            stats: Option<bool>,
+            /// `scan` answers by linear scan.
+            verify: Option<Verify>,
+        }
+
+        impl $name {
+            /// Whether to say how the answer was found.
+            pub(in crate::http) fn wants_stats(&self) -> bool {
+                self.stats.unwrap_or(false)
+            }
+
+            /// The question as the service takes it, about every document near `by`.
+            fn about(self, by: By) -> Ask {
+                let (k, limit, cursor) = (self.k, self.limit, self.cursor);
+                Ask { by, k, limit, cursor, filter: Filter::default(), scan: self.verify.is_some() }
+            }
+        }
+    };
 }
 
-/// A question about a stored document.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(in crate::http) struct NearIdParams {
-    /// The distance in bits, 0 to the width; the collection's if there is none.
-    k: Option<u32>,
-    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
-    limit: Option<usize>,
-    /// `next` of the page before.
-    cursor: Option<String>,
-    /// Add how the answer was found.
-    stats: Option<bool>,
-    /// `scan` answers by linear scan.
-    verify: Option<Verify>,
+/// The same for a question in a body.
+macro_rules! question_in_body {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+        question! {
+            $(#[$about])*
+            $name {
+                $($own)*
+                /// The hash to look around.
+                #[schema(value_type = Option<Hex>)]
+                hash: Option<Hex>,
+                /// A text to look around.
+                text: Option<String>,
+                /// A page to look around.
+                html: Option<String>,
+                /// A stored document to look around; itself is left out.
+                #[schema(value_type = Option<Id>)]
+                id: Option<Id>,
+                /// Which documents count.
+                filter: Option<FilterIn>,
+            }
+        }
+
+        impl $name {
+            /// The question as the service takes it.
+            pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
+                let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
+                let by = subject(self.id.take(), text, html, hash)?;
+                let filter = self.filter.take().map(Filter::from).unwrap_or_default();
+                Ok(Ask { filter, ..self.about(by) })
+            }
+        }
+    };
+}
+
+question! {
+    /// A question in the query string: exactly one of hash, text and id.
+    #[derive(Debug, Deserialize, IntoParams)]
+    #[into_params(parameter_in = Query)]
+    SimilarParams {
+        /// The hash to look around.
+        #[param(value_type = Option<Hex>)]
+        hash: Option<Hex>,
+        /// A text to look around.
+        text: Option<String>,
+        /// A stored document to look around; itself is left out.
+        #[param(value_type = Option<Id>)]
+        id: Option<Id>,
+    }
+}
+
+question! {
+    /// A question about a stored document.
+    #[derive(Debug, Deserialize, IntoParams)]
+    #[into_params(parameter_in = Query)]
+    NearIdParams {}
+}
+
+question_in_body! {
+    /// A question: exactly one of hash, text, html and id.
+    #[derive(Debug, Deserialize, ToSchema)]
+    #[schema(as = Query)]
+    AskIn {}
+}
+
+question_in_body! {
+    /// One question, or several in `queries`.
+    #[derive(Debug, Deserialize, ToSchema)]
+    #[schema(as = SimilarRequest)]
+    SimilarIn {
+        /// Several questions, at most 1,000; then nothing else.
+        pub(in crate::http) queries: Option<Vec<AskIn>>,
+    }
 }
 
 /// What goes with writing documents.
@@ -127,84 +193,7 @@ impl From<FilterIn> for Filter {
     }
 }
 
-/// A question: exactly one of hash, text, html and id.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Query)]
-pub(in crate::http) struct AskIn {
-    /// The hash to look around.
-    #[schema(value_type = Option<Hex>)]
-    hash: Option<Hex>,
-    /// A text to look around.
-    text: Option<String>,
-    /// A page to look around.
-    html: Option<String>,
-    /// A stored document to look around; itself is left out.
-    #[schema(value_type = Option<Id>)]
-    id: Option<Id>,
-    /// The distance in bits, 0 to the width; the collection's if there is none.
-    k: Option<u32>,
-    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
-    limit: Option<usize>,
-    /// `next` of the page before.
-    cursor: Option<String>,
-    /// Which documents count.
-    filter: Option<FilterIn>,
-    /// Add how the answer was found.
-    #[serde(default)]
-    pub(in crate::http) stats: bool,
-    /// `scan` answers by linear scan.
-    verify: Option<Verify>,
-}
-
-/// One question, or several in `queries`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = SimilarRequest)]
-pub(in crate::http) struct SimilarIn {
-    /// Several questions, at most 1,000; then nothing else.
-    pub(in crate::http) queries: Option<Vec<AskIn>>,
-    /// The hash to look around.
-    #[schema(value_type = Option<Hex>)]
-    hash: Option<Hex>,
-    /// A text to look around.
-    text: Option<String>,
-    /// A page to look around.
-    html: Option<String>,
-    /// A stored document to look around; itself is left out.
-    #[schema(value_type = Option<Id>)]
-    id: Option<Id>,
-    /// The distance in bits, 0 to the width; the collection's if there is none.
-    k: Option<u32>,
-    /// How many matches to answer with, 1 to 1,000; 10 if there is none.
-    limit: Option<usize>,
-    /// `next` of the page before.
-    cursor: Option<String>,
-    /// Which documents count.
-    filter: Option<FilterIn>,
-    /// Add how the answer was found.
-    stats: Option<bool>,
-    /// `scan` answers by linear scan.
-    verify: Option<Verify>,
-}
-
 impl SimilarIn {
-    /// The one question.
-    pub(in crate::http) fn single(self) -> AskIn {
-        AskIn {
-            hash: self.hash,
-            text: self.text,
-            html: self.html,
-            id: self.id,
-            k: self.k,
-            limit: self.limit,
-            cursor: self.cursor,
-            filter: self.filter,
-            stats: self.stats.unwrap_or(false),
-            verify: self.verify,
-        }
-    }
-
     /// Whether a field beside `queries` is there.
     pub(in crate::http) fn has_single(&self) -> bool {
         let by = self.hash.is_some() || self.text.is_some() || self.html.is_some() || self.id.is_some();
@@ -213,57 +202,33 @@ impl SimilarIn {
     }
 }
 
-impl AskIn {
+impl SimilarParams {
     /// The question as the service takes it.
-    pub(in crate::http) fn ask(self) -> Result<Ask, Problem> {
-        let by = match self.id {
-            Some(id) if self.hash.is_none() && self.text.is_none() && self.html.is_none() => By::Id(id.0),
-            None if self.hash.is_some() || self.text.is_some() || self.html.is_some() => {
-                By::Content(one_content(self.text, self.html, self.hash)?)
-            }
-            _ => {
-                let detail = "exactly one of hash, text, html and id is needed";
-                return Err(Problem::new(Code::InvalidField, detail));
-            }
-        };
-        let filter = self.filter.map(Filter::from).unwrap_or_default();
-        let scan = self.verify.is_some();
-        Ok(Ask { by, k: self.k, limit: self.limit, cursor: self.cursor, filter, scan })
-    }
-}
-
-impl From<SimilarParams> for AskIn {
-    fn from(params: SimilarParams) -> AskIn {
-        AskIn {
-            hash: params.hash,
-            text: params.text,
-            html: None,
-            id: params.id,
-            k: params.k,
-            limit: params.limit,
-            cursor: params.cursor,
-            filter: None,
-            stats: params.stats.unwrap_or(false),
-            verify: params.verify,
-        }
+    pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
+        let by = subject(self.id.take(), self.text.take(), None, self.hash.take())?;
+        Ok(self.about(by))
     }
 }
 
 impl NearIdParams {
     /// The question about this document.
-    pub(in crate::http) fn about(self, id: DocumentId) -> AskIn {
-        AskIn {
-            hash: None,
-            text: None,
-            html: None,
-            id: Some(Id(id)),
-            k: self.k,
-            limit: self.limit,
-            cursor: self.cursor,
-            filter: None,
-            stats: self.stats.unwrap_or(false),
-            verify: self.verify,
-        }
+    pub(in crate::http) fn ask(self, id: DocumentId) -> Ask {
+        self.about(By::Id(id))
+    }
+}
+
+/// What a question is about: exactly one of these.
+fn subject(
+    id: Option<Id>,
+    text: Option<String>,
+    html: Option<String>,
+    hash: Option<Hex>,
+) -> Result<By, Problem> {
+    let has_content = hash.is_some() || text.is_some() || html.is_some();
+    match id {
+        Some(id) if !has_content => Ok(By::Id(id.0)),
+        None if has_content => one_content(text, html, hash).map(By::Content),
+        _ => Err(Problem::new(Code::InvalidField, "exactly one of hash, text, html and id is needed")),
     }
 }
 
