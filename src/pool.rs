@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 
 /// How long a caller is ready to wait for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,9 @@ pub enum PoolError {
 #[derive(Clone)]
 pub struct CpuPool {
     permits: Arc<Semaphore>,
+    /// Held by the one bulk caller that stands in line for a permit; the others wait behind it, so that a
+    /// caller in a hurry has at most one of them before it.
+    bulk_turn: Arc<Mutex<()>>,
     waiting: Arc<AtomicUsize>,
     limits: PoolLimits,
 }
@@ -67,6 +70,7 @@ impl CpuPool {
     pub fn new(limits: PoolLimits) -> CpuPool {
         CpuPool {
             permits: Arc::new(Semaphore::new(limits.permits.max(1))),
+            bulk_turn: Arc::default(),
             waiting: Arc::new(AtomicUsize::new(0)),
             limits,
         }
@@ -102,6 +106,7 @@ impl CpuPool {
     async fn permit(&self, patience: Patience) -> Result<OwnedSemaphorePermit, PoolError> {
         let permits = Arc::clone(&self.permits);
         if patience == Patience::Bulk {
+            let _turn = self.bulk_turn.lock().await;
             return permits.acquire_owned().await.map_err(|_| PoolError::Busy);
         }
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {

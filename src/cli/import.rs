@@ -79,6 +79,15 @@ struct Problem {
     detail: String,
 }
 
+impl Problem {
+    /// Whether the same line may be taken another time.
+    fn says_later(&self) -> bool {
+        const LATER: [&str; 6] =
+            ["busy", "starting", "shutting_down", "read_only", "outcome_unknown", "internal"];
+        LATER.contains(&self.code.as_str())
+    }
+}
+
 #[derive(Debug, Default)]
 struct Counts {
     created: u64,
@@ -144,6 +153,14 @@ async fn follow(
             let line: Line = serde_json::from_slice(&line)
                 .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
             ended |= line.summary.is_some();
+            if let Some(problem) = line.error.as_ref().filter(|problem| problem.says_later()) {
+                // Not the line's fault: it and what comes after it are for the next run.
+                saved.save();
+                return Err(Failure::new(format!(
+                    "the server took no more after line {} ({}: {}); run the same command again to go on",
+                    saved.lines, problem.code, problem.detail
+                )));
+            }
             if let Some(index) = line.index {
                 count(&mut counts, &line, first + index + 1, bar);
                 saved.lines = first + index + 1;

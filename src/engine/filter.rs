@@ -1,6 +1,6 @@
 //! Which documents count in an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::store::Row;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
     /// Documents that do not count.
-    pub exclude: Vec<DocumentId>,
+    pub exclude: BTreeSet<DocumentId>,
     /// Fields of the metadata and the values they must have.
     pub metadata: BTreeMap<String, Value>,
     /// Written at this time or later, in milliseconds since 1970-01-01 UTC.
@@ -23,7 +23,7 @@ pub struct Filter {
 impl Filter {
     /// Leaves one document out.
     pub fn without(id: DocumentId) -> Filter {
-        Filter { exclude: vec![id], ..Filter::default() }
+        Filter { exclude: BTreeSet::from([id]), ..Filter::default() }
     }
 
     /// Whether the id alone rules the document out.

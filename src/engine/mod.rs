@@ -258,10 +258,15 @@ pub trait Engine: Send + Sync {
     /// The settings of a collection: cheaper than [`Engine::collection`], for every request.
     async fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError>;
 
-    /// Queues operations, at most [`MAX_OPERATIONS`] of them.
+    /// Queues operations, at most [`MAX_OPERATIONS`] of them. `profile` is the one by which the documents among
+    /// them were fingerprinted, if any was.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if the collection has another profile.
     async fn write(
         &self,
         collection: &CollectionName,
+        profile: Option<&str>,
         operations: Vec<Operation>,
         admission: Admission,
     ) -> Result<Receipt, EngineError>;

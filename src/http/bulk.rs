@@ -21,7 +21,7 @@ use serde::Serialize;
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::parse;
+use super::extract::parse_object;
 use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
 use crate::ids::CollectionName;
 use crate::service::{Added, Admission, Patience, Prepared};
@@ -53,23 +53,36 @@ pub(super) fn lines<E: Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
     limit: usize,
 ) -> BoxStream<'static, Chunk> {
-    let cutter = Cutter { body, limit, held: Vec::new(), too_long: false, number: 0, ended: false };
+    let cutter = Cutter {
+        body,
+        limit,
+        rest: Bytes::new(),
+        held: Vec::new(),
+        too_long: false,
+        number: 0,
+        ended: false,
+    };
     stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).boxed()
 }
 
 /// Cuts elements that are there already into chunks.
 pub(super) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream<'static, Chunk> {
-    let numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
+    let mut numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
         let fits = element.len() <= limit;
         (number, if fits { Ok(element) } else { Err(too_long(limit)) })
     });
-    let chunks: Vec<Chunk> = numbered.collect::<Vec<_>>().chunks(CHUNK_LINES).map(<[Line]>::to_vec).collect();
+    let chunks = std::iter::from_fn(move || {
+        let chunk: Chunk = numbered.by_ref().take(CHUNK_LINES).collect();
+        (!chunk.is_empty()).then_some(chunk)
+    });
     stream::iter(chunks).boxed()
 }
 
 struct Cutter<S> {
     body: S,
     limit: usize,
+    /// What of the last part was not cut yet.
+    rest: Bytes,
     held: Vec<u8>,
     /// The line being read is longer than the limit; what comes of it is dropped.
     too_long: bool,
@@ -80,7 +93,14 @@ struct Cutter<S> {
 impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
         let (mut chunk, mut bytes) = (Chunk::new(), 0);
-        while !self.ended && (chunk.is_empty() || (chunk.len() < CHUNK_LINES && bytes < CHUNK_BYTES)) {
+        if !self.rest.is_empty() {
+            let rest = std::mem::take(&mut self.rest);
+            self.cut(rest, &mut chunk);
+        }
+        while !self.ended
+            && self.rest.is_empty()
+            && (chunk.is_empty() || (chunk.len() < CHUNK_LINES && bytes < CHUNK_BYTES))
+        {
             // A client that sends a line and waits for its result must get it: what is there goes on.
             let next = self.body.next();
             let part = if chunk.is_empty() { Some(next.await) } else { next.now_or_never() };
@@ -90,7 +110,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
             match part {
                 Some(Ok(part)) => {
                     bytes += part.len();
-                    self.cut(&part, &mut chunk);
+                    self.cut(part, &mut chunk);
                 }
                 Some(Err(_)) => {
                     // Half a line is no document, even if it happens to parse.
@@ -107,20 +127,25 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
         (!chunk.is_empty()).then_some(chunk)
     }
 
-    fn cut(&mut self, part: &[u8], chunk: &mut Chunk) {
-        let mut pieces = part.split(|byte| *byte == b'\n').peekable();
-        while let Some(piece) = pieces.next() {
+    /// Cuts a part of the body into lines until the chunk is full; what is left of the part waits for the next.
+    fn cut(&mut self, mut part: Bytes, chunk: &mut Chunk) {
+        while chunk.len() < CHUNK_LINES {
+            let end = part.iter().position(|byte| *byte == b'\n');
+            let piece = part.split_to(end.unwrap_or(part.len()));
             if self.held.len() + piece.len() > self.limit {
                 self.too_long = true;
                 self.held.clear();
             }
             if !self.too_long {
-                self.held.extend_from_slice(piece);
+                self.held.extend_from_slice(&piece);
             }
-            if pieces.peek().is_some() {
-                self.end_line(chunk);
+            if end.is_none() {
+                return;
             }
+            let _newline = part.split_to(1);
+            self.end_line(chunk);
         }
+        self.rest = part;
     }
 
     fn end_line(&mut self, chunk: &mut Chunk) {
@@ -163,7 +188,7 @@ type PreparedLine = (u64, Result<Prepared, Problem>);
 async fn prepare(shared: Arc<(State, CollectionName)>, chunk: Chunk) -> Vec<PreparedLine> {
     let (state, collection) = &*shared;
     let numbers: Vec<u64> = chunk.iter().map(|(number, _)| *number).collect();
-    let offered = |(_, line): Line| parse::<DocumentIn>(&line?)?.offered();
+    let offered = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
     let parse = move || chunk.into_iter().map(offered).collect();
     match state.service.prepare(collection, Patience::Bulk, parse).await {
         Ok(prepared) => numbers.into_iter().zip(prepared).collect(),

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Body, Problem};
-use super::extract::{Document, Target};
+use super::extract::{Document, NoParams, Target};
 use super::json::Json;
 use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
@@ -16,7 +16,7 @@ use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
     get, path = "/collections", tag = "collections",
     responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
 )]
-pub(super) async fn list(From_(state): From_<State>) -> Result<Json<CollectionsOut>, Problem> {
+pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<CollectionsOut>, Problem> {
     let collections = state.service.engine()?.collections().await?;
     let collections = collections.into_iter().map(CollectionOut::from).collect();
     Ok(Json(CollectionsOut { collections }))
@@ -33,6 +33,7 @@ pub(super) async fn list(From_(state): From_<State>) -> Result<Json<CollectionsO
 )]
 pub(super) async fn get(
     From_(state): From_<State>,
+    _: NoParams,
     Target(name): Target,
 ) -> Result<Json<CollectionOut>, Problem> {
     Ok(Json(state.service.engine()?.collection(&name).await?.into()))
@@ -55,6 +56,7 @@ pub(super) async fn get(
 )]
 pub(super) async fn put(
     From_(state): From_<State>,
+    _: NoParams,
     Target(name): Target,
     Document(wanted): Document<CollectionIn>,
 ) -> Result<Response, Problem> {
@@ -72,7 +74,11 @@ pub(super) async fn put(
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn delete(From_(state): From_<State>, Target(name): Target) -> Result<StatusCode, Problem> {
+pub(super) async fn delete(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(name): Target,
+) -> Result<StatusCode, Problem> {
     state.service.delete_collection(&name).await?;
     Ok(StatusCode::NO_CONTENT)
 }

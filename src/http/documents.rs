@@ -10,7 +10,9 @@ use serde_json::value::RawValue;
 use super::State;
 use super::bulk::{self, Framing};
 use super::error::Problem;
-use super::extract::{Document, DocumentPath, Params, Target, check_type, parse, read_sized};
+use super::extract::{
+    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_object, read_sized,
+};
 use super::json::Json;
 use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
@@ -53,11 +55,11 @@ pub(super) async fn add(
     let bytes = read_sized(request, size).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements: Vec<&RawValue> = parse(&bytes)?;
-        let elements = elements.into_iter().map(|raw| Bytes::copy_from_slice(raw.get().as_bytes()));
+        let elements = elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes()));
         let lines = bulk::elements(elements.collect(), limits.document_bytes);
         return bulk::respond(state, collection, unless_within, lines, Framing::Array).await;
     }
-    let offered = parse::<DocumentIn>(&bytes)?.offered()?;
+    let offered = parse_object::<DocumentIn>(&bytes)?.offered()?;
     Ok(created(state.service.add(&collection, offered, unless_within).await?))
 }
 
@@ -95,6 +97,7 @@ pub(super) async fn put(
 )]
 pub(super) async fn get(
     From_(state): From_<State>,
+    _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<Json<DocumentOut>, Problem> {
@@ -112,6 +115,7 @@ pub(super) async fn get(
 )]
 pub(super) async fn delete(
     From_(state): From_<State>,
+    _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<StatusCode, Problem> {
@@ -131,6 +135,7 @@ pub(super) async fn delete(
 )]
 pub(super) async fn export(
     From_(state): From_<State>,
+    _: NoParams,
     Target(collection): Target,
 ) -> Result<Response, Problem> {
     // The first page before the status: a collection that is not there is a 404, not a broken stream.

@@ -1,13 +1,17 @@
 //! What handlers take from a request: the collection, ids, parameters, bodies. All that is wrong with
 //! them becomes a [`Problem`] that names the place.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures::StreamExt;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 
 use super::error::{Code, Problem};
 use crate::ids::{CollectionName, DocumentId};
@@ -67,6 +71,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     }
 }
 
+/// For routes that take no parameters: one that would be passed over is refused.
+pub(super) struct NoParams;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoParams {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<NoParams, Problem> {
+        let query = parts.uri.query().unwrap_or_default();
+        match form_urlencoded::parse(query.as_bytes()).next() {
+            None => Ok(NoParams),
+            Some((name, _)) => {
+                let detail = format!("unknown field `{name}`: this route takes no parameters in the query");
+                Err(Problem::parameter(Code::UnknownField, &name, detail))
+            }
+        }
+    }
+}
+
 /// What is wrong with a query string: read once more, this time keeping track of the place, which takes twice
 /// as long as reading it.
 fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
@@ -85,7 +107,36 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
 pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limit).await?;
-    parse(&bytes)
+    parse_object(&bytes)
+}
+
+/// Reads an object from JSON; the error says where. An array is no object, although its elements could be taken
+/// for the fields in order.
+pub(super) fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
+    parse::<Object<T>>(bytes).map(|object| object.0)
+}
+
+/// What is read from an object alone.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object<T>, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
 }
 
 /// Reads `T` from JSON; the error says where.

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::{check_type, parse, read};
+use super::extract::{NoParams, check_type, parse_object, read};
 use super::json::Json;
 use super::openapi::{BodyRefused, Refused, Unavailable};
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
@@ -24,13 +24,17 @@ use crate::service::Content;
         BodyRefused, Refused, Unavailable,
     )
 )]
-pub(super) async fn fingerprint(From_(state): From_<State>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn fingerprint(
+    From_(state): From_<State>,
+    _: NoParams,
+    request: Request,
+) -> Result<Response, Problem> {
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
     let bytes = read(request, limit).await?;
     let wanted = match kind {
-        "application/json" => parse(&bytes)?,
+        "application/json" => parse_object(&bytes)?,
         "text/plain" => FingerprintIn { text: Some(utf8(&bytes)?), ..FingerprintIn::default() },
         _ => FingerprintIn { html: Some(utf8(&bytes)?), ..FingerprintIn::default() },
     };

@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Body, Code, Problem};
-use super::extract::Target;
+use super::extract::{NoParams, Target};
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
@@ -50,6 +50,7 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
 )]
 pub(super) async fn stats(
     From_(state): From_<State>,
+    _: NoParams,
     Target(collection): Target,
 ) -> Result<Json<StatsOut>, Problem> {
     let service = &state.service;
@@ -68,7 +69,7 @@ pub(super) async fn stats(
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
     )
 )]
-pub(super) async fn snapshot(From_(state): From_<State>) -> Result<Response, Problem> {
+pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
     let snapshot = state.service.engine()?.snapshot().await?;
     let out = SnapshotOut::new(snapshot, state.service.now_ms());
     Ok((StatusCode::CREATED, Json(out)).into_response())
@@ -79,7 +80,10 @@ pub(super) async fn snapshot(From_(state): From_<State>) -> Result<Response, Pro
     get, path = "/snapshots", tag = "operations",
     responses((status = 200, description = "The newest first.", body = SnapshotsOut))
 )]
-pub(super) async fn snapshots(From_(state): From_<State>) -> Result<Json<SnapshotsOut>, Problem> {
+pub(super) async fn snapshots(
+    From_(state): From_<State>,
+    _: NoParams,
+) -> Result<Json<SnapshotsOut>, Problem> {
     let now = state.service.now_ms();
     let snapshots = state.service.engine()?.snapshots().await?;
     let snapshots = snapshots.into_iter().map(|snapshot| SnapshotOut::new(snapshot, now)).collect();
@@ -126,7 +130,7 @@ async fn record(state: &State) {
     get, path = "/version", tag = "operations",
     responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
 )]
-pub(super) async fn version() -> Json<VersionOut> {
+pub(super) async fn version(_: NoParams) -> Json<VersionOut> {
     let profiles = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
 }

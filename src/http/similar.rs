@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::{Batch, DocumentPath, Params, Target};
+use super::extract::{Batch, DocumentPath, NoParams, Params, Target};
 use super::json::Json;
 use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
@@ -59,6 +59,7 @@ pub(super) async fn by_document(
 )]
 pub(super) async fn by_body(
     From_(state): From_<State>,
+    _: NoParams,
     Target(collection): Target,
     Batch(mut body): Batch<SimilarIn>,
 ) -> Result<Response, Problem> {

@@ -28,6 +28,7 @@ pub struct Offered {
 #[derive(Clone, Debug)]
 pub struct Prepared {
     document: Document,
+    profile: &'static Profile,
 }
 
 /// What it takes to prepare the documents of a collection.
@@ -46,7 +47,7 @@ impl Preparation {
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
         let id = offered.id.unwrap_or_else(self.new_id);
-        Ok(Prepared { document: Document { id, row } })
+        Ok(Prepared { document: Document { id, row }, profile: self.profile })
     }
 }
 
@@ -120,14 +121,15 @@ impl Service {
         unless_within: Option<u32>,
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
-        debug_assert!(prepared.len() <= MAX_OPERATIONS);
+        assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
         let facts: Vec<(DocumentId, Hash, Option<Status>)> = prepared
             .iter()
-            .map(|Prepared { document: Document { id, row } }| (id.clone(), row.hash, status(row)))
+            .map(|Prepared { document: Document { id, row }, .. }| (id.clone(), row.hash, status(row)))
             .collect();
-        let put = |Prepared { document }| Operation::Put { document, unless_within };
+        let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
+        let put = |Prepared { document, .. }| Operation::Put { document, unless_within };
         let operations = prepared.into_iter().map(put).collect();
-        let receipt = self.engine()?.write(collection, operations, admission).await?;
+        let receipt = self.engine()?.write(collection, profile.as_deref(), operations, admission).await?;
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
             let added = facts.into_iter().zip(outcomes).map(|((id, hash, status), outcome)| Added {
@@ -155,16 +157,12 @@ impl Service {
         let adding = self.submit(collection, vec![prepared], unless_within, Admission::Shed).await?;
         let mut added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
         if !matches!(added.outcome, Outcome::Duplicate(_)) {
-            added.similar = self.neighbours_of_added(collection, &added).await?;
+            added.similar = self.neighbours_of_added(collection, &added).await;
         }
         Ok(added)
     }
 
-    async fn neighbours_of_added(
-        &self,
-        collection: &CollectionName,
-        added: &Added,
-    ) -> Result<Vec<Match>, ServiceError> {
+    async fn neighbours_of_added(&self, collection: &CollectionName, added: &Added) -> Vec<Match> {
         let query = Query {
             hash: added.hash,
             k: None,
@@ -173,12 +171,15 @@ impl Service {
             filter: Filter::without(added.id.clone()),
             scan: false,
         };
-        match self.engine()?.similar(collection, query).await {
-            Ok(answer) => Ok(answer.matches),
-            // The document is stored: that a busy pool has no time to look around must not look like a failure.
-            Err(EngineError::Pool(_)) => Ok(Vec::new()),
-            Err(error) => Err(error.into()),
-        }
+        // The document is stored: that nobody has the time to look around, or that its collection was deleted
+        // a moment later, must not look like a failure of the write.
+        let Ok(engine) = self.engine() else {
+            return Vec::new();
+        };
+        engine.similar(collection, query).await.map(|answer| answer.matches).unwrap_or_else(|error| {
+            tracing::debug!(%error, "a document was stored, and what is similar to it not looked up");
+            Vec::new()
+        })
     }
 
     /// Reads a document back.
@@ -200,7 +201,7 @@ impl Service {
     /// [`ServiceError::NoDocument`] if it is not there.
     pub async fn delete(&self, collection: &CollectionName, id: &DocumentId) -> Result<(), ServiceError> {
         let operations = vec![Operation::Delete(id.clone())];
-        let receipt = self.engine()?.write(collection, operations, Admission::Shed).await?;
+        let receipt = self.engine()?.write(collection, None, operations, Admission::Shed).await?;
         match receipt.await?.first() {
             Some(Outcome::Deleted) => Ok(()),
             _ => Err(ServiceError::NoDocument { collection: collection.clone(), id: id.clone() }),

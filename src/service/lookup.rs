@@ -127,11 +127,16 @@ impl Service {
             return Err(ServiceError::invalid("limit", detail));
         }
         let mut filter = ask.filter;
+        let (excluded, most) = (filter.exclude.len(), self.limits.batch_items);
+        if excluded > most {
+            let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
+            return Err(ServiceError::invalid("filter/exclude", detail));
+        }
         let (hash, status) = match ask.by {
             By::Content(Content::Hash(hash)) => (hash, None),
             By::Id(id) => {
                 let hash = self.document(collection, &id).await?.row.hash;
-                filter.exclude.push(id);
+                filter.exclude.insert(id);
                 (hash, None)
             }
             // Boxed: the room that fingerprinting takes in this future would be moved about for every question.

@@ -1,5 +1,6 @@
 //! Snapshot files: written whole under a temporary name and renamed, listed by age, loaded, retired.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -7,12 +8,14 @@ use std::sync::Arc;
 
 use super::error::SnapshotError;
 use super::format::{FORMAT, Flaw, Header, Reader, Section, Writer};
-use crate::ids::Sequence;
+use crate::ids::{Hash, Sequence};
 use crate::index::{HashIndex, of_width};
 
 const SUFFIX: &str = ".snapshot";
 /// What a snapshot is called until it is whole. One that a crash left behind is swept away.
 const PARTIAL: &str = ".partial";
+/// What the name of a snapshot of another log ends with.
+const ASIDE: &str = "unfit";
 const BUFFER: usize = 1 << 20;
 
 /// A snapshot on disk.
@@ -38,6 +41,16 @@ pub struct Loaded {
     pub sections: Vec<(Section, Arc<dyn HashIndex>)>,
 }
 
+/// A section to be written.
+pub struct Content {
+    /// What is said of it.
+    pub section: Section,
+    /// Its hashes.
+    pub index: Arc<dyn HashIndex>,
+    /// Hashes of the index that are left out.
+    pub without: HashSet<Hash>,
+}
+
 /// Writes a snapshot of `sections` begun at `from` into `dir`; `through` is asked when all is read.
 ///
 /// # Errors
@@ -46,7 +59,7 @@ pub struct Loaded {
 pub fn write(
     dir: &Path,
     from: Sequence,
-    sections: &[(Section, Arc<dyn HashIndex>)],
+    sections: &[Content],
     through: impl FnOnce() -> Sequence,
 ) -> Result<SnapshotFile, SnapshotError> {
     let path = dir.join(format!("{:020}{SUFFIX}", from.0));
@@ -72,17 +85,17 @@ pub fn write(
 fn stream(
     file: File,
     from: Sequence,
-    sections: &[(Section, Arc<dyn HashIndex>)],
+    sections: &[Content],
     through: impl FnOnce() -> Sequence,
 ) -> io::Result<u64> {
     let header = Header { from, sections: sections.len() as u32 };
     let mut writer = Writer::begin(BufWriter::with_capacity(BUFFER, file), header)?;
-    for (section, index) in sections {
+    for Content { section, index, without } in sections {
         writer.section(section)?;
         let mut result = Ok(());
         index.for_each_sorted_run(&mut |run| {
             for hash in run {
-                if result.is_ok() {
+                if result.is_ok() && !without.contains(&hash) {
                     result = writer.hash(hash);
                 }
             }
@@ -107,7 +120,10 @@ pub fn list(dir: &Path) -> Result<Vec<SnapshotFile>, SnapshotError> {
         let Some(number) = name.strip_suffix(SUFFIX).and_then(|digits| digits.parse().ok()) else {
             continue;
         };
-        let bytes = size(&path)?;
+        // Retired since the directory was read.
+        let Ok(bytes) = size(&path) else {
+            continue;
+        };
         let checksum = last_word(&path).ok();
         found.push(SnapshotFile { path, from: Sequence(number), bytes, checksum });
     }
@@ -148,6 +164,14 @@ pub fn retain(dir: &Path, keep: usize) -> Result<Vec<SnapshotFile>, SnapshotErro
         fs::remove_file(&file.path).map_err(|e| failed(&file.path, "deleted", e))?;
     }
     Ok(files)
+}
+
+/// Renames a snapshot that belongs to another log, so that nobody takes it for one of this log's.
+///
+/// # Errors
+/// [`SnapshotError::Io`] if it cannot be renamed.
+pub fn set_aside(path: &Path) -> Result<(), SnapshotError> {
+    fs::rename(path, path.with_added_extension(ASIDE)).map_err(|e| failed(path, "renamed", e))
 }
 
 /// Reads a snapshot to its end, handing the hashes of each section to what `sink` makes for it.

@@ -16,5 +16,5 @@ mod files;
 mod format;
 
 pub use error::SnapshotError;
-pub use files::{Loaded, SnapshotFile, list, load, retain, write};
+pub use files::{Content, Loaded, SnapshotFile, list, load, retain, set_aside, write};
 pub use format::{Header, Section};

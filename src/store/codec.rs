@@ -80,13 +80,13 @@ pub(super) fn flag(has_metadata: bool) -> u8 {
 pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
     match posting {
         Posting::Sole(bearer) => [&[SOLE, flag(bearer.has_metadata)], bearer.id.as_str().as_bytes()].concat(),
-        Posting::Shared => vec![SHARED],
+        Posting::Shared(bearers) => [&[SHARED][..], &bearers.to_be_bytes()].concat(),
     }
 }
 
 pub(super) fn read_posting(value: &[u8]) -> Result<Posting, StoreError> {
     match value {
-        [SHARED] => Ok(Posting::Shared),
+        [SHARED, bearers @ ..] => Ok(Posting::Shared(read_number(bearers)?)),
         [SOLE, flag @ 0..=1, id @ ..] => {
             Ok(Posting::Sole(Bearer { id: read_id(id)?, has_metadata: *flag == 1 }))
         }

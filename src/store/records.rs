@@ -53,8 +53,8 @@ pub struct Bearer {
 pub enum Posting {
     /// This document alone.
     Sole(Bearer),
-    /// Several documents, or one that is left of several.
-    Shared,
+    /// So many documents, several or one that is left of several.
+    Shared(u64),
 }
 
 /// One acknowledged operation, as the index has to know it.

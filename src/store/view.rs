@@ -64,13 +64,13 @@ impl<'a> View<'a> {
         let (sole, shared) = match self.posting(collection, hash)? {
             None => (None, None),
             Some(Posting::Sole(bearer)) => (Some(bearer), None),
-            Some(Posting::Shared) => (None, Some(self.shared_bearers(collection, hash, after))),
+            Some(Posting::Shared(_)) => (None, Some(self.shared_bearers(collection, hash, after))),
         };
         let sole = sole.filter(|bearer| after.is_none_or(|after| bearer.id > *after));
         Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
     }
 
-    /// The documents that share `hash`, whose posting is [`Posting::Shared`], from the one after `after`.
+    /// The documents that share `hash`, whose posting is [`Posting::Shared`], in the order of their ids, from the one after `after`.
     pub fn shared_bearers(
         &self,
         collection: CollectionId,

@@ -36,7 +36,8 @@ fn article(html: &str) -> Option<String> {
     // A defect of the finder must cost an article and not the request.
     let found = std::panic::catch_unwind(move || {
         let mut reader = Readability::with_document(document, None, None).ok()?;
-        Some(reader.parse().ok()?.text_content.to_string())
+        // The finder's own text glues the last word of a block to the first of the next.
+        Some(visible_text(&reader.parse().ok()?.content))
     });
     found.ok().flatten().filter(|text| !text.trim().is_empty())
 }
@@ -104,6 +105,23 @@ mod tests {
         let text = main_text(&page(&ARTICLE.repeat(8)));
         assert!(text.contains("vinegar"), "{text}");
         assert!(!text.contains("Imprint") && !text.contains("Home") && !text.contains("var x"), "{text}");
+    }
+
+    #[test]
+    fn blocks_are_kept_apart_whether_or_not_there_is_space_between_their_tags() {
+        for between in ["", "\n"] {
+            let sentence = ARTICLE.trim().repeat(4);
+            let parts = [
+                format!("<p>{sentence}</p>"),
+                format!("<p>{sentence}<br>Next.</p>"),
+                "<ul><li>one</li><li>two</li></ul>".to_owned(),
+            ];
+            let page = format!("<html><body><article>{}</article></body></html>", parts.join(between));
+            let words: Vec<String> = main_text(&page).split_whitespace().map(str::to_owned).collect();
+            let has = |pair: [&str; 2]| words.windows(2).any(|found| found == pair);
+            assert!(has(["peas.", "Fish"]) && has(["peas.", "Next."]), "{words:?}");
+            assert!(!words.iter().any(|word| word == "onetwo"), "{words:?}");
+        }
     }
 
     #[test]

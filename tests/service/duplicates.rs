@@ -68,10 +68,14 @@ async fn a_stream_of_copies_stores_the_first_of_each() {
 async fn a_deleted_document_is_no_duplicate_any_more() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let offer = || json!({"id": "x", "hash": "00000000000000aa"});
+    let offer = |id: &str| json!({"id": id, "hash": "00000000000000aa"});
     let route = "/documents?on_duplicate=skip&k=20";
-    assert_eq!(server.post(route, offer()).await.1["outcome"], "created");
-    assert_eq!(server.post(route, offer()).await.1["outcome"], "duplicate");
+    assert_eq!(server.post(route, offer("x")).await.1["outcome"], "created");
+    assert_eq!(server.post(route, offer("y")).await.1["outcome"], "duplicate");
     server.delete("/documents/x").await;
-    assert_eq!(server.post(route, offer()).await.1["outcome"], "created");
+    assert_eq!(server.post(route, offer("y")).await.1["outcome"], "created");
+    // Writing a document again is no duplicate of itself, near the hash that it had or far from it.
+    assert_eq!(server.post(route, offer("y")).await.1["outcome"], "updated");
+    let near = json!({"id": "y", "hash": "00000000000000ab", "metadata": {"edited": true}});
+    assert_eq!(server.post(route, near).await.1["outcome"], "updated");
 }

@@ -15,11 +15,13 @@ use super::shared::Shared;
 use super::writer::Command;
 use crate::engine::{EngineError, Snapshot};
 use crate::ids::Sequence;
-use crate::index::HashIndex;
-use crate::snapshot::{self, Section, SnapshotError, SnapshotFile};
+use crate::snapshot::{self, Content, Section, SnapshotError, SnapshotFile};
 
 /// How often the policy is looked at.
 const TICK: Duration = Duration::from_millis(200);
+
+/// How long after a failure the next snapshot is tried: each try may write the whole index.
+const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// What the task is asked for.
 pub(super) enum Request {
@@ -37,6 +39,8 @@ pub(super) struct Checkpointer {
     /// At which change the newest snapshot was begun.
     newest: Option<Sequence>,
     taken: Instant,
+    /// Whether that attempt failed.
+    failed: bool,
 }
 
 impl Checkpointer {
@@ -47,7 +51,7 @@ impl Checkpointer {
         policy: CheckpointPolicy,
         newest: Option<Sequence>,
     ) -> Checkpointer {
-        Checkpointer { shared, requests, writer, policy, newest, taken: Instant::now() }
+        Checkpointer { shared, requests, writer, policy, newest, taken: Instant::now(), failed: false }
     }
 
     /// Works until [`Request::Close`] or until nobody is left to send one.
@@ -55,7 +59,12 @@ impl Checkpointer {
         loop {
             match self.requests.recv_timeout(TICK) {
                 Ok(Request::Take(reply)) => {
-                    let _ = reply.send(self.take().map_err(EngineError::from));
+                    // What is in the index then may never have become durable.
+                    let answer = match self.shared.read_only() {
+                        Some(reason) => Err(EngineError::ReadOnly(reason)),
+                        None => self.take().map_err(EngineError::from),
+                    };
+                    let _ = reply.send(answer);
                 }
                 Err(RecvTimeoutError::Timeout) if self.is_due() => drop(self.take()),
                 Err(RecvTimeoutError::Timeout) => {}
@@ -77,12 +86,14 @@ impl Checkpointer {
         let changes = self.changes();
         let aged = self.taken.elapsed() >= self.policy.every;
         let due = changes >= self.policy.every_changes || (changes > 0 && aged);
-        due && self.shared.read_only().is_none()
+        let rested = !self.failed || self.taken.elapsed() >= AFTER_FAILURE;
+        due && rested && self.shared.read_only().is_none()
     }
 
     fn take(&mut self) -> Result<Snapshot, SnapshotError> {
         self.taken = Instant::now();
         let result = self.write();
+        self.failed = result.is_err();
         match &result {
             Ok(snapshot) => {
                 metrics::histogram!("lookalike_snapshot_seconds").record(self.taken.elapsed());
@@ -99,7 +110,7 @@ impl Checkpointer {
 
     fn write(&mut self) -> Result<Snapshot, SnapshotError> {
         let from = self.shared.applied();
-        let sections: Vec<(Section, Arc<dyn HashIndex>)> = self
+        let sections: Vec<Content> = self
             .shared
             .registry
             .all()
@@ -107,7 +118,10 @@ impl Checkpointer {
             .map(|collection| {
                 let profile = collection.record().profile;
                 let width = collection.index.width();
-                (Section { collection: collection.id, width, profile }, Arc::clone(&collection.index))
+                let section = Section { collection: collection.id, width, profile };
+                // The log after `from` will not say of these that they are gone.
+                let without = collection.leaving.lock().clone();
+                Content { section, index: Arc::clone(&collection.index), without }
             })
             .collect();
         let file = snapshot::write(&self.shared.snapshots, from, &sections, || self.settled())?;

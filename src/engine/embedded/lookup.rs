@@ -20,8 +20,30 @@ const STEP: u32 = 4;
 /// Up to this cost, in hashes compared, all within k is looked for at once before anything else.
 const QUICK: u64 = 4_096;
 
-/// Answers one query.
+/// Hashes found within the distance up to which their documents are read where the question is asked.
+const FEW: usize = 128;
+
+/// Answers one query where it is asked, if that takes little: `None` if it found so much that reading it should
+/// be left to the pool.
+pub(super) fn similar_at_once(
+    store: &Store,
+    collection: &Collection,
+    query: &Query,
+) -> Result<Option<Answer>, EngineError> {
+    answer(store, collection, query, FEW)
+}
+
+/// Answers one query, whatever it takes.
 pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> Result<Answer, EngineError> {
+    Ok(answer(store, collection, query, usize::MAX)?.expect("nothing is too much"))
+}
+
+fn answer(
+    store: &Store,
+    collection: &Collection,
+    query: &Query,
+    most: usize,
+) -> Result<Option<Answer>, EngineError> {
     let start = Instant::now();
     let width = collection.index.width();
     if query.hash.width() != width {
@@ -35,12 +57,15 @@ pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> 
     // their documents can be seen, and leave behind the gate.
     let _gate = collection.gate.read();
     if page.is_known() {
-        return Ok(page.finish(start));
+        return Ok(Some(page.finish(start)));
     }
     let view = store.view();
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = page.near(done_to);
+        if page.work.verified > most as u64 {
+            return Ok(None);
+        }
         for (distance, hashes) in classes {
             page.read_class(&view, distance, &hashes)?;
             if page.is_full() {
@@ -52,7 +77,7 @@ pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> 
         }
         done_to = radius + 1;
     }
-    Ok(page.finish(start))
+    Ok(Some(page.finish(start)))
 }
 
 fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError> {
@@ -193,7 +218,7 @@ impl Page<'_> {
                 Some(Posting::Sole(bearer)) => {
                     self.offer(view, &mut first, room, FoundBearer { hash, bearer, is_sole: true })?;
                 }
-                Some(Posting::Shared) => {
+                Some(Posting::Shared(_)) => {
                     for bearer in view.shared_bearers(of, hash, after) {
                         let found = FoundBearer { hash, bearer: bearer?, is_sole: false };
                         if !self.offer(view, &mut first, room, found)? {

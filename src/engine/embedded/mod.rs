@@ -19,6 +19,7 @@ mod shared;
 mod sole;
 mod writer;
 
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +39,7 @@ use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::{Store, StoreError};
 use checkpoint::{Checkpointer, Request, describe};
-use planning::Checked;
+use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;
 use writer::{Command, Write, Writer};
@@ -105,7 +106,17 @@ impl Embedded {
         let checkpointer =
             Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
         let threads = (
-            start("lookalike-writer", move || writer.run())?,
+            start("lookalike-writer", {
+                let shared = Arc::clone(&shared);
+                move || {
+                    if std::panic::catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
+                        tracing::error!(
+                            "the writer panicked; no more writes are taken until the server is restarted"
+                        );
+                        shared.set_read_only("the writer failed; this is a fault of the server".to_owned());
+                    }
+                }
+            })?,
             start("lookalike-snapshots", move || checkpointer.run())?,
         );
         let units = settings.queue_bytes.div_ceil(ROOM_UNIT);
@@ -152,7 +163,8 @@ impl Embedded {
         let look = move || {
             let mut found = Vec::new();
             collection.index.within(hash, k, &mut found);
-            Checked { seen, clear: found.is_empty() }
+            found.sort_unstable();
+            Checked { seen, nearest: found.iter().map(|near| near.hash).take(NEAREST).collect() }
         };
         self.pool.run(Patience::Bulk, look).await.ok()
     }
@@ -220,24 +232,36 @@ impl Engine for Embedded {
     async fn write(
         &self,
         collection: &CollectionName,
+        profile: Option<&str>,
         operations: Vec<Operation>,
         admission: Admission,
     ) -> Result<Receipt, EngineError> {
         let collection = self.shared.registry.get(collection)?;
+        if let Some(wanted) = profile {
+            has_profile(&collection, wanted)?;
+        }
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
         }
         operations.iter().try_for_each(|operation| fits(&collection, operation))?;
-        let room = self.take_room(&operations, admission).await?;
-        let mut checked = Vec::with_capacity(operations.len());
-        for operation in operations {
-            let check = self.check(&collection, &operation).await;
-            checked.push((operation, check));
+        // Before there is room: who waits for a processor must not keep others from the queue.
+        let mut checks = Vec::with_capacity(operations.len());
+        for operation in &operations {
+            checks.push(self.check(&collection, operation).await);
         }
+        let room = self.take_room(&operations, admission).await?;
+        let checked = operations.into_iter().zip(checks).collect();
         let (reply, answer) = oneshot::channel();
         let write = Write { collection, operations: checked, reply, room };
         self.commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
-        Ok(Box::pin(async { answer.await.map_err(|_| EngineError::Closed)? }))
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::pin(async move {
+            // The writer drops what it has not begun when it closes; if it failed, nobody knows what it did.
+            answer.await.map_err(|_| match shared.read_only() {
+                Some(reason) => EngineError::Unknown(reason),
+                None => EngineError::Closed,
+            })?
+        }))
     }
 
     async fn get(
@@ -256,7 +280,11 @@ impl Engine for Embedded {
             Err(error) => return Either::Left(ready(Err(error))),
         };
         if cost(&collection, &query) <= INLINE_COST {
-            return Either::Left(ready(lookup::similar(&self.shared.store, &collection, &query)));
+            match lookup::similar_at_once(&self.shared.store, &collection, &query) {
+                Ok(Some(answer)) => return Either::Left(ready(Ok(answer))),
+                Ok(None) => {}
+                Err(error) => return Either::Left(ready(Err(error))),
+            }
         }
         let (shared, pool) = (Arc::clone(&self.shared), self.pool.clone());
         let answer = move || lookup::similar(&shared.store, &collection, &query);
@@ -270,11 +298,18 @@ impl Engine for Embedded {
     ) -> Result<Vec<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
         let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
+        if !dear {
+            let at_once = |query| lookup::similar_at_once(&self.shared.store, &collection, query);
+            let answers = queries.iter().map(at_once).collect::<Result<Option<Vec<Answer>>, _>>()?;
+            if let Some(answers) = answers {
+                return Ok(answers);
+            }
+        }
         let shared = Arc::clone(&self.shared);
         let answer = move || -> Result<Vec<Answer>, EngineError> {
             queries.iter().map(|query| lookup::similar(&shared.store, &collection, query)).collect()
         };
-        if dear { self.pool.run(Patience::Interactive, answer).await? } else { answer() }
+        self.pool.run(Patience::Interactive, answer).await?
     }
 
     async fn export(
@@ -356,6 +391,20 @@ impl Engine for Embedded {
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(OpenError::Thread)
+}
+
+/// Documents that were fingerprinted for a collection may find another one under its name.
+fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
+    let settings = collection.settings();
+    if settings.profile == wanted {
+        return Ok(());
+    }
+    Err(EngineError::SettingsConflict {
+        name: collection.name.clone(),
+        setting: "profile",
+        stored: settings.profile.clone(),
+        wanted: wanted.to_owned(),
+    })
 }
 
 /// What a query is expected to cost, in units of one hash compared.

@@ -15,13 +15,16 @@ use crate::store::{Batch, Bearer, Change, Posting, Store, StoreError, View};
 /// How many documents a duplicate is told of, at most.
 const DUPLICATES_NAMED: usize = 10;
 
+/// Hashes that a check hands over, at most: some of them may be gone by the time the writer looks.
+pub(super) const NEAREST: usize = 32;
+
 /// A check for near-duplicates that was made before the operation reached the writer.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
     /// The last change it can have seen.
     pub(super) seen: Sequence,
-    /// Whether it found none.
-    pub(super) clear: bool,
+    /// The nearest hashes that it found, at most [`NEAREST`].
+    pub(super) nearest: Vec<Hash>,
 }
 
 /// The hash and metadata that a document has come to have.
@@ -69,7 +72,7 @@ impl<'a> Plan<'a> {
             Operation::Delete(id) => self.delete(collection, &id),
             Operation::Put { document, unless_within: None } => self.put(collection, document, recent),
             Operation::Put { document, unless_within: Some(k) } => {
-                let near = self.near(collection, document.row.hash, k, checked, recent)?;
+                let near = self.near(collection, &document, k, checked, recent)?;
                 if near.is_empty() {
                     return self.put(collection, document, recent);
                 }
@@ -88,7 +91,7 @@ impl<'a> Plan<'a> {
         let (of, hash) = (collection.id, row.hash);
         let before = self.hash_of(collection, &id)?;
         let bearer = Bearer { id: id.clone(), has_metadata: row.metadata.is_some() };
-        let added = self.bear(collection, hash, bearer)?;
+        let added = self.bear(collection, hash, bearer, before == Some(hash))?;
         let moved_from = before.filter(|before| *before != hash);
         let removed = match moved_from {
             Some(before) => self.cease(collection, before, &id)?,
@@ -119,12 +122,13 @@ impl<'a> Plan<'a> {
         self.next = self.next.next();
     }
 
-    /// A document comes to bear a hash, or still does; answers with the hash if nobody bore it before.
+    /// A document comes to bear a hash, or still does (`already`); answers with the hash if nobody bore it before.
     fn bear(
         &mut self,
         collection: &Collection,
         hash: Hash,
         bearer: Bearer,
+        already: bool,
     ) -> Result<Option<Hash>, StoreError> {
         let of = collection.id;
         match self.posting(collection, hash)? {
@@ -136,11 +140,16 @@ impl<'a> Plan<'a> {
                 self.set_posting(of, hash, Some(Posting::Sole(bearer)));
             }
             Some(Posting::Sole(other)) => {
-                self.set_posting(of, hash, Some(Posting::Shared));
+                self.set_posting(of, hash, Some(Posting::Shared(2)));
                 self.share(of, hash, other);
                 self.share(of, hash, bearer);
             }
-            Some(Posting::Shared) => self.share(of, hash, bearer),
+            Some(Posting::Shared(bearers)) => {
+                if !already {
+                    self.set_posting(of, hash, Some(Posting::Shared(bearers + 1)));
+                }
+                self.share(of, hash, bearer);
+            }
         }
         Ok(None)
     }
@@ -153,10 +162,12 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<Hash>, StoreError> {
         let of = collection.id;
-        if self.posting(collection, hash)? == Some(Posting::Shared) {
+        // Counted and not looked up: what is left of a million bearers must not be searched for each that goes.
+        if let Some(Posting::Shared(bearers)) = self.posting(collection, hash)? {
             self.batch.remove_shared(of, hash, id);
             self.shared.entry((of, hash)).or_default().insert(id.clone(), None);
-            if !self.first_bearers(collection, hash, 1)?.is_empty() {
+            if bearers > 1 {
+                self.set_posting(of, hash, Some(Posting::Shared(bearers - 1)));
                 return Ok(None);
             }
         }
@@ -200,7 +211,7 @@ impl<'a> Plan<'a> {
         match self.posting(collection, hash)? {
             None => return Ok(Vec::new()),
             Some(Posting::Sole(bearer)) => return Ok(vec![bearer.id]),
-            Some(Posting::Shared) => {}
+            Some(Posting::Shared(_)) => {}
         }
         let touched = self.shared.get(&(collection.id, hash));
         let bears = |(id, bears): (&DocumentId, &Option<bool>)| bears.map(|_| id.clone());
@@ -226,20 +237,43 @@ impl<'a> Plan<'a> {
     fn near(
         &self,
         collection: &Collection,
-        hash: Hash,
+        document: &Document,
         k: u32,
         checked: Option<&Checked>,
         recent: &Recent,
     ) -> Result<Vec<Match>, StoreError> {
-        let mut hashes = match checked {
-            Some(Checked { seen, clear: true }) => recent.within(*seen, collection.id, hash, k),
-            _ => None,
+        let hash = document.row.hash;
+        if let Some(Checked { seen, nearest }) = checked
+            && let Some(mut hashes) = recent.within(*seen, collection.id, hash, k)
+        {
+            let is_complete = nearest.len() < NEAREST;
+            hashes.extend(nearest);
+            let matches = self.bearers_of(collection, document, hashes)?;
+            // If all that was found is gone again, what was not handed over may still be there.
+            if is_complete || !matches.is_empty() {
+                return Ok(matches);
+            }
         }
-        .unwrap_or_else(|| self.near_hashes(collection, hash, k));
+        self.bearers_of(collection, document, self.near_hashes(collection, hash, k))
+    }
+
+    /// The first documents that bear one of these hashes, the nearest to `document` first, itself left out.
+    fn bearers_of(
+        &self,
+        collection: &Collection,
+        document: &Document,
+        mut hashes: Vec<Hash>,
+    ) -> Result<Vec<Match>, StoreError> {
+        let hash = document.row.hash;
         hashes.sort_by_key(|near| (near.distance(hash), *near));
+        hashes.dedup();
         let mut matches = Vec::new();
         for near in hashes {
-            for id in self.first_bearers(collection, near, DUPLICATES_NAMED)? {
+            for id in self.first_bearers(collection, near, DUPLICATES_NAMED + 1)? {
+                // Writing a document again is no duplicate of itself.
+                if id == document.id {
+                    continue;
+                }
                 let metadata = self.metadata(collection, &id)?;
                 let distance = near.distance(hash).unwrap_or_default();
                 matches.push(Match { id, hash: near, distance, metadata });

@@ -54,10 +54,15 @@ fn newest(store: &Store, dir: &Path, last: Sequence) -> Result<Option<(SnapshotF
             Ok(loaded) if loaded.from >= trimmed && loaded.through <= last => {
                 return Ok(Some((file, loaded)));
             }
-            Ok(loaded) => tracing::warn!(
-                snapshot = %file.path.display(), from = %loaded.from, through = %loaded.through, %trimmed, %last,
-                "a snapshot does not fit the log and is passed over"
-            ),
+            Ok(loaded) => {
+                tracing::warn!(
+                    snapshot = %file.path.display(), from = %loaded.from, through = %loaded.through, %trimmed, %last,
+                    "a snapshot does not fit the log and is set aside"
+                );
+                // It must not be taken later, when the log has grown past it with other changes: it was made
+                // beside another log, such as that of a store that was since replaced by a copy of an earlier one.
+                snapshot::set_aside(&file.path).unwrap_or_else(|error| warn(&error));
+            }
             Err(error) => warn(&error),
         }
     }

@@ -3,17 +3,22 @@
 //! Only the writer changes the registry, after the change is durable. Locks: a map shard for the time of
 //! one look-up, a record's lock for the time of one copy; neither is held while another is taken.
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 use super::sole::Sole;
 use crate::engine::{CollectionSettings, EngineError};
-use crate::ids::{CollectionId, CollectionName};
+use crate::ids::{CollectionId, CollectionName, Hash};
 use crate::index::HashIndex;
 use crate::store::CollectionRecord;
+
+/// How long the writer waits for the readers' gate: new readers wait with it.
+const GATE_PATIENCE: Duration = Duration::from_micros(500);
 
 /// A collection in memory.
 pub(super) struct Collection {
@@ -24,8 +29,11 @@ pub(super) struct Collection {
     settings: RwLock<Arc<CollectionSettings>>,
     /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
     /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
-    /// whose last document is gone.
+    /// whose last document is gone, if it gets it at once.
     pub(super) gate: RwLock<()>,
+    /// Hashes whose last document is gone and that could not leave the index yet, because readers had the gate.
+    /// They do no harm there but for the time it takes to find that nobody bears them.
+    pub(super) leaving: Mutex<HashSet<Hash>>,
     /// Bearers looked up lately.
     pub(super) sole: Sole,
 }
@@ -39,8 +47,30 @@ impl Collection {
             settings: RwLock::new(settings_of(&record)),
             record: RwLock::new(record),
             gate: RwLock::new(()),
+            leaving: Mutex::default(),
             sole: Sole::default(),
         }
+    }
+
+    /// Takes hashes that no document bears any more out of the index, if the readers let it; else later, with
+    /// those of the next commit. A long query must keep neither the writer nor, behind it, other readers.
+    pub(super) fn let_go(&self, gone: impl IntoIterator<Item = Hash>) {
+        let mut leaving = self.leaving.lock();
+        leaving.extend(gone);
+        if leaving.is_empty() {
+            return;
+        }
+        if let Some(_alone) = self.gate.try_write_for(GATE_PATIENCE) {
+            for hash in leaving.drain() {
+                self.index.remove(hash);
+            }
+        }
+    }
+
+    /// Puts a hash into the index that a document is about to bear.
+    pub(super) fn take_in(&self, hash: Hash) {
+        self.leaving.lock().remove(&hash);
+        self.index.insert(hash);
     }
 
     pub(super) fn record(&self) -> CollectionRecord {

@@ -20,8 +20,11 @@ use foldhash::fast::RandomState;
 
 use crate::ids::{DocumentId, Hash};
 
-/// Hashes remembered in a collection, at most: some ten megabytes.
+/// Hashes remembered in a collection, at most: some tens of megabytes.
 const REMEMBERED: usize = 100_000;
+
+/// Bytes of metadata up to which a bearer is remembered.
+const SMALL: usize = 256;
 
 /// The one document that bears a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +53,9 @@ impl Sole {
 
     /// Remembers a bearer that was read from a view taken after `epoch` was seen, unless a commit came since.
     pub(super) fn remember(&self, epoch: u64, hash: Hash, bearer: SoleBearer) {
+        if bearer.metadata.as_ref().is_some_and(|metadata| metadata.len() > SMALL) {
+            return;
+        }
         if self.bearers.len() >= REMEMBERED {
             self.bearers.clear();
         }

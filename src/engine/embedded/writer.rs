@@ -93,6 +93,8 @@ impl Writer {
                 Command::DeleteCollection { name, reply } => {
                     let _ = reply.send(self.delete_collection(&name));
                 }
+                // After a failed commit nothing is written any more.
+                Command::TrimLog(_) if self.shared.read_only().is_some() => {}
                 Command::TrimLog(through) => {
                     if let Err(error) = self.shared.store.trim_log(through) {
                         tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
@@ -109,7 +111,8 @@ impl Writer {
             if let Some(command) = self.held.take() {
                 return Some(command);
             }
-            let Some(&collection) = self.garbage.front() else {
+            let garbage = self.garbage.front().filter(|_| self.shared.read_only().is_none());
+            let Some(&collection) = garbage else {
                 return self.commands.blocking_recv();
             };
             match self.commands.try_recv() {
@@ -232,7 +235,7 @@ impl Writer {
         let fates = fates(batch.changes());
         for (&(of, hash), &stays) in &fates {
             if stays && let Some(collection) = touched.get(&of) {
-                collection.index.insert(hash);
+                collection.take_in(hash);
             }
         }
         let started = std::time::Instant::now();
@@ -246,17 +249,8 @@ impl Writer {
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
-            let gone: Vec<Hash> = fates
-                .iter()
-                .filter(|((of, _), stays)| *of == collection.id && !**stays)
-                .map(|((_, hash), _)| *hash)
-                .collect();
-            if !gone.is_empty() {
-                let _alone = collection.gate.write();
-                for hash in gone {
-                    collection.index.remove(hash);
-                }
-            }
+            let gone = fates.iter().filter(|((of, _), stays)| *of == collection.id && !**stays);
+            collection.let_go(gone.map(|((_, hash), _)| *hash));
         }
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);
