@@ -4,8 +4,8 @@
 //! clock and the source of ids enter here.
 //!
 //! Start: the port is open from the first moment, and `/readyz` says 503 until the data has been read. Stop:
-//! readiness goes first, then open requests get the drain time, then what is queued is written, then a last
-//! snapshot is taken.
+//! no connection is accepted any more and `/readyz` says 503 on those that are open, requests under way get the
+//! drain time and are then cut, what is queued is written, a last snapshot is taken.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -61,6 +61,7 @@ pub async fn run(
     let draining = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(Notify::new());
 
+    let drain = Duration::from_secs(settings.server.drain_seconds);
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
         let render = metrics.clone();
@@ -69,7 +70,7 @@ pub async fn run(
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
         };
-        tokio::spawn(async move { http::serve(listener, shared, stop.notified()).await })
+        tokio::spawn(async move { http::serve(listener, shared, stop.notified(), drain).await })
     };
     let upkeep = tokio::spawn(keep_metrics(metrics));
     tokio::pin!(serving, shutdown);
@@ -89,10 +90,10 @@ pub async fn run(
     tracing::info!("shutting down");
     draining.store(true, Ordering::SeqCst);
     stop.notify_one();
-    let drain = Duration::from_secs(settings.server.drain_seconds);
-    if tokio::time::timeout(drain, &mut serving).await.is_err() {
-        tracing::warn!(?drain, "some connections were still open and are cut");
-        serving.abort();
+    match serving.await {
+        Ok(0) => {}
+        Ok(cut) => tracing::warn!(?drain, cut, "some connections were still open and were cut"),
+        Err(error) => tracing::error!(%error, "the accept loop failed"),
     }
     engine.close().await;
     upkeep.abort();

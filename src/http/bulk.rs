@@ -65,6 +65,14 @@ pub(super) fn lines<E: Send + 'static>(
     stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).boxed()
 }
 
+/// Waits for the first chunk, for a client that will send no body before it is told to go on: it is told when the
+/// body is first read, which must be before the answer begins. Others may wait for the answer to begin before
+/// they send.
+pub(super) async fn told_to_go_on(mut chunks: BoxStream<'static, Chunk>) -> BoxStream<'static, Chunk> {
+    let first = chunks.next().await;
+    stream::iter(first).chain(chunks).boxed()
+}
+
 /// Cuts elements that are there already into chunks.
 pub(super) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream<'static, Chunk> {
     let mut numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {

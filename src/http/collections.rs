@@ -24,7 +24,7 @@ pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json
 
 /// A collection.
 #[utoipa::path(
-    get, path = "/collections/{collection}", tag = "collections",
+    get, path = "/collections/{collection}", tag = "collections", operation_id = "get_collection",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The collection.", body = CollectionOut),
@@ -43,7 +43,7 @@ pub(super) async fn get(
 ///
 /// What would change the fingerprints that are stored already is refused.
 #[utoipa::path(
-    put, path = "/collections/{collection}", tag = "collections",
+    put, path = "/collections/{collection}", tag = "collections", operation_id = "put_collection",
     params(("collection" = String, Path, description = "The collection.")),
     request_body = CollectionIn,
     responses(
@@ -67,7 +67,7 @@ pub(super) async fn put(
 
 /// Deletes a collection with all its documents.
 #[utoipa::path(
-    delete, path = "/collections/{collection}", tag = "collections",
+    delete, path = "/collections/{collection}", tag = "collections", operation_id = "delete_collection",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 204, description = "It was deleted."),

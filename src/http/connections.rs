@@ -14,30 +14,36 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 
 /// How long to wait after the system had no descriptor or no memory for another connection.
 const BREATH: Duration = Duration::from_millis(100);
 
 /// Serves each request by `answer` until `stop` resolves; then accepts no more, lets every connection finish
-/// the request it is at, and returns when the last is closed.
+/// the request it is at, and returns when the last is closed. Those that are still open when `drain` has passed
+/// are cut; answers with how many they were.
 pub async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request) -> F + Clone + Send + 'static,
     stop: impl Future<Output = ()>,
-) where
+    drain: Duration,
+) -> usize
+where
     F: Future<Output = Response> + Send + 'static,
 {
     let connections = GracefulShutdown::new();
+    let mut tasks = JoinSet::new();
     tokio::pin!(stop);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
+            Some(_) = tasks.join_next() => continue,
             () = &mut stop => break,
         };
         match accepted {
             Ok((stream, _)) => {
                 let connection = connections.watch(connection(stream, answer.clone()));
-                tokio::spawn(async move {
+                tasks.spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection ended early");
                     }
@@ -51,7 +57,11 @@ pub async fn serve<F>(
         }
     }
     drop(listener);
-    connections.shutdown().await;
+    let _ = tokio::time::timeout(drain, connections.shutdown()).await;
+    while tasks.try_join_next().is_some() {}
+    let cut = tasks.len();
+    tasks.shutdown().await;
+    cut
 }
 
 fn connection<F>(

@@ -48,7 +48,11 @@ pub(super) async fn add(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     if kind == "application/x-ndjson" {
-        let lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
+        let waits = request.headers().contains_key(header::EXPECT);
+        let mut lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
+        if waits {
+            lines = bulk::told_to_go_on(lines).await;
+        }
         return bulk::respond(state, collection, unless_within, lines, Framing::Lines).await;
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
@@ -65,7 +69,7 @@ pub(super) async fn add(
 
 /// Stores a document under this id, in place of the one that has it.
 #[utoipa::path(
-    put, path = "/documents/{id}", tag = "documents",
+    put, path = "/documents/{id}", tag = "documents", operation_id = "put_document",
     params(("id" = String, Path, description = "The document."), NearParams),
     request_body = DocumentIn,
     responses(
@@ -88,7 +92,7 @@ pub(super) async fn put(
 
 /// Reads a document back.
 #[utoipa::path(
-    get, path = "/documents/{id}", tag = "documents",
+    get, path = "/documents/{id}", tag = "documents", operation_id = "get_document",
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The document.", body = DocumentOut),
@@ -106,7 +110,7 @@ pub(super) async fn get(
 
 /// Deletes a document.
 #[utoipa::path(
-    delete, path = "/documents/{id}", tag = "documents",
+    delete, path = "/documents/{id}", tag = "documents", operation_id = "delete_document",
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 204, description = "It was deleted."),

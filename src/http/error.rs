@@ -133,6 +133,17 @@ impl Problem {
         Problem { code, detail, errors: vec![field] }
     }
 
+    /// The same for what is wrong within a part of the body.
+    pub(super) fn within(mut self, place: &str) -> Problem {
+        if self.errors.is_empty() {
+            return Problem::field(self.code, place, self.detail);
+        }
+        for field in &mut self.errors {
+            field.pointer = Some(format!("{place}{}", field.pointer.as_deref().unwrap_or_default()));
+        }
+        self
+    }
+
     /// The same for a request whose fields stand in the query in place of the body.
     pub(super) fn in_query(mut self) -> Problem {
         for field in &mut self.errors {

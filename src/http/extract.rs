@@ -64,10 +64,27 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
         let query = parts.uri.query().unwrap_or_default();
+        if query.contains('%') {
+            check_utf8(query)?;
+        }
         match serde_urlencoded::from_str(query) {
             Ok(parameters) => Ok(Params(parameters)),
             Err(_) => Err(parameter_problem::<T>(query)),
         }
+    }
+}
+
+/// Refuses what percent-encoding hides and is not UTF-8: decoding would put U+FFFD in its place.
+fn check_utf8(query: &str) -> Result<(), Problem> {
+    let replaced = |text: &str| text.contains('\u{fffd}');
+    let wrong =
+        form_urlencoded::parse(query.as_bytes()).find(|(name, value)| replaced(name) || replaced(value));
+    match wrong {
+        Some((name, _)) if !query.to_ascii_uppercase().contains("%EF%BF%BD") && !replaced(query) => {
+            let detail = format!("{name} is not UTF-8 once its percent-encoding is undone");
+            Err(Problem::parameter(Code::InvalidField, &name, detail))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -181,6 +198,10 @@ fn named(detail: &str) -> Option<&str> {
 
 /// Whether the body's type is one of these; none at all counts as the first.
 pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str, Problem> {
+    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity") {
+        let detail = format!("the body has the encoding {encoding:?}; send it as it is, without one");
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
+    }
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
         return Ok(known[0]);
     };
@@ -217,7 +238,7 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
         if all.len() > most || announced.is_some_and(|announced| announced > most) {
             let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
             let detail = format!(
-                "the body has {size}; at most {most} are taken here. Send many documents as application/x-ndjson, which has no limit"
+                "the body has {size}; at most {most} are taken here (limits.document_bytes, limits.batch_bytes). POST /documents takes any number of documents as application/x-ndjson"
             );
             return Err(Problem::new(Code::TooLarge, detail));
         }
@@ -233,16 +254,5 @@ impl<T: DeserializeOwned> FromRequest<super::State> for Document<T> {
 
     async fn from_request(request: Request, state: &super::State) -> Result<Document<T>, Problem> {
         json(request, state.service.limits().document_bytes).await.map(Document)
-    }
-}
-
-/// A handler's JSON body of at most `limits.batch_bytes`, as an extractor.
-pub(super) struct Batch<T>(pub(super) T);
-
-impl<T: DeserializeOwned> FromRequest<super::State> for Batch<T> {
-    type Rejection = Problem;
-
-    async fn from_request(request: Request, state: &super::State) -> Result<Batch<T>, Problem> {
-        json(request, state.service.limits().batch_bytes).await.map(Batch)
     }
 }

@@ -20,6 +20,7 @@ mod similar;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::{Method, Uri};
@@ -47,11 +48,16 @@ pub struct Shared {
 type State = Arc<Shared>;
 
 /// Serves all routes, and around them what happens to every request, until `stop` resolves and the last
-/// connection has ended.
-pub async fn serve(listener: TcpListener, shared: Shared, stop: impl Future<Output = ()>) {
+/// connection has ended, or was cut after `drain`; answers with how many were.
+pub async fn serve(
+    listener: TcpListener,
+    shared: Shared,
+    stop: impl Future<Output = ()>,
+    drain: Duration,
+) -> usize {
     let router = router(Arc::new(shared));
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    connections::serve(listener, move |request| observe::answer(router.clone(), request), stop).await;
+    connections::serve(listener, move |request| observe::answer(router.clone(), request), stop, drain).await
 }
 
 fn router(state: State) -> Router {

@@ -1,16 +1,19 @@
 //! Looking up neighbours.
 
-use axum::extract::State as From_;
+use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::{Batch, DocumentPath, NoParams, Params, Target};
+use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_object, read};
 use super::json::Json;
 use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::Ask;
+
+/// Matches in the answer to several questions, at most: each may bring its metadata.
+const MATCHES_IN_ALL: usize = 20_000;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
@@ -61,13 +64,16 @@ pub(super) async fn by_body(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
-    Batch(mut body): Batch<SimilarIn>,
+    request: Request,
 ) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let bytes = read(request, state.service.limits().batch_bytes).await?;
+    let mut body: SimilarIn<'_> = parse_object(&bytes)?;
     let Some(queries) = body.queries.take() else {
         let stats = body.wants_stats();
         return Ok(Json(one(&state, &collection, body.ask()?, stats).await?).into_response());
     };
-    let most = state.service.limits().batch_items;
+    let (most, default) = (state.service.limits().batch_items, state.service.limits().default_matches);
     if body.has_single() {
         let detail = "queries stands alone: put every other field into one of its elements";
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
@@ -76,8 +82,21 @@ pub(super) async fn by_body(
         let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    let stats: Vec<bool> = queries.iter().map(AskIn::wants_stats).collect();
-    let asks = queries.into_iter().map(AskIn::ask).collect::<Result<Vec<_>, _>>()?;
+    let mut asks = Vec::with_capacity(queries.len());
+    let mut stats = Vec::with_capacity(queries.len());
+    for (number, query) in queries.into_iter().enumerate() {
+        let within = |problem: Problem| problem.within(&format!("/queries/{number}"));
+        let query: AskIn = parse_object(query.get().as_bytes()).map_err(within)?;
+        stats.push(query.wants_stats());
+        asks.push(query.ask().map_err(within)?);
+    }
+    let wanted: usize = asks.iter().map(|ask| ask.limit.unwrap_or(default)).sum();
+    if wanted > MATCHES_IN_ALL {
+        let detail = format!(
+            "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one answer. Ask for fewer, or in several requests"
+        );
+        return Err(Problem::field(Code::InvalidField, "/queries", detail));
+    }
     let found = state.service.similar_batch(&collection, asks).await?;
     let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
     Ok(Json(BatchOut { results: results.collect() }).into_response())

@@ -10,7 +10,7 @@ use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,12 @@ pub enum LogFormat {
 /// # Errors
 /// If `level` is no filter directive.
 pub fn start_logs(level: &str, format: LogFormat) -> Result<(), ParseError> {
+    for directive in level.split(',').map(str::trim) {
+        // A word alone would be taken for the name of a module, and everything else silenced.
+        if !directive.contains(['=', '[', ':']) {
+            directive.parse::<LevelFilter>()?;
+        }
+    }
     // The storage engine tells of every file it writes at "info"; a directive of the caller's overrules this.
     let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{level}"))?;
     let ansi = std::io::stderr().is_terminal();

@@ -70,7 +70,25 @@ fn bodies() -> Vec<Case> {
             (400, "malformed_request", "trailing", ""),
         ),
         post("no body", "/documents", "", (400, "malformed_request", "EOF", "")),
-        post("a number for a document", "/documents", "7", (422, "invalid_field", "expected struct", "")),
+        post("a number for a document", "/documents", "7", (422, "invalid_field", "expected an object", "")),
+        post(
+            "an array for a question, which is not its fields in order",
+            "/similar",
+            r#"["00000000000000ff", null, null]"#,
+            (422, "invalid_field", "expected an object", ""),
+        ),
+        post(
+            "a wrong field of one question of several",
+            "/similar",
+            r#"{"queries": [{"hash": "00000000000000ff"}, {"hash": "00000000000000ff", "k": -1}]}"#,
+            (422, "invalid_field", "expected u32", "/queries/1/k"),
+        ),
+        post(
+            "a parameter where the route takes none",
+            "/similar?k=3",
+            r#"{"hash": "00000000000000ff"}"#,
+            (422, "unknown_field", "no parameters", "k"),
+        ),
         post(
             "a wrong type",
             "/documents",
@@ -258,6 +276,12 @@ fn queries() -> Vec<Case> {
             "k that is no number",
             "/similar?hash=00000000000000ff&k=three",
             (422, "invalid_field", "invalid digit", "k"),
+        ),
+        get("bytes that are no UTF-8", "/similar?text=%C4%E3%BA%C3", (422, "invalid_field", "UTF-8", "text")),
+        get(
+            "a parameter of no use",
+            "/documents/kept?dry_run=1",
+            (422, "unknown_field", "`dry_run`", "dry_run"),
         ),
         get("a wrong hash", "/similar?hash=xyz", (422, "invalid_field", "not a hexadecimal digit", "hash")),
         get(

@@ -106,8 +106,11 @@ async fn import_reports_bad_lines_and_takes_packed_files() {
     assert_eq!(server.documents().await, 1_000);
     let output = run(&["import", file.to_str().unwrap(), "--url", &server.url, "--collection", "none"]).await;
     assert!(text(&output.stderr).contains("404"), "{}", text(&output.stderr));
+    let others = data.path().join("others.jsonl");
+    fs::write(&others, lines(0..1_000).replace("\"id\":\"", "\"id\":\"other")).unwrap();
     let output =
-        run(&["import", file.to_str().unwrap(), "--url", &server.url, "--skip-duplicates", "--k", "0"]).await;
+        run(&["import", others.to_str().unwrap(), "--url", &server.url, "--skip-duplicates", "--k", "0"])
+            .await;
     assert!(text(&output.stderr).contains("1000 duplicates left out"), "{}", text(&output.stderr));
 }
 

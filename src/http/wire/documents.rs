@@ -199,12 +199,15 @@ impl From<crate::service::Document> for ExportOut {
 pub(in crate::http) struct LineOut {
     /// Which line or element, from 0; empty lines count and get no result.
     pub(in crate::http) index: u64,
-    /// The document's id; absent if it was not stored.
+    /// The document's id; absent if the line could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
     pub(in crate::http) id: Option<Id>,
     #[serde(flatten)]
     pub(in crate::http) outcome: LineOutcome,
+    /// Of a duplicate: what it duplicates, the nearest first, at most ten.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    similar: Vec<MatchOut>,
 }
 
 /// Its outcome or its error.
@@ -219,13 +222,21 @@ pub(in crate::http) enum LineOutcome {
 
 impl LineOut {
     pub(in crate::http) fn added(index: u64, added: Added) -> LineOut {
-        let outcome = OutcomeOut::from(&added.outcome);
-        let id = (outcome != OutcomeOut::Duplicate).then_some(Id(added.id));
-        LineOut { index, id, outcome: LineOutcome::Outcome(outcome) }
+        let outcome = LineOutcome::Outcome(OutcomeOut::from(&added.outcome));
+        let similar = match added.outcome {
+            Outcome::Duplicate(matches) => matches.into_iter().map(MatchOut::from).collect(),
+            _ => Vec::new(),
+        };
+        LineOut { index, id: Some(Id(added.id)), outcome, similar }
     }
 
     pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
-        LineOut { index, id: None, outcome: LineOutcome::Error(Box::new(problem.body())) }
+        LineOut {
+            index,
+            id: None,
+            outcome: LineOutcome::Error(Box::new(problem.body())),
+            similar: Vec::new(),
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
@@ -23,10 +24,10 @@ pub(in crate::http) enum Verify {
 
 /// Defines a question: the fields of its own, then those that say how it is to be answered.
 macro_rules! question {
-    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+    ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? { $($own:tt)* }) => {
         $(#[$about])*
         #[serde(deny_unknown_fields)]
-        pub(in crate::http) struct $name {
+        pub(in crate::http) struct $name $(<$life>)? {
             $($own)*
             /// The distance in bits, 0 to the width; the collection's if there is none.
             k: Option<u32>,
@@ -40,7 +41,7 @@ macro_rules! question {
             verify: Option<Verify>,
         }
 
-        impl $name {
+        impl $(<$life>)? $name $(<$life>)? {
             /// Whether to say how the answer was found.
             pub(in crate::http) fn wants_stats(&self) -> bool {
                 self.stats.unwrap_or(false)
@@ -57,10 +58,10 @@ macro_rules! question {
 
 /// The same for a question in a body.
 macro_rules! question_in_body {
-    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
+    ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? { $($own:tt)* }) => {
         question! {
             $(#[$about])*
-            $name {
+            $name $(<$life>)? {
                 $($own)*
                 /// The hash to look around.
                 #[schema(value_type = Option<Hex>)]
@@ -77,7 +78,7 @@ macro_rules! question_in_body {
             }
         }
 
-        impl $name {
+        impl $(<$life>)? $name $(<$life>)? {
             /// The question as the service takes it.
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
@@ -123,9 +124,11 @@ question_in_body! {
     /// One question, or several in `queries`.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = SimilarRequest)]
-    SimilarIn {
+    SimilarIn<'a> {
         /// Several questions, at most 1,000; then nothing else.
-        pub(in crate::http) queries: Option<Vec<AskIn>>,
+        #[serde(borrow)]
+        #[schema(value_type = Option<Vec<AskIn>>)]
+        pub(in crate::http) queries: Option<Vec<&'a RawValue>>,
     }
 }
 
@@ -193,7 +196,7 @@ impl From<FilterIn> for Filter {
     }
 }
 
-impl SimilarIn {
+impl SimilarIn<'_> {
     /// Whether a field beside `queries` is there.
     pub(in crate::http) fn has_single(&self) -> bool {
         let by = self.hash.is_some() || self.text.is_some() || self.html.is_some() || self.id.is_some();
