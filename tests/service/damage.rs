@@ -176,3 +176,49 @@ async fn a_port_or_directory_in_use_is_named_and_its_owner_goes_on() {
     assert!(said.contains("in use by another process"), "{said}");
     assert_eq!(server.get("/readyz").await.status().as_u16(), 200);
 }
+
+/// Documents with these numbers, on a running server.
+async fn add(server: &Server, numbers: std::ops::Range<u64>) {
+    let lines: String = numbers
+        .map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{:016x}", i << 20)})))
+        .collect();
+    server.stream("/documents", lines).await;
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() { copy(&path, &target) } else { fs::copy(&path, &target).map(drop).unwrap() }
+    }
+}
+
+/// The store is replaced by an earlier copy of itself, and goes on from there: the snapshot of what came in
+/// between must not be taken for one of the new log once that has grown as long.
+#[tokio::test]
+async fn a_snapshot_of_another_log_is_never_taken() {
+    let data = directory();
+    let store = data.path().join("store");
+    let earlier = data.path().with_extension("earlier");
+    let server = Server::start(data.path()).await;
+    add(&server, 0..10).await;
+    server.kill();
+    copy(&store, &earlier);
+    let server = Server::start(data.path()).await;
+    add(&server, 10..20).await;
+    assert_eq!(server.post("/snapshots", json!(null)).await.0.as_u16(), 201);
+    server.kill();
+    fs::remove_dir_all(&store).unwrap();
+    fs::rename(&earlier, &store).unwrap();
+    let server = Server::start(data.path()).await;
+    assert!(server.log().contains("set aside"), "{}", server.log());
+    add(&server, 100..150).await;
+    server.kill();
+    let server = Server::start(data.path()).await;
+    for i in (0..10).chain(100..150) {
+        let near = server.json(&format!("/similar?hash={:016x}&k=0", i << 20)).await;
+        assert_eq!(ids(&near), [i.to_string()], "{}", server.log());
+    }
+    assert_eq!(ids(&server.json(&format!("/similar?hash={:016x}&k=0", 15u64 << 20)).await), [""; 0]);
+}

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
-use crate::server::{Server, directory};
+use crate::server::{Server, directory, ids};
 
 const CLIENTS: usize = 24;
 
@@ -78,4 +78,50 @@ async fn a_deleted_document_is_no_duplicate_any_more() {
     assert_eq!(server.post(route, offer("y")).await.1["outcome"], "updated");
     let near = json!({"id": "y", "hash": "00000000000000ab", "metadata": {"edited": true}});
     assert_eq!(server.post(route, near).await.1["outcome"], "updated");
+}
+
+/// What was looked up lately is answered from memory: never after it changed.
+#[tokio::test]
+async fn a_match_that_was_looked_up_is_looked_up_again_when_it_changed() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let around = "/similar?hash=00000000000000f0&k=3";
+    let metadata = async |server: &Server| server.json(around).await["similar"][0]["metadata"]["v"].clone();
+    for version in 0..3 {
+        let document = json!({"hash": "00000000000000f0", "metadata": {"v": version}});
+        server.put("/documents/a", document).await;
+        for _ in 0..3 {
+            assert_eq!(metadata(&server).await, version);
+        }
+    }
+    server.put("/documents/b", json!({"hash": "00000000000000f0"})).await;
+    assert_eq!(ids(&server.json(around).await), ["a", "b"]);
+    server.delete("/documents/a").await;
+    for _ in 0..3 {
+        assert_eq!(ids(&server.json(around).await), ["b"]);
+    }
+    server.put("/documents/b", json!({"hash": "ff000000000000f0"})).await;
+    assert_eq!(ids(&server.json(around).await), [""; 0]);
+    assert_eq!(ids(&server.json("/similar?hash=ff000000000000f0&k=3").await), ["b"]);
+}
+
+/// Many documents bear one hash and leave it one after the other; each must cost the same.
+#[tokio::test]
+async fn a_hash_that_many_share_is_there_until_the_last_has_left_it() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let lines = |hash: &dyn Fn(u64) -> u64| -> String {
+        (0..3_000u64)
+            .map(|i| format!("{}\n", json!({"id": format!("{i:05}"), "hash": format!("{:016x}", hash(i))})))
+            .collect()
+    };
+    server.stream("/documents", lines(&|_| 7)).await;
+    server.stream("/documents", lines(&|_| 7)).await;
+    assert_eq!(server.json("/collections/default").await["distinct_hashes"], 1);
+    server.stream("/documents", lines(&|i| if i == 2_999 { 7 } else { (i + 1) << 20 })).await;
+    assert_eq!(ids(&server.json("/similar?hash=0000000000000007&k=0").await), ["02999"]);
+    server.delete("/documents/02999").await;
+    assert_eq!(ids(&server.json("/similar?hash=0000000000000007&k=0").await), [""; 0]);
+    let info = server.json("/collections/default").await;
+    assert_eq!((&info["documents"], &info["distinct_hashes"]), (&json!(2_999), &json!(2_999)));
 }
