@@ -21,7 +21,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("text", &[]),
     ("features", &["text"]),
     ("fingerprint", &["ids", "text", "features"]),
-    ("index", &["ids", "fingerprint"]),
+    ("index", &["ids"]),
     ("store", &["ids"]),
     ("snapshot", &["ids", "index"]),
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "pool"]),
