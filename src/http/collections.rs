@@ -5,10 +5,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Problem};
+use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
-use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
 
 /// All collections.

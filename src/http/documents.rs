@@ -9,12 +9,11 @@ use serde_json::value::RawValue;
 
 use super::State;
 use super::bulk::{self, Framing};
-use super::error::Problem;
+use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_object, read_sized,
 };
 use super::json::Json;
-use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Added, Outcome};

@@ -3,10 +3,13 @@
 //! Every kind of error has a stable `code`. `docs/errors.md` tells cause and remedy of each, and a test
 //! keeps it complete.
 
+use std::collections::BTreeMap;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, ResponseBuilder};
+use utoipa::{IntoResponses, ToSchema};
 
 use super::json::Json;
 use crate::service::EngineError;
@@ -240,6 +243,40 @@ impl Problem {
         tracing::error!(detail, cause = causes.join(": "), "the engine failed");
         Problem::new(Code::Internal, detail)
     }
+}
+
+/// Defines sets of errors that handlers name in the contract: a status and what it means, each.
+macro_rules! errors {
+    ($($(#[$about:meta])* $name:ident { $($status:literal $meaning:literal)* })*) => {$(
+        $(#[$about])*
+        pub(super) struct $name;
+
+        impl IntoResponses for $name {
+            fn responses() -> BTreeMap<String, RefOr<Contract>> {
+                [$(($status.to_owned(), problem($meaning))),*].into()
+            }
+        }
+    )*};
+}
+
+errors! {
+    /// What can be wrong with a body before its fields are looked at.
+    BodyRefused {
+        "400" "The body cannot be read."
+        "413" "The body is too large."
+        "415" "The body has another type."
+    }
+    /// The document or the collection is not there.
+    NotFound { "404" "There is no such document or collection." }
+    /// A field of the body or a parameter is wrong.
+    Refused { "422" "A field or parameter cannot be accepted." }
+    /// Not now.
+    Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
+}
+
+fn problem(meaning: &str) -> RefOr<Contract> {
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+    ResponseBuilder::new().description(meaning).content("application/problem+json", content).build().into()
 }
 
 #[cfg(test)]

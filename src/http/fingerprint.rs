@@ -4,10 +4,9 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Code, Problem};
+use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, check_type, parse_object, read};
 use super::json::Json;
-use super::openapi::{BodyRefused, Refused, Unavailable};
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
 use crate::service::Content;
 

@@ -5,8 +5,6 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::error::{Code, Problem};
-
 /// What most answers fit into: written without asking for more room.
 const USUAL: usize = 256;
 
@@ -17,10 +15,7 @@ pub(super) struct Json<T>(pub(super) T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         let mut text = Vec::with_capacity(USUAL);
-        if let Err(error) = serde_json::to_writer(&mut text, &self.0) {
-            return Problem::new(Code::Internal, format!("the answer cannot be written: {error}"))
-                .into_response();
-        }
+        serde_json::to_writer(&mut text, &self.0).expect("wire types always serialise into memory");
         let mut response = Response::new(Body::from(text));
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         response

@@ -1,51 +1,15 @@
 //! The contract, generated from the handlers. `openapi.yaml` is its text, and a test keeps the two equal.
 
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
+use utoipa::OpenApi;
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response, ResponseBuilder};
 use utoipa::openapi::{Required, path::Operation};
-use utoipa::{IntoResponses, OpenApi};
 
 use super::error::Body;
 use super::wire::{BatchOut, FingerprintsOut, Hex, Id, Metadata, Timestamp};
 use super::{collections, documents, fingerprint, operations, similar};
-
-/// Defines sets of errors that handlers name in their contracts: a status and what it means, each.
-macro_rules! errors {
-    ($($(#[$about:meta])* $name:ident { $($status:literal $meaning:literal)* })*) => {$(
-        $(#[$about])*
-        pub(super) struct $name;
-
-        impl IntoResponses for $name {
-            fn responses() -> BTreeMap<String, RefOr<Response>> {
-                [$(($status.to_owned(), problem($meaning))),*].into()
-            }
-        }
-    )*};
-}
-
-errors! {
-    /// What can be wrong with a body before its fields are looked at.
-    BodyRefused {
-        "400" "The body cannot be read."
-        "413" "The body is too large."
-        "415" "The body has another type."
-    }
-    /// The document or the collection is not there.
-    NotFound { "404" "There is no such document or collection." }
-    /// A field of the body or a parameter is wrong.
-    Refused { "422" "A field or parameter cannot be accepted." }
-    /// Not now.
-    Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
-}
-
-fn problem(meaning: &str) -> RefOr<Response> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    ResponseBuilder::new().description(meaning).content("application/problem+json", content).build().into()
-}
 
 #[derive(OpenApi)]
 #[openapi(

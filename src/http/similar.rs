@@ -4,10 +4,9 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Code, Problem};
+use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_object, read};
 use super::json::Json;
-use super::openapi::{BodyRefused, NotFound, Refused, Unavailable};
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::Ask;

@@ -114,6 +114,9 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if nothing was queued.
+    ///
+    /// # Panics
+    /// If there are more than [`MAX_OPERATIONS`]: the caller cuts documents into chunks.
     pub async fn submit(
         &self,
         collection: &CollectionName,
@@ -176,10 +179,13 @@ impl Service {
         let Ok(engine) = self.engine() else {
             return Vec::new();
         };
-        engine.similar(collection, query).await.map(|answer| answer.matches).unwrap_or_else(|error| {
-            tracing::debug!(%error, "a document was stored, and what is similar to it not looked up");
-            Vec::new()
-        })
+        match engine.similar(collection, query).await {
+            Ok(answer) => answer.matches,
+            Err(error) => {
+                tracing::debug!(%error, "a document was stored, and what is similar to it not looked up");
+                Vec::new()
+            }
+        }
     }
 
     /// Reads a document back.
