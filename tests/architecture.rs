@@ -1,13 +1,5 @@
 //! The layers of `ARCHITECTURE.md`, enforced: which module may import which, and how every file begins.
-#![allow(
-    clippy::unwrap_used,
-    clippy::too_many_lines,
-    clippy::type_complexity,
-    clippy::precedence,
-    clippy::duration_suboptimal_units,
-    missing_docs,
-    reason = "a test that cannot go on panics, and tables of cases are long"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -48,7 +48,6 @@ pub(super) async fn get(
     responses(
         (status = 200, description = "The settings were changed.", body = CollectionOut),
         (status = 201, description = "The collection was made.", body = CollectionOut),
-        BodyRefused,
         (status = 409, description = "The profile of a collection cannot change.", body = Body, content_type = "application/problem+json"),
         BodyRefused, Refused, Unavailable,
     )

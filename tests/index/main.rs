@@ -1,13 +1,5 @@
 //! Invariant 3: every answer of the index equals the linear scan's, for every k, while hashes come and go.
-#![allow(
-    clippy::unwrap_used,
-    clippy::too_many_lines,
-    clippy::type_complexity,
-    clippy::precedence,
-    clippy::duration_suboptimal_units,
-    missing_docs,
-    reason = "a test that cannot go on panics, and tables of cases are long"
-)]
+#![allow(clippy::type_complexity, reason = "tables of cases are nested")]
 
 mod concurrent;
 mod exact;
