@@ -13,21 +13,3 @@ impl Iterator for Even {
         Some(mixed ^ (mixed >> 31))
     }
 }
-
-/// `count` queries: every other one a stored hash with 0 to `k` bits flipped, the rest at random.
-pub fn queries(stored: &[u64], count: usize, k: u32) -> Vec<u64> {
-    let mut even = Even(99);
-    let mut next = || even.next().unwrap_or_default();
-    (0..count)
-        .map(|i| {
-            if i % 2 == 1 {
-                return next();
-            }
-            let mut hash = stored[(next() % stored.len() as u64) as usize];
-            for _ in 0..next() % u64::from(k + 1) {
-                hash ^= 1 << (next() % 64);
-            }
-            hash
-        })
-        .collect()
-}

@@ -2,7 +2,7 @@
 //!
 //! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
 //! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`index`, `http`, `ingest`) and another number of hashes.
+//! come parts (`index`, `http`, `ingest`) and other numbers of hashes.
 
 mod data;
 mod http;
@@ -17,15 +17,18 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let count = arguments.iter().find_map(|argument| argument.parse().ok()).unwrap_or(1_000_000);
+    let mut counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    if counts.is_empty() {
+        counts.push(1_000_000);
+    }
     let parts: Vec<&String> =
         arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| *wanted == part);
     if wanted("index") {
-        index::run(count);
+        index::run(&counts);
     }
     if wanted("http") {
-        http::run(count);
+        http::run(counts[0]);
     }
     if wanted("ingest") {
         ingest::run();

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use super::plan::Plan;
+use super::block::Filed;
 use super::scan::Neighbour;
 use super::sharded::{Index, Report};
-use crate::ids::{Hash, Width, Word};
+use crate::ids::{Hash, Width};
 
 /// An [`Index`] whose width is a value.
 ///
@@ -19,6 +19,8 @@ pub trait HashIndex: Send + Sync {
     fn width(&self) -> Width;
     /// See [`Index::insert`].
     fn insert(&self, hash: Hash) -> bool;
+    /// See [`Index::insert_all`].
+    fn insert_all(&self, hashes: &mut dyn Iterator<Item = Hash>) -> usize;
     /// See [`Index::remove`].
     fn remove(&self, hash: Hash) -> bool;
     /// See [`Index::contains`].
@@ -35,7 +37,7 @@ pub trait HashIndex: Send + Sync {
     fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
     /// See [`Index::distances`].
     fn distances(&self, query: Hash, counts: &mut [u64]);
-    /// Whether [`HashIndex::within`] would compare every hash.
+    /// See [`Index::scans`].
     fn scans(&self, k: u32) -> bool;
     /// See [`Index::cost`].
     fn cost(&self, k: u32) -> u64;
@@ -55,12 +57,12 @@ pub fn of_width(width: Width) -> Arc<dyn HashIndex> {
     }
 }
 
-fn word<W: Word>(hash: Hash) -> W {
+fn word<W: Filed>(hash: Hash) -> W {
     W::from_hash(hash).expect("the caller compares widths where hashes enter")
 }
 
 /// Asks with a word and hands the neighbours on as hashes.
-fn answer<W: Word>(
+fn answer<W: Filed>(
     ask: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
     found: &mut Vec<Neighbour<Hash>>,
 ) -> Report {
@@ -70,13 +72,17 @@ fn answer<W: Word>(
     report
 }
 
-impl<W: Word> HashIndex for Index<W> {
+impl<W: Filed> HashIndex for Index<W> {
     fn width(&self) -> Width {
         W::WIDTH
     }
 
     fn insert(&self, hash: Hash) -> bool {
         Index::insert(self, word(hash))
+    }
+
+    fn insert_all(&self, hashes: &mut dyn Iterator<Item = Hash>) -> usize {
+        Index::insert_all(self, hashes.map(word))
     }
 
     fn remove(&self, hash: Hash) -> bool {
@@ -104,7 +110,7 @@ impl<W: Word> HashIndex for Index<W> {
     }
 
     fn scans(&self, k: u32) -> bool {
-        Plan::balanced::<W>(k.min(W::WIDTH.bits())).scan_is_cheaper(Index::len(self))
+        Index::scans(self, k)
     }
 
     fn cost(&self, k: u32) -> u64 {

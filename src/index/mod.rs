@@ -1,18 +1,32 @@
 //! The sharded, concurrent pigeonhole index: which stored hashes lie within Hamming distance k of this one.
 //!
 //! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does
-//! so while hashes come and go. `plan` decides what to probe, `table` files hashes under their blocks,
-//! `sharded` puts the tables behind locks, `probe` reads them, and `scan` is what all of it must equal.
+//! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
+//! `segment` file hashes by a block, `block` says in which form, `sharded` puts tables together for readers and
+//! writers, `probe` and `batch` read them, `bands` are the same tables for `MinHash`, `memory` is the machine under them, and `scan` is what all of it must equal.
 //!
 //! *Absent*: documents, disks, ranking, approximation.
+#![allow(
+    clippy::inline_always,
+    reason = "a run is compared in nanoseconds, and for each kind of machine anew"
+)]
 
+mod bands;
+mod batch;
+mod block;
 mod erased;
+mod layout;
+mod memory;
 mod plan;
 mod probe;
 mod scan;
+mod segment;
 mod sharded;
 mod table;
 
+pub use bands::{Bands, Similar};
+pub use batch::Pair;
+pub use block::Filed;
 pub use erased::{HashIndex, of_width};
 pub use plan::Plan;
 pub use probe::Touched;

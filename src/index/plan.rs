@@ -1,4 +1,4 @@
-//! Plans: which blocks of a hash to probe, and how far around the query's own value, for a given k.
+//! Plans: how far around the query's own value to look in which block, for a given k.
 //!
 //! The general pigeonhole principle (Qin et al., "GPH: Similarity Search in Hamming Space", ICDE 2018):
 //! cut a hash into m blocks and give block i a radius `tᵢ ≥ -1` such that `Σ (tᵢ + 1) ≥ k + 1`. If a
@@ -6,135 +6,358 @@
 //! `Σ (tᵢ + 1) ≥ k + 1` bits in all; so every hash within k lies within the radius of some block. A
 //! radius of -1 means that the block is not probed. The principle holds for every k, which is why k
 //! belongs to the question and not to the index.
+//!
+//! It holds as well if only the first bits of a block are looked at: what differs by at most `tᵢ` in the block
+//! does so in its first bits. Tables stand in the order of their keys, so the keys that begin with some bits
+//! are one run; fewer bits mean fewer and longer runs. How many bits to tell apart is therefore another
+//! choice of the plan, for each block, and depends on how many hashes there are.
+//!
+//! # Costs
+//! Counted in cache lines read in a row. A run costs [`RUN`] on top of its lines: it begins with a cache miss,
+//! of which some ten are under way at a time. The cheapest plan of expected costs is kept for each k
+//! and each half octave of the number of hashes. Where a query meets a run far longer than expected, a plan is
+//! made for that query from the true lengths of the runs around it ([`Plan::for_lengths`]).
 
-use crate::ids::Word;
+use std::sync::OnceLock;
 
-/// The width of a block in bits. Blocks of 16 bits are what the tables are built for.
-pub(super) const BLOCK_BITS: u32 = 16;
+use super::block::{Block, Filed, LEAD_BITS};
+use super::layout::{KINDS, Kind, MAX_BLOCKS};
+use super::segment::Segment;
 
-/// How many blocks the widest hash has.
-pub(super) const MAX_BLOCKS: usize = 8;
-
-/// What one probe costs in units of one candidate compared. A probe finds a bucket in a table (a cache
-/// miss or two); a comparison reads the next word of a run. The ratio decides only when scanning wins.
-const PROBE_COST: u64 = 12;
+/// What beginning a run costs, in lines read in a row.
+const RUN: f64 = 3.0;
+/// What reading a back costs whose front is near, in the same unit.
+const BACK: f64 = 5.0;
+/// The share of entries in use that costs are reckoned with.
+const USED: f64 = 0.8;
+/// Classes of the number of hashes: two an octave.
+const CLASSES: usize = 72;
+/// A plan is not looked for beyond this radius: the scan has long been cheaper.
+const MAX_RADIUS: usize = 12;
 
 /// The radii of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
+    pub(super) kind: Kind,
     radii: [i8; MAX_BLOCKS],
-    blocks: usize,
+    bits: [u8; MAX_BLOCKS],
 }
 
 impl Plan {
-    /// The balanced plan for a distance of at most `k` bits among hashes of `W`: the radii differ by at
-    /// most one, which makes the fewest probes when the blocks are equally wide.
-    pub fn balanced<W: Word>(k: u32) -> Plan {
-        let blocks = blocks::<W>();
-        let mut radii = [-1; MAX_BLOCKS];
-        for unit in 0..=k {
-            radii[unit as usize % blocks] += 1;
-        }
-        Plan { radii, blocks }
+    /// The plan of the least expected cost for a distance of at most `k` among so many evenly spread hashes;
+    /// `None` if comparing all of them is expected to be cheaper.
+    #[inline]
+    pub(super) fn expected<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static Plan> {
+        type OfKind = [[OnceLock<Option<Plan>>; 129]; CLASSES];
+        static PLANS: [OfKind; KINDS] =
+            [const { [const { [const { OnceLock::new() }; 129] }; CLASSES] }; KINDS];
+        let class = class(hashes);
+        let plan = &PLANS[kind as usize][class][k as usize];
+        plan.get_or_init(|| {
+            let expectation = Expectation::of::<W>(k, hashes_of(class));
+            let (plan, cost) = cheapest(kind, k, |block, radius| expectation.cost(block, radius))?;
+            (cost < expectation.scan()).then_some(plan)
+        })
+        .as_ref()
     }
 
-    /// A plan with chosen radii; `None` if they do not cover every hash within `k`, or if there is not
-    /// one for each block.
-    pub fn with_radii<W: Word>(k: u32, chosen: &[i8]) -> Option<Plan> {
-        let covered: i32 = chosen.iter().map(|&radius| i32::from(radius) + 1).sum();
-        let in_range = chosen.iter().all(|radius| (-1..=16).contains(radius));
-        if chosen.len() != blocks::<W>() || !in_range || covered < i32::try_from(k).ok()? + 1 {
+    /// The plan of the least cost where `lengths` are the true lines in the run of the query's own value
+    /// and in all runs one bit away together, for each block in the bits of this plan.
+    pub(super) fn for_lengths<W: Filed>(&self, k: u32, hashes: usize, lengths: &[[f64; 2]]) -> Option<Plan> {
+        let expectation = Expectation::of::<W>(k, hashes);
+        let (plan, cost) = cheapest(self.kind, k, |block, radius| {
+            let number = self.kind.blocks().iter().position(|other| *other == block)?;
+            let bits = u32::from(self.bits[number]);
+            let mut cost = 0.0;
+            for ones in 0..=radius as u32 {
+                let runs = choose(bits, ones);
+                let known = lengths[number].get(ones as usize);
+                let lines = known.map_or(runs * expectation.run(bits), |lines| *lines);
+                cost += runs * RUN + lines * expectation.line(ones);
+            }
+            Some((cost, self.bits[number]))
+        })?;
+        (cost < expectation.scan()).then_some(plan)
+    }
+
+    /// A plan with chosen radii and chosen first bits of the blocks; `None` if the radii do not cover every
+    /// hash within `k`, if there is not one for each block, or if bits are out of range.
+    pub(super) fn chosen(kind: Kind, k: u32, radii: &[i8], bits: &[u8]) -> Option<Plan> {
+        let blocks = kind.blocks();
+        let covered: i32 = radii.iter().map(|&radius| i32::from(radius) + 1).sum();
+        if radii.len() != blocks.len() || bits.len() != blocks.len() || covered < i32::try_from(k).ok()? + 1 {
             return None;
         }
-        let mut radii = [-1; MAX_BLOCKS];
-        radii[..chosen.len()].copy_from_slice(chosen);
-        Some(Plan { radii, blocks: chosen.len() })
+        let mut plan = Plan { kind, radii: [-1; MAX_BLOCKS], bits: [0; MAX_BLOCKS] };
+        for (number, block) in blocks.iter().enumerate() {
+            let width = block.bits() as i8;
+            if !(-1..=width).contains(&radii[number]) || !(2..=width).contains(&(bits[number] as i8)) {
+                return None;
+            }
+            plan.radii[number] = radii[number];
+            plan.bits[number] = bits[number];
+        }
+        Some(plan)
     }
 
     /// The radius of each block, the least significant block first; -1 where the block is not probed.
-    pub fn radii(&self) -> &[i8] {
-        &self.radii[..self.blocks]
-    }
-
-    /// How many block values lie within the radii: the probes of the plan, 16 bits a block.
-    pub fn probes(&self) -> u64 {
-        self.radii().iter().map(|&radius| ball(radius)).sum()
-    }
-
-    /// Whether comparing all of `hashes` is expected to be cheaper than probing, for evenly spread hashes.
-    pub fn scan_is_cheaper(&self, hashes: usize) -> bool {
-        self.cost(hashes) >= hashes as u64
-    }
-
-    /// The expected cost of probing, in units of one candidate compared, for evenly spread hashes.
-    pub fn cost(&self, hashes: usize) -> u64 {
-        let probes = self.probes();
-        probes.saturating_mul(PROBE_COST) + (probes.saturating_mul(hashes as u64) >> BLOCK_BITS)
-    }
-
-    /// Whether block `at` is the first block in which `difference` (query XOR candidate) lies within the
-    /// radius. A candidate is reported by that block alone, so that no answer comes twice, whatever the
-    /// order in which blocks are probed and without remembering what was seen.
     #[inline]
-    pub(super) fn reports<W: Word>(&self, difference: W, at: usize) -> bool {
-        let within = |block: usize| {
-            let ones = difference.block(block as u32).count_ones() as i8;
-            ones <= self.radii[block]
-        };
-        within(at) && !(0..at).any(within)
+    pub fn radii(&self) -> &[i8] {
+        &self.radii[..self.kind.blocks().len()]
+    }
+
+    /// How many first bits of each block are told apart.
+    #[inline]
+    pub fn bits(&self) -> &[u8] {
+        &self.bits[..self.kind.blocks().len()]
+    }
+
+    /// The largest k that the plan covers.
+    fn covered(&self) -> u32 {
+        self.radii()
+            .iter()
+            .map(|&radius| (i32::from(radius) + 1).unsigned_abs())
+            .sum::<u32>()
+            .saturating_sub(1)
+    }
+
+    /// How many runs the plan reads.
+    pub fn runs(&self) -> u64 {
+        let balls = self.radii().iter().zip(self.bits());
+        balls
+            .map(|(&radius, &bits)| u32::try_from(radius).map_or(0.0, |r| ball(u32::from(bits), r)))
+            .sum::<f64>() as u64
+    }
+
+    /// The expected cost of the plan, in entries compared.
+    pub(super) fn cost<W: Filed>(&self, hashes: usize) -> u64 {
+        let expectation = Expectation::of::<W>(self.covered(), hashes);
+        let blocks = self.radii().iter().zip(self.bits());
+        let cost = blocks.filter_map(|(&radius, &bits)| {
+            Some(expectation.ball(u32::from(bits), u32::try_from(radius).ok()?))
+        });
+        (cost.sum::<f64>() * Segment::<W>::PER_LINE as f64) as u64
+    }
+
+    /// The lines expected in a run of block `number` among so many hashes.
+    #[inline(always)]
+    pub(super) fn expected_lines<W: Filed>(&self, number: usize, hashes: usize) -> usize {
+        ((hashes + hashes / 4) / Segment::<W>::PER_LINE) >> self.bits[number]
     }
 }
 
-/// How many blocks a hash of `W` has: 4 or 8.
-pub(super) fn blocks<W: Word>() -> usize {
-    (W::WIDTH.bits() / BLOCK_BITS) as usize
+/// What is expected of evenly spread hashes.
+struct Expectation {
+    k: u32,
+    /// The lines of fronts of one table.
+    lines: f64,
+    /// Fronts in a line, and compared bits in a front.
+    per_line: usize,
+    front_bits: u32,
+    both_from: u32,
 }
 
-/// How many 16-bit values lie within `radius` of one of them: `Σ C(16, i)` for i from 0 to the radius.
-fn ball(radius: i8) -> u64 {
-    let mut sum = 0;
-    let mut choose: u64 = 1;
-    for chosen in 0..=i64::from(radius) {
-        sum += choose;
-        let chosen = chosen.unsigned_abs();
-        choose = choose * (16 - chosen.min(16)) / (chosen + 1);
+impl Expectation {
+    fn of<W: Filed>(k: u32, hashes: usize) -> Expectation {
+        let per_line = Segment::<W>::PER_LINE;
+        let lines = hashes as f64 / (USED * per_line as f64);
+        Expectation {
+            k,
+            lines,
+            per_line,
+            front_bits: W::WIDTH.bits() / 2 - LEAD_BITS,
+            both_from: W::BOTH_FROM,
+        }
     }
-    sum
+
+    /// The lines of fronts in one run of the keys that share so many bits: most begin and end within one.
+    fn run(&self, bits: u32) -> f64 {
+        self.lines / (1u64 << bits) as f64 + 0.6
+    }
+
+    /// The cost of a line of fronts where the prefix differs by so many bits: alone and now and then a back, or
+    /// with its backs.
+    fn line(&self, ones: u32) -> f64 {
+        let rest = self.k.saturating_sub(ones);
+        if rest >= self.both_from {
+            return 2.0;
+        }
+        let by_chance = ball(self.front_bits, rest) / 2f64.powi(self.front_bits as i32);
+        1.0 + by_chance * self.per_line as f64 * BACK
+    }
+
+    /// The cost of comparing everything.
+    fn scan(&self) -> f64 {
+        self.lines * self.line(0)
+    }
+
+    /// The cost of all runs within a radius, the keys told apart by so many bits.
+    fn ball(&self, bits: u32, radius: u32) -> f64 {
+        (0..=radius.min(bits).min(self.k))
+            .map(|ones| choose(bits, ones) * (RUN + self.run(bits) * self.line(ones)))
+            .sum()
+    }
+
+    /// The least cost of a radius in a block, and the number of bits to tell apart.
+    fn cost(&self, block: Block, radius: usize) -> Option<(f64, u8)> {
+        let costs = (2..=block.bits()).map(|bits| (self.ball(bits, radius as u32), bits as u8));
+        costs.min_by(|a, b| a.0.total_cmp(&b.0))
+    }
+}
+
+/// The cheapest radii that cover k, given what each radius costs in each block, and that cost.
+fn cheapest(kind: Kind, k: u32, cost: impl Fn(Block, usize) -> Option<(f64, u8)>) -> Option<(Plan, f64)> {
+    let wanted = k as usize + 1;
+    let blocks = kind.blocks();
+    // For each number of blocks and each coverage: the least cost, and how the last block came to it.
+    let mut least =
+        vec![vec![Step { cost: f64::INFINITY, units: 0, before: 0 }; wanted + 1]; blocks.len() + 1];
+    least[0][0].cost = 0.0;
+    let mut bits = vec![[2u8; MAX_RADIUS + 2]; blocks.len()];
+    for (number, block) in blocks.iter().enumerate() {
+        for units in 0..=wanted.min(MAX_RADIUS + 1).min(block.bits() as usize + 1) {
+            let own = if units == 0 { Some((0.0, 2)) } else { cost(*block, units - 1) };
+            let (own, of_bits) = own?;
+            bits[number][units] = of_bits;
+            for before in 0..=wanted {
+                let sum = least[number][before].cost + own;
+                let step = &mut least[number + 1][(before + units).min(wanted)];
+                if sum < step.cost {
+                    *step = Step { cost: sum, units, before };
+                }
+            }
+        }
+    }
+    let total = least[blocks.len()][wanted].cost;
+    if total.is_infinite() {
+        return None;
+    }
+    let mut plan = Plan { kind, radii: [-1; MAX_BLOCKS], bits: [2; MAX_BLOCKS] };
+    let mut covered = wanted;
+    for number in (0..blocks.len()).rev() {
+        let Step { units, before, .. } = least[number + 1][covered];
+        plan.radii[number] = units as i8 - 1;
+        plan.bits[number] = bits[number][units];
+        covered = before;
+    }
+    Some((plan, total))
+}
+
+#[derive(Clone, Copy)]
+struct Step {
+    cost: f64,
+    /// The units of coverage that the block adds: its radius and one.
+    units: usize,
+    /// The coverage of the blocks before it.
+    before: usize,
+}
+
+fn class(hashes: usize) -> usize {
+    let octave = (usize::BITS - hashes.leading_zeros()) as usize;
+    let upper_half = octave > 1 && hashes >> (octave - 2) & 1 == 1;
+    (2 * octave + usize::from(upper_half)).min(CLASSES - 1)
+}
+
+/// The number of hashes in the middle of a class.
+fn hashes_of(class: usize) -> usize {
+    let octave = class / 2;
+    if octave < 2 {
+        return octave;
+    }
+    let quarter = 1usize << (octave - 2);
+    if class.is_multiple_of(2) { quarter * 5 / 2 } else { quarter * 7 / 2 }
+}
+
+/// How many values of so many bits lie within `radius` of one of them.
+fn ball(bits: u32, radius: u32) -> f64 {
+    (0..=radius.min(bits)).map(|ones| choose(bits, ones)).sum()
+}
+
+/// How many values of so many bits differ from one of them in so many.
+fn choose(bits: u32, ones: u32) -> f64 {
+    (0..ones).fold(1.0, |choose, at| choose * f64::from(bits - at) / f64::from(at + 1))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn covers(plan: &Plan, k: u32) -> bool {
+        plan.radii().iter().map(|&radius| i32::from(radius) + 1).sum::<i32>() > k as i32
+    }
+
     #[test]
-    fn probes_are_those_of_the_published_splits() {
-        let probes = |k| Plan::balanced::<u64>(k).probes();
-        let known = [(0, 1), (3, 4), (6, 52), (7, 68), (8, 188), (10, 428), (11, 548), (12, 1108)];
-        for (k, expected) in known {
-            assert_eq!(probes(k), expected, "k = {k}");
-        }
-        let wide = [(15, 136), (23, 1_096), (31, 5_576)];
-        for (k, expected) in wide {
-            assert_eq!(Plan::balanced::<u128>(k).probes(), expected, "128 bits, k = {k}");
+    fn balls_are_sums_of_binomials() {
+        let ball = |bits, radius| ball(bits, radius) as u64;
+        assert_eq!([ball(16, 0), ball(16, 1), ball(16, 2), ball(16, 16)], [1, 17, 137, 65_536]);
+        assert_eq!([ball(21, 3), ball(22, 5), ball(2, 9)], [1_562, 35_443, 4]);
+    }
+
+    #[test]
+    fn every_plan_covers_its_k() {
+        for hashes in [100, 10_000, 1 << 20, 10_000_000, 100_000_000] {
+            for k in 0..=64 {
+                for kind in [Kind::Four, Kind::Three] {
+                    let plan = Plan::expected::<u64>(kind, k, hashes);
+                    assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
+                }
+            }
+            for k in 0..=128 {
+                let plan = Plan::expected::<u128>(Kind::Five, k, hashes);
+                assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
+            }
         }
     }
 
     #[test]
-    fn every_balanced_plan_covers_its_k() {
-        for k in 0..=64 {
-            let plan = Plan::balanced::<u64>(k);
-            assert_eq!(plan.radii().iter().map(|&r| i32::from(r) + 1).sum::<i32>(), k as i32 + 1);
+    fn what_is_expected_depends_on_k_and_on_how_many_there_are() {
+        let at_a_million = Plan::expected::<u64>(Kind::Four, 3, 1_000_000).expect("it pays");
+        assert_eq!(at_a_million.radii(), [0, 0, 0, 0]);
+        let at_ten = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("it pays");
+        assert_eq!(at_ten.radii().iter().sum::<i8>(), 1);
+        assert!(Plan::expected::<u64>(Kind::Four, 3, 20).is_none(), "twenty hashes are scanned");
+        assert!(Plan::expected::<u64>(Kind::Three, 40, 100_000_000).is_none(), "k = 40 is scanned");
+        let [few, many] = [8_000, 800_000].map(|n| Plan::expected::<u64>(Kind::Four, 6, n));
+        assert!(few.zip(many).is_none_or(|(few, many)| few.bits()[0] <= many.bits()[0]));
+    }
+
+    /// The plan found is no dearer than any other split of a small k.
+    #[test]
+    fn no_split_is_cheaper() {
+        for k in 0..9 {
+            let expectation = Expectation::of::<u64>(k, 10_000_000);
+            let cost = |block, radius| expectation.cost(block, radius);
+            let (_, found) = cheapest(Kind::Three, k, cost).expect("there is a plan");
+            let blocks = Kind::Three.blocks();
+            let of = |number: usize, units: usize| match units {
+                0 => 0.0,
+                _ => cost(blocks[number], units - 1).expect("any radius has a cost").0,
+            };
+            for a in 0..=k as usize + 1 {
+                for b in 0..=k as usize + 1 - a {
+                    let sum = of(0, a) + of(1, b) + of(2, k as usize + 1 - a - b);
+                    assert!(found <= sum * 1.000_001, "k = {k}: {found} against {sum} for {a}, {b}");
+                }
+            }
         }
-        for k in 0..=128 {
-            let plan = Plan::balanced::<u128>(k);
-            assert_eq!(plan.radii().iter().map(|&r| i32::from(r) + 1).sum::<i32>(), k as i32 + 1);
-        }
+    }
+
+    #[test]
+    fn a_hot_run_is_gone_around() {
+        let plan = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("it pays");
+        let mut lengths = [[1.0, 30.0]; 3];
+        lengths[2] = [4_000.0, 9_000.0];
+        let around = plan.for_lengths::<u64>(3, 10_000_000, &lengths).expect("it pays");
+        assert_eq!(around.radii()[2], -1);
+        assert!(covers(&around, 3));
     }
 
     #[test]
     fn a_plan_that_leaves_a_gap_is_refused() {
-        assert!(Plan::with_radii::<u64>(3, &[0, 0, 0, -1]).is_none());
-        assert!(Plan::with_radii::<u64>(3, &[3, -1, -1, -1]).is_some());
-        assert!(Plan::with_radii::<u64>(3, &[1, 1, 0]).is_none());
+        let bits = [16, 10, 2, 16];
+        assert!(Plan::chosen(Kind::Four, 3, &[0, 0, 0, -1], &bits).is_none());
+        assert!(Plan::chosen(Kind::Four, 3, &[3, -1, -1, -1], &bits).is_some());
+        assert!(Plan::chosen(Kind::Four, 3, &[1, 1, 0], &bits).is_none());
+        assert!(Plan::chosen(Kind::Four, 3, &[3, 1, 0, 0], &[17, 10, 2, 16]).is_none());
     }
 }

@@ -1,141 +1,374 @@
-//! Answering a query from the tables: the buckets a plan names, and the comparison of what is in them.
+//! Answering a query from the tables: the runs a plan names, and the comparison of what is in them.
 //!
-//! Costs: a plan with radius 0 in every block (any k below the number of blocks) takes all its locks
-//! first and then reads its buckets together, so that their cache misses overlap. Other plans read one
-//! bucket after the other.
+//! Costs: runs are asked for (prefetched) in batches of [`BATCH`] while the batch before is compared, so that the
+//! cache misses of that many are under way at once. Nothing is locked and nothing waits.
 //!
-//! Order of locks: at most one bucket of a table, tables in ascending order; see [`super::sharded`].
+//! *Absent*: the choice of the plan, except where a run turns out to be far longer than expected.
 
-use super::plan::{MAX_BLOCKS, Plan};
+use arrayvec::ArrayVec;
+
+use super::block::{Block, Filed};
+use super::layout::{Layout, MAX_BLOCKS};
+use super::memory::{Compare, Line, Pin, Work, prefetch, with_best};
+use super::plan::Plan;
 use super::scan::Neighbour;
-use super::table::Table;
-use crate::ids::Word;
+use super::segment::{Segment, has_room};
+use super::table::{Run, View};
+
+/// Runs that are asked for together, while those of the batch before are compared.
+const BATCH: usize = 12;
+/// Lines with near fronts whose backs are asked for before the first of them is read.
+const NOTED: usize = 16;
+/// Lines of a run that are asked for; the machine follows a longer run by itself.
+const ASKED: usize = 32;
+/// A run is hot if it is this many times as long as expected, and longer than [`HOT_LINES`].
+const HOT: usize = 6;
+const HOT_LINES: usize = 48;
 
 /// What a query touched on its way to the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Buckets read.
+    /// Runs read.
     pub probes: u64,
-    /// Hashes compared in them.
+    /// Entries compared in them, free ones included.
     pub candidates: u64,
 }
 
-/// Appends every hash within `k` of `query` to `found`, each once, in no order.
-///
-/// `plan` must cover `k`: that is what makes the answer complete.
-pub(super) fn probe<W: Word>(
-    tables: &[Table<W>],
-    plan: &Plan,
-    query: W,
-    k: u32,
-    found: &mut Vec<Neighbour<W>>,
-) -> Touched {
-    let mut search = Search { plan, query, k, found, touched: Touched::default() };
-    if plan.radii().iter().all(|&radius| radius <= 0) {
-        search.own_buckets(tables);
-    } else {
-        for (at, table) in tables.iter().enumerate() {
-            search.ball(table, at);
-        }
-    }
-    search.touched
+/// What is asked.
+pub(super) struct Question<W> {
+    pub(super) query: W,
+    pub(super) k: u32,
+    /// How many hashes the index holds.
+    pub(super) hashes: usize,
 }
 
-struct Search<'a, W> {
+/// Appends every hash within `k` of the query to what was found, each once, in no order. The plan must cover `k`:
+/// that is what makes the answer complete.
+///
+/// `false` if a run is hot and that was to be heeded: then nothing was appended.
+#[inline]
+pub(super) fn probe<W: Filed>(
+    layout: &Layout<W>,
+    plan: &Plan,
+    question: &Question<W>,
+    heeds_hot: bool,
+    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
+    pin: &Pin,
+) -> bool {
+    let &Question { query, k, hashes } = question;
+    let blocks = layout.kind.blocks();
+    let already = found.len();
+    let (bits, halves, noted) = ([0; MAX_BLOCKS], [(0, 0); MAX_BLOCKS], ArrayVec::new());
+    let mut reader = Reader { noted, bits, halves, blocks, plan, query, k, found, touched };
+    let (mut asked, mut before) = (Batch::new(), Batch::new());
+    let mut filling = &mut asked;
+    let mut waiting = &mut before;
+    for (number, table) in layout.tables.iter().enumerate() {
+        let Ok(radius) = u32::try_from(plan.radii()[number]) else {
+            continue;
+        };
+        let (block, view) = (blocks[number], table.view(pin));
+        let bits = u32::from(plan.bits()[number]).max(view.depth());
+        reader.bits[number] = bits;
+        reader.halves[number] = block.store(query);
+        let own = block.first(query, bits);
+        let expected = plan.expected_lines::<W>(number, hashes) + 1;
+        let shown = expected.min(ASKED);
+        let hot = if heeds_hot { HOT_LINES + HOT * expected } else { usize::MAX };
+        for ones in 0..=radius.min(bits).min(k) {
+            let mut flips = (1u64 << ones) - 1;
+            while flips < 1 << bits {
+                let prefix = own ^ flips as u32;
+                let Run { segment, from, homes, lead } = view.run(prefix, bits);
+                prefetch(&segment.fronts()[from..], shown);
+                if k - ones >= W::BOTH_FROM {
+                    prefetch(&segment.backs()[from..], shown);
+                }
+                if homes > hot {
+                    reader.found.truncate(already);
+                    return false;
+                }
+                let end = (from + homes.max(expected)).min(segment.fronts().len());
+                let (number, ones) = (number as u8, ones as u8);
+                filling.push(Asked { segment, from, end, prefix, lead, number, ones });
+                if filling.is_full() {
+                    reader.compare(waiting);
+                    waiting.clear();
+                    std::mem::swap(&mut filling, &mut waiting);
+                }
+                if flips == 0 {
+                    break;
+                }
+                flips = next_with_as_many_ones(flips);
+            }
+        }
+    }
+    reader.compare(waiting);
+    reader.compare(filling);
+    reader.take();
+    true
+}
+
+/// Asks for the runs of the query's own values, if the plan has so few runs that they are most of it.
+#[inline]
+pub(super) fn approach<W: Filed>(layout: &Layout<W>, plan: &Plan, query: W, hashes: usize, pin: &Pin) {
+    if plan.radii().iter().any(|&radius| radius > 0) {
+        return;
+    }
+    for (number, table) in layout.tables.iter().enumerate().filter(|(number, _)| plan.radii()[*number] == 0) {
+        let view = table.view(pin);
+        let bits = u32::from(plan.bits()[number]).max(view.depth());
+        let run = view.run(layout.kind.blocks()[number].first(query, bits), bits);
+        let shown = (plan.expected_lines::<W>(number, hashes) + 1).min(ASKED);
+        prefetch(&run.segment.fronts()[run.from..], shown);
+    }
+}
+
+/// The same by comparing everything.
+pub(super) fn probe_all<W: Filed>(
+    layout: &Layout<W>,
+    question: &Question<W>,
+    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
+    pin: &Pin,
+) {
+    with_best(Scan { layout, query: question.query, k: question.k, found, touched, pin });
+}
+
+/// A plan for this query from the true lengths of the runs around it; `None` if comparing everything is
+/// cheaper.
+#[cold]
+pub(super) fn adapted<W: Filed>(
+    layout: &Layout<W>,
+    plan: &Plan,
+    question: &Question<W>,
+    pin: &Pin,
+) -> Option<Plan> {
+    let lengths: Vec<[f64; 2]> = (0..layout.tables.len())
+        .map(|number| {
+            let view = layout.tables[number].view(pin);
+            let bits = u32::from(plan.bits()[number]).max(view.depth());
+            let own = layout.kind.blocks()[number].first(question.query, bits);
+            let around = (0..bits).map(|bit| view.run(own ^ 1 << bit, bits).homes);
+            [view.run(own, bits).homes as f64, around.sum::<usize>() as f64]
+        })
+        .collect();
+    plan.for_lengths::<W>(question.k, question.hashes, &lengths)
+}
+
+/// A run that was asked for.
+struct Asked<'a, W: Filed> {
+    segment: &'a Segment<W>,
+    from: usize,
+    /// Lines before this one are compared before asking whether the run goes on: its homes, and not fewer than
+    /// are expected. A loop that ends where it cannot be foretold costs more than a line or two.
+    end: usize,
+    prefix: u32,
+    lead: u32,
+    number: u8,
+    /// In how many bits the prefix differs from the query's.
+    ones: u8,
+}
+
+/// Runs of one batch, asked for together.
+type Batch<'a, W> = ArrayVec<Asked<'a, W>, BATCH>;
+
+/// The next larger number with as many one bits (R. W. Gosper, HAKMEM item 175, 1972).
+#[inline(always)]
+fn next_with_as_many_ones(number: u64) -> u64 {
+    let lowest = number & number.wrapping_neg();
+    let carried = number + lowest;
+    carried | ((number ^ carried) >> 2 >> lowest.trailing_zeros())
+}
+
+/// A line in which some fronts are near.
+#[derive(Clone, Copy)]
+struct Noted<'a, W: Filed> {
+    segment: &'a Segment<W>,
+    line: usize,
+    near: u32,
+    prefix: u32,
+    lead: u32,
+    number: u8,
+}
+
+/// Compares what was asked for.
+struct Reader<'a, W: Filed> {
+    noted: ArrayVec<Noted<'a, W>, NOTED>,
+    /// How many first bits of each block tell runs apart.
+    bits: [u32; MAX_BLOCKS],
+    /// The query's front and back in each table.
+    halves: [(u64, u64); MAX_BLOCKS],
+    blocks: &'static [Block],
     plan: &'a Plan,
     query: W,
     k: u32,
     found: &'a mut Vec<Neighbour<W>>,
-    touched: Touched,
+    touched: &'a mut Touched,
 }
 
-impl<W: Word> Search<'_, W> {
-    /// Radius 0: the query's own bucket in each table with a radius.
-    fn own_buckets(&mut self, tables: &[Table<W>]) {
-        let probed = |at: &usize| self.plan.radii()[*at] == 0;
-        for at in (0..tables.len()).filter(probed) {
-            let [upper, lower] = self.query.block(at as u32).to_be_bytes();
-            std::hint::black_box(tables[at].segment(upper).touch(lower));
-        }
-        let buckets: [_; MAX_BLOCKS] = std::array::from_fn(|at| {
-            let table = tables.get(at).filter(|_| probed(&at))?;
-            let [upper, lower] = self.query.block(at as u32).to_be_bytes();
-            Some(table.segment(upper).read(lower))
-        });
-        for bucket in buckets.iter().flatten() {
-            std::hint::black_box(bucket.first());
-        }
-        for (at, bucket) in buckets.iter().enumerate() {
-            if let Some(bucket) = bucket {
-                self.compare(bucket, at);
-            }
-        }
-    }
-
-    /// Every bucket of block `at` whose value lies within the block's radius: by the bits that differ in
-    /// the upper byte (another segment), then by those in the part of the lower byte that the segment's
-    /// directory tells apart.
-    fn ball(&mut self, table: &Table<W>, at: usize) {
-        let Ok(radius) = usize::try_from(self.plan.radii()[at]) else {
-            return;
-        };
-        let [upper, lower] = self.query.block(at as u32).to_be_bytes();
-        for &flips in BYTES.within(8, radius) {
-            let left = radius - flips.count_ones() as usize;
-            let segment = table.segment(upper ^ flips);
-            segment.read_around(lower, |depth| BYTES.within(depth, left), &mut |b| self.compare(b, at));
-        }
-    }
-
-    #[inline]
-    fn compare(&mut self, bucket: &[W], at: usize) {
-        self.touched.probes += 1;
-        self.touched.candidates += bucket.len() as u64;
-        for &hash in bucket {
-            let difference = hash ^ self.query;
-            let distance = difference.ones();
-            if distance <= self.k && self.plan.reports(difference, at) {
-                self.found.push(Neighbour { distance, hash });
-            }
-        }
-    }
+/// A reader at a batch.
+struct Comparing<'r, 'a, W: Filed> {
+    reader: &'r mut Reader<'a, W>,
+    batch: &'r [Asked<'a, W>],
 }
 
-/// For each width from 0 to 8 bits, the values of that width ordered by the number of their one bits.
-struct Bytes {
-    values: [[u8; 256]; 9],
-    /// `ends[width][radius]`: how many values of the width have at most `radius` one bits.
-    ends: [[usize; 9]; 9],
-}
+impl<W: Filed> Work for Comparing<'_, '_, W> {
+    type Output = usize;
 
-static BYTES: Bytes = Bytes::ordered();
-
-impl Bytes {
-    fn within(&self, width: u32, radius: usize) -> &[u8] {
-        let width = width as usize;
-        &self.values[width][..self.ends[width][radius.min(8)]]
-    }
-
-    const fn ordered() -> Bytes {
-        let mut bytes = Bytes { values: [[0; 256]; 9], ends: [[0; 9]; 9] };
-        let mut width = 0;
-        while width <= 8 {
-            let mut filled = 0;
-            let mut ones = 0;
-            while ones <= 8 {
-                let mut value: usize = 0;
-                while value < 1 << width {
-                    if value.count_ones() == ones {
-                        bytes.values[width][filled] = value as u8;
-                        filled += 1;
+    /// How many entries were compared.
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) -> usize {
+        let Comparing { reader, batch } = self;
+        let mut lines = 0;
+        for asked in batch {
+            // What differs in the prefix is not in the front, so the front may differ by the rest at most.
+            let rest = reader.k - u32::from(asked.ones);
+            let halves = reader.halves[usize::from(asked.number)];
+            let (fronts, backs) = (asked.segment.fronts(), asked.segment.backs());
+            let (mut from, mut end) = (asked.from, asked.end);
+            loop {
+                if rest >= W::BOTH_FROM {
+                    for (at, (front, back)) in (from..).zip(fronts[from..end].iter().zip(&backs[from..end])) {
+                        match front.near_both(compare, back, halves, reader.k) {
+                            0 => {}
+                            near => reader.note(asked, at, near),
+                        }
                     }
-                    value += 1;
+                } else if fronts[from..end]
+                    .iter()
+                    .fold(0, |any, line| any | line.near(compare, halves.0, rest))
+                    != 0
+                {
+                    for (at, line) in (from..).zip(&fronts[from..end]) {
+                        match line.near(compare, halves.0, rest) {
+                            0 => {}
+                            near => reader.note(asked, at, near),
+                        }
+                    }
                 }
-                bytes.ends[width][ones as usize] = filled;
-                ones += 1;
+                if end == fronts.len() || has_room::<W>(&fronts[end - 1]) {
+                    break;
+                }
+                (from, end) = (end, end + 1);
             }
-            width += 1;
+            lines += end - asked.from;
         }
-        bytes
+        lines * Segment::<W>::PER_LINE
+    }
+}
+
+impl<'a, W: Filed> Reader<'a, W> {
+    #[inline]
+    fn compare(&mut self, batch: &[Asked<'a, W>]) {
+        if !batch.is_empty() {
+            self.touched.probes += batch.len() as u64;
+            self.touched.candidates += with_best(Comparing { reader: self, batch }) as u64;
+        }
+    }
+
+    /// Asks for the backs of entries whose fronts are near.
+    #[inline(never)]
+    fn note(&mut self, asked: &Asked<'a, W>, line: usize, near: u32) {
+        prefetch(&asked.segment.backs()[line..], 1);
+        let Asked { segment, prefix, lead, number, .. } = *asked;
+        self.noted.push(Noted { segment, line, near, prefix, lead, number });
+        if self.noted.is_full() {
+            self.take();
+        }
+    }
+
+    /// Reads the hashes that were noted. Free entries and hashes of other runs may look near as well.
+    #[inline(never)]
+    fn take(&mut self) {
+        for at in 0..self.noted.len() {
+            let Noted { segment, line, mut near, prefix, lead, number } = self.noted[at];
+            let number = usize::from(number);
+            while near != 0 {
+                let entry = near.trailing_zeros() as usize;
+                near &= near - 1;
+                let Some(hash) = segment.hash(line, entry, lead) else {
+                    continue;
+                };
+                let difference = hash ^ self.query;
+                let distance = difference.ones();
+                if distance <= self.k
+                    && self.blocks[number].first(hash, self.bits[number]) == prefix
+                    && !(0..number).any(|before| self.finds(difference, before))
+                {
+                    self.found.push(Neighbour { distance, hash });
+                }
+            }
+        }
+        self.noted.clear();
+    }
+
+    /// Whether table `number` finds a hash with this difference from the query. A hash is reported by the
+    /// first table that finds it, so that no answer comes twice, in whatever order tables are read and
+    /// without remembering what was seen.
+    fn finds(&self, difference: W, number: usize) -> bool {
+        let radius = self.plan.radii()[number];
+        radius >= 0
+            && self.blocks[number].first(difference, self.bits[number]).count_ones()
+                <= radius.unsigned_abs().into()
+    }
+}
+
+struct Scan<'a, W: Filed> {
+    layout: &'a Layout<W>,
+    query: W,
+    k: u32,
+    found: &'a mut Vec<Neighbour<W>>,
+    touched: &'a mut Touched,
+    pin: &'a Pin,
+}
+
+impl<W: Filed> Work for Scan<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Compare>(self, compare: C) {
+        let block = self.layout.kind.blocks()[self.layout.tables.len() - 1];
+        let view: View<'_, W> = self.layout.top().view(self.pin);
+        let halves = block.store(self.query);
+        for number in 0..view.segments() {
+            let (segment, lead) = (view.segment(number), view.lead(number));
+            for (at, (front, back)) in segment.fronts().iter().zip(segment.backs()).enumerate() {
+                let mut near = if self.k >= W::BOTH_FROM {
+                    front.near_both(compare, back, halves, self.k)
+                } else {
+                    front.near(compare, halves.0, self.k)
+                };
+                while near != 0 {
+                    let entry = near.trailing_zeros() as usize;
+                    near &= near - 1;
+                    let Some(hash) = segment.hash(at, entry, lead) else { continue };
+                    let distance = (hash ^ self.query).ones();
+                    if distance <= self.k {
+                        self.found.push(Neighbour { distance, hash });
+                    }
+                }
+            }
+            self.touched.probes += 1;
+            self.touched.candidates += (segment.fronts().len() * Segment::<W>::PER_LINE) as u64;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_with_as_many_ones;
+
+    #[test]
+    fn every_number_of_so_many_ones_comes_once() {
+        for ones in 1..6u32 {
+            let mut number = (1u64 << ones) - 1;
+            let mut seen = Vec::new();
+            while number < 1 << 12 {
+                seen.push(number);
+                number = next_with_as_many_ones(number);
+            }
+            let expected: Vec<u64> = (0..1 << 12).filter(|n: &u64| n.count_ones() == ones).collect();
+            assert_eq!(seen, expected);
+        }
     }
 }

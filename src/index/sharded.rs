@@ -6,34 +6,34 @@
 //!   from before a query begins until after it ends is found; one that is not there at any moment of the
 //!   query is not. One that comes or goes meanwhile may or may not be found.
 //!
-//! # Locks
-//! Two kinds, always in this order:
-//! 1. a writer's stripe, chosen by the hash: writers of one hash take turns, because a hash is filed in
-//!    several tables and an insertion overtaken by a removal of the same hash would leave it in some;
-//! 2. buckets (see [`super::table`]): a reader holds at most one of each table, tables ascending; a writer
-//!    one at a time, or, while a directory deepens, all of one level of one segment, ascending. Nobody who
-//!    holds a bucket waits for one that comes before it, so nobody waits in a circle, whichever of readers
-//!    and writers a lock prefers.
+//! # Who waits for whom
+//! Readers wait for nobody and write nothing that is shared, so any number of them run beside a writer at the
+//! pace of the memory. Writers take turns by one lock; a writer with many hashes takes it once
+//! ([`Index::insert_all`]). It is the only lock, and nobody waits for anything while holding it.
 //!
-//! Why a hash is never missed although its tables change one after the other: a reader that finds
-//! it in a table reports it there only if no earlier table of its plan had to report it
-//! ([`Plan::reports`]). Insertion goes through the tables in ascending order and so does removal; so a
-//! hash that the reader missed in an earlier table was being inserted or removed during the query.
+//! # Why nothing is missed and nothing comes twice
+//! A reader that finds a hash in a table reports it there only if no earlier table of its plan had to report
+//! it (`Plan::reports`). Insertion goes through the tables in ascending order and so does removal; so a hash
+//! that the reader missed in an earlier table was being inserted or removed during the query. A hash that was
+//! removed and inserted again during a query may be met in two entries; queries that saw a removal go by
+//! sort their answers and drop what is double.
+//!
+//! # Growing from one layout to another
+//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions, while
+//! readers use the old one and writers keep both; when it holds everything it takes the old one's place.
 //!
 //! *Absent*: which documents bear a hash (the store knows), ranking, and any blocking call.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::plan::{Plan, blocks};
-use super::probe::{Touched, probe};
-use super::scan::{Neighbour, scan};
-use super::table::Table;
-use crate::ids::Word;
-
-/// Writers of hashes in different stripes do not wait for each other.
-const STRIPES: usize = 64;
+use super::block::Filed;
+use super::layout::{Kind, Layout, THREE_FROM};
+use super::memory::{Followed, Pin, pin};
+use super::plan::Plan;
+use super::probe::{Question, Touched, adapted, probe, probe_all};
+use super::scan::Neighbour;
 
 /// How a query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,61 +54,142 @@ pub struct Report {
 /// index.within(0b1000, 2, &mut found);
 /// assert_eq!(found, [Neighbour { distance: 2, hash: 0b1011 }]);
 /// ```
-pub struct Index<W> {
-    /// One for each block, the least significant block first.
-    tables: Box<[Table<W>]>,
-    stripes: Box<[Mutex<()>]>,
+pub struct Index<W: Filed> {
+    layout: Followed<Layout<W>>,
     len: AtomicUsize,
+    /// Raised before a hash is taken out.
+    removals: AtomicU64,
+    turn: Mutex<Option<Moving<W>>>,
+    three_from: usize,
 }
 
-impl<W: Word> Default for Index<W> {
+/// A layout that is being filled beside the one in use.
+struct Moving<W: Filed> {
+    next: Layout<W>,
+    /// Hashes whose first [`SHARE_BITS`] bits are below this are in both layouts.
+    moved: u32,
+    /// Insertions that have not been answered by moving a share yet.
+    owed: usize,
+}
+
+/// Hashes move to another layout in shares, by so many of their first bits.
+const SHARE_BITS: u32 = 12;
+/// A move is done after this many times fewer insertions than there were hashes when it began.
+const PACE: usize = 8;
+/// Hashes added in one turn.
+const BATCH: usize = 1_024;
+
+impl<W: Filed> Default for Index<W> {
     fn default() -> Index<W> {
         Index::new()
     }
 }
 
-impl<W: Word> Index<W> {
-    /// An empty index: some tens of kilobytes.
+impl<W: Filed> Index<W> {
+    /// An empty index: some kilobytes.
     pub fn new() -> Index<W> {
+        Index::with_three_tables_from(THREE_FROM)
+    }
+
+    /// An empty index whose hashes of 64 bits stand in three tables in place of four once there are so many. It
+    /// changes what queries cost, not what they answer.
+    pub fn with_three_tables_from(hashes: usize) -> Index<W> {
         Index {
-            tables: (0..blocks::<W>()).map(|block| Table::new(block as u32)).collect(),
-            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            layout: Followed::new(Layout::new(Kind::suited(W::WIDTH, 0, hashes), 0)),
             len: AtomicUsize::new(0),
+            removals: AtomicU64::new(0),
+            turn: Mutex::new(None),
+            three_from: hashes,
         }
     }
 
     /// Adds a hash; whether it is new.
     pub fn insert(&self, hash: W) -> bool {
-        let _turn = self.stripe(hash).lock();
-        if self.contains(hash) {
-            return false;
+        self.insert_in_turn(&mut self.turn.lock(), &mut vec![hash], &pin()) == 1
+    }
+
+    /// Adds hashes, faster than one by one; how many were new.
+    pub fn insert_all(&self, hashes: impl IntoIterator<Item = W>) -> usize {
+        let mut hashes = hashes.into_iter();
+        let mut batch = Vec::with_capacity(BATCH);
+        let mut new = 0;
+        loop {
+            batch.clear();
+            batch.extend(hashes.by_ref().take(BATCH));
+            if batch.is_empty() {
+                return new;
+            }
+            // A turn and a pin for each batch: other writers get theirs, and what growth replaces is freed.
+            new += self.insert_in_turn(&mut self.turn.lock(), &mut batch, &pin());
         }
-        for table in &self.tables {
-            table.insert(hash);
-        }
-        self.len.fetch_add(1, Ordering::Relaxed);
-        true
     }
 
     /// Removes a hash; whether it was there.
     pub fn remove(&self, hash: W) -> bool {
-        let _turn = self.stripe(hash).lock();
-        let mut there = false;
-        for table in &self.tables {
-            there = table.remove(hash);
-            if !there {
-                break;
+        let mut turn = self.turn.lock();
+        let pin = pin();
+        let layout = self.layout.get(&pin);
+        if !layout.contains(hash, &pin) {
+            return false;
+        }
+        self.removals.fetch_add(1, Ordering::SeqCst);
+        let len = self.len();
+        layout.remove(hash, len, &pin);
+        if let Some(moving) = &mut *turn
+            && share(hash) < moving.moved
+        {
+            moving.next.remove(hash, len, &pin);
+        }
+        self.len.store(len - 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Adds the hashes that are new and leaves only them in the list; how many.
+    fn insert_in_turn(&self, turn: &mut Option<Moving<W>>, hashes: &mut Vec<W>, pin: &Pin) -> usize {
+        let layout = self.layout.get(pin);
+        let len = self.len();
+        layout.insert_new(hashes, len, pin);
+        let len = len + hashes.len();
+        self.len.store(len, Ordering::Relaxed);
+        if let Some(moving) = turn {
+            let moved = moving.moved;
+            let mut moved: Vec<W> = hashes.iter().copied().filter(|hash| share(*hash) < moved).collect();
+            moving.next.insert_new(&mut moved, len, pin);
+            self.go_on_moving(turn, layout, hashes.len(), pin);
+        } else {
+            // An index that shrinks keeps its layout.
+            let suited = Kind::suited(W::WIDTH, len, self.three_from);
+            if suited != layout.kind && layout.kind == Kind::suited(W::WIDTH, 0, self.three_from) {
+                *turn = Some(Moving { next: Layout::new(suited, len), moved: 0, owed: 0 });
             }
         }
-        if there {
-            self.len.fetch_sub(1, Ordering::Relaxed);
+        hashes.len()
+    }
+
+    /// Moves shares for so many insertions; with the last share the new layout takes over.
+    fn go_on_moving(&self, turn: &mut Option<Moving<W>>, layout: &Layout<W>, inserted: usize, pin: &Pin) {
+        let Some(moving) = turn else { return };
+        let len = self.len();
+        moving.owed += inserted * PACE;
+        let of_a_share = (len >> SHARE_BITS).max(1);
+        while moving.owed >= of_a_share && moving.moved < 1 << SHARE_BITS {
+            moving.owed -= of_a_share;
+            let mut share = Vec::with_capacity(2 * of_a_share);
+            layout.top().view(pin).hashes_with(moving.moved, SHARE_BITS, |hash| share.push(hash));
+            moving.next.insert_new(&mut share, len, pin);
+            moving.moved += 1;
         }
-        there
+        if moving.moved == 1 << SHARE_BITS
+            && let Some(moving) = turn.take()
+        {
+            self.layout.replace(moving.next, pin);
+        }
     }
 
     /// Whether the hash is stored.
     pub fn contains(&self, hash: W) -> bool {
-        self.tables[0].contains(hash)
+        let pin = pin();
+        self.layout.get(&pin).contains(hash, &pin)
     }
 
     /// How many hashes it holds; while writers are at work, some number that was right a moment ago.
@@ -123,82 +204,172 @@ impl<W: Word> Index<W> {
 
     /// Appends to `found` every stored hash within `k` bits of `query`, each once, in no order.
     ///
-    /// `k` ranges from 0 to the width; a larger one means the width. Probes by the balanced plan, or
-    /// compares every hash where that is expected to be cheaper.
+    /// `k` ranges from 0 to the width; a larger one means the width. Probes by the plan that is expected to
+    /// be cheapest, by another one if this query meets hot runs, or compares every hash where that is
+    /// cheaper.
     pub fn within(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         let k = k.min(W::WIDTH.bits());
-        let plan = Plan::balanced::<W>(k);
-        if plan.scan_is_cheaper(self.len()) {
-            self.scan(query, k, found)
-        } else {
-            self.within_by(&plan, query, k, found)
-        }
+        let hashes = self.len();
+        self.once_each(found, |found, pin| {
+            let layout = self.layout.get(pin);
+            let plan = Plan::expected::<W>(layout.kind, k, hashes);
+            let question = Question { query, k, hashes };
+            let mut touched = Touched::default();
+            if let Some(plan) = plan {
+                if probe(layout, plan, &question, true, (found, &mut touched), pin) {
+                    return Report { plan: Some(*plan), touched };
+                }
+                if let Some(plan) = adapted(layout, plan, &question, pin) {
+                    probe(layout, &plan, &question, false, (found, &mut touched), pin);
+                    return Report { plan: Some(plan), touched };
+                }
+            }
+            probe_all(layout, &question, (found, &mut touched), pin);
+            Report { plan: None, touched }
+        })
     }
 
-    /// The same by a given plan, which must cover `k` (see [`Plan::with_radii`]).
-    pub fn within_by(&self, plan: &Plan, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
-        let touched = probe(&self.tables, plan, query, k, found);
-        Report { plan: Some(*plan), touched }
+    /// The same with chosen radii and chosen numbers of first bits to tell apart, one for each of
+    /// [`Index::blocks`]; `None` if they do not cover every hash within `k` or are out of range.
+    pub fn within_radii(
+        &self,
+        (radii, bits): (&[i8], &[u8]),
+        query: W,
+        k: u32,
+        found: &mut Vec<Neighbour<W>>,
+    ) -> Option<Report> {
+        self.once_each(found, |found, pin| {
+            let layout = self.layout.get(pin);
+            let plan = Plan::chosen(layout.kind, k, radii, bits)?;
+            let (question, mut touched) = (Question { query, k, hashes: self.len() }, Touched::default());
+            probe(layout, &plan, &question, false, (found, &mut touched), pin);
+            Some(Report { plan: Some(plan), touched })
+        })
     }
 
     /// The same by comparing every stored hash.
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
-        let mut touched = Touched::default();
-        self.for_each_bucket(|bucket| {
-            touched.probes += 1;
-            touched.candidates += bucket.len() as u64;
-            scan(bucket, query, k, found);
-        });
-        Report { plan: None, touched }
+        self.once_each(found, |found, pin| {
+            let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
+            probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
+            Report { plan: None, touched }
+        })
     }
 
-    /// How many stored hashes lie at each distance from `query`, added to `counts`, which has a place for
-    /// each distance from 0 to the width. Compares every hash.
+    fn once_each<R>(
+        &self,
+        found: &mut Vec<Neighbour<W>>,
+        look: impl FnOnce(&mut Vec<Neighbour<W>>, &Pin) -> R,
+    ) -> R {
+        let before = self.removals.load(Ordering::SeqCst);
+        let already = found.len();
+        let report = look(found, &pin());
+        if self.removals.load(Ordering::SeqCst) != before && found.len() > already + 1 {
+            let mut own = found.split_off(already);
+            own.sort_unstable();
+            own.dedup();
+            found.append(&mut own);
+        }
+        report
+    }
+
+    /// The widths of the blocks that hashes are now cut into, the least significant first.
+    pub fn blocks(&self) -> Vec<u8> {
+        let pin = pin();
+        self.layout.get(&pin).kind.blocks().iter().map(|block| block.bits() as u8).collect()
+    }
+
+    /// Whether [`Index::within`] would compare every hash.
+    pub fn scans(&self, k: u32) -> bool {
+        self.plan(k).is_none()
+    }
+
+    /// What a query within `k` is expected to cost, in hashes compared.
+    pub fn cost(&self, k: u32) -> u64 {
+        self.plan(k).map_or(self.len() as u64, |plan| plan.cost::<W>(self.len()))
+    }
+
+    /// The tables as they are now.
+    pub(super) fn layout<'p>(&self, pin: &'p Pin) -> &'p Layout<W> {
+        self.layout.get(pin)
+    }
+
+    /// Appends the hashes that begin with the `bits` bits of `first`.
+    pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
+        let pin = pin();
+        self.layout.get(&pin).top().view(&pin).hashes_with(first, bits, |hash| hashes.push(hash));
+    }
+
+    pub(super) fn plan(&self, k: u32) -> Option<&'static Plan> {
+        let kind = self.layout.get(&pin()).kind;
+        Plan::expected::<W>(kind, k.min(W::WIDTH.bits()), self.len())
+    }
+
+    /// Adds, for each distance, the number of stored hashes at that distance from `query` to `counts`, as far
+    /// as `counts` goes.
     pub fn distances(&self, query: W, counts: &mut [u64]) {
-        self.for_each_bucket(|bucket| {
-            for &hash in bucket {
-                counts[(hash ^ query).ones() as usize] += 1;
+        self.for_each_run(|run| {
+            for &mut hash in run {
+                if let Some(count) = counts.get_mut((hash ^ query).ones() as usize) {
+                    *count += 1;
+                }
             }
         });
     }
 
-    /// What [`Index::within`] is expected to cost, in units of one hash compared.
-    pub fn cost(&self, k: u32) -> u64 {
-        let hashes = self.len();
-        Plan::balanced::<W>(k.min(W::WIDTH.bits())).cost(hashes).min(hashes as u64)
-    }
-
-    /// Calls `each` with every bucket of one table: every hash once. Writers wait for a bucket at a time.
-    pub fn for_each_bucket(&self, mut each: impl FnMut(&[W])) {
-        self.tables[0].segments().iter().for_each(|segment| segment.read_all(&mut each));
-    }
-
-    /// Calls `each` with the size of every bucket of every table.
-    pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
-        let segments = self.tables.iter().flat_map(Table::segments);
-        segments.for_each(|segment| segment.read_all(&mut |bucket| each(bucket.len())));
-    }
-
-    /// Calls `each` with every stored hash in ascending order, a sorted run for each value of the
-    /// upper byte: the last table files the most significant block. Hashes that come or go meanwhile
-    /// may or may not be among them.
+    /// Calls `each` with all hashes in ascending order, in runs that are sorted each and follow each other by
+    /// their first bits. Hashes that come or go meanwhile may or may not be among them.
     pub fn for_each_sorted_run(&self, mut each: impl FnMut(&[W])) {
-        let mut run = Vec::new();
-        for segment in self.tables[self.tables.len() - 1].segments() {
-            run.clear();
-            segment.read_all(&mut |bucket| run.extend_from_slice(bucket));
+        self.for_each_run(|run| {
             run.sort_unstable();
-            each(&run);
+            run.dedup();
+            each(run);
+        });
+    }
+
+    /// All hashes, in runs that share their first bits. Pinned for one run at a time, so that a slow caller
+    /// holds back no memory.
+    fn for_each_run(&self, mut each: impl FnMut(&mut Vec<W>)) {
+        let mut run = Vec::new();
+        for first in 0..256 {
+            run.clear();
+            self.hashes_with(first, 8, &mut run);
+            each(&mut run);
         }
     }
 
-    /// The bytes the index occupies, the room that buckets have to grow included, the allocator's own
-    /// bookkeeping left out.
-    pub fn bytes(&self) -> usize {
-        self.tables.iter().map(Table::bytes).sum::<usize>() + STRIPES * size_of::<Mutex<()>>()
+    /// Calls `each` with the number of hashes in each bucket of each table. A bucket is what one probe of
+    /// radius 0 is after: the hashes that share as many first bits of a block as make a bucket of evenly
+    /// spread ones hold 16 to 32, as far as the block has them.
+    pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
+        let pin = pin();
+        let layout = self.layout.get(&pin);
+        let told_apart = (usize::BITS - self.len().leading_zeros()).saturating_sub(5);
+        for (block, table) in layout.kind.blocks().iter().zip(&layout.tables) {
+            let bits = told_apart.min(block.bits());
+            let upper = bits.min(8);
+            for first in 0..1 << upper {
+                let mut sizes = vec![0usize; 1 << (bits - upper)];
+                table.view(&pin).hashes_with(first, upper, |hash| {
+                    let bucket = block.first(hash, bits);
+                    sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
+                });
+                sizes.into_iter().for_each(&mut each);
+            }
+        }
     }
 
-    fn stripe(&self, hash: W) -> &Mutex<()> {
-        &self.stripes[usize::from(hash.block(0)) % STRIPES]
+    /// The bytes the index occupies, room to grow included, the allocator's own bookkeeping left out.
+    pub fn bytes(&self) -> usize {
+        let turn = self.turn.lock();
+        let pin = pin();
+        let of =
+            |layout: &Layout<W>| layout.tables.iter().map(|table| table.view(&pin).bytes()).sum::<usize>();
+        size_of::<Index<W>>() + of(self.layout.get(&pin)) + turn.as_ref().map_or(0, |moving| of(&moving.next))
     }
+}
+
+/// The share of a move that a hash belongs to.
+fn share<W: Filed>(hash: W) -> u32 {
+    hash.below(W::WIDTH.bits()) >> (32 - SHARE_BITS)
 }

@@ -1,298 +1,253 @@
-//! One block's table: every hash of the index, filed under the value of one of its 16-bit blocks.
+//! One block's table: every hash of the index, filed by the value of one of its blocks.
 //!
-//! A table is 256 segments, one for each value of the block's upper byte. A segment is a directory of
-//! buckets keyed by the next bits of the block, each bucket behind a lock of its own. The directory has
-//! up to three levels of 1, 16 and 256 buckets; a level is added when the one before it grows full, and
-//! takes over all its hashes. So a collection of ten documents costs next to nothing and one of ten
-//! million has all 65,536 buckets; adding a level moves under a thousand hashes of evenly spread ones.
+//! A table is a directory of segments, chosen by the first bits of the key. There are 4 segments at first, 256,
+//! 1,024 and then 4,096 as the table grows, so that building one anew stays a matter of some ten microseconds and
+//! a collection of ten documents costs little more than a kilobyte. Segments grow and shrink one by one.
 //!
-//! # Why a lock a bucket
-//! A reader's lock writes to the memory that holds it. With a lock a segment, readers and writers of
-//! different buckets passed that memory back and forth between the cores, which made a lookup beside a
-//! writer 2.3 times slower; with a lock a bucket it is a neighbour's bucket only by chance.
+//! Costs: an entry as large as the hash for each hash, divided by how full segments are ([`Fill`]), and some
+//! tens of bytes a segment. The segments of a table are built to different fills, so that they do not all
+//! grow at the same time.
 //!
-//! # What the locks guard
-//! A bucket's lock guards its hashes and the fact that its level is the last. Only [`Segment::deepen`]
-//! adds a level, and it holds every bucket of the level before while it does; so whoever holds a bucket
-//! and sees no level after it holds the bucket in which its hashes are.
-//!
-//! Costs: a hash takes one word in each table, plus the room its bucket has to grow (an eighth of the
-//! bucket and at most three words more), plus its share of 32 bytes a bucket. Buckets are contiguous, so
-//! that comparing a bucket is one run through memory.
-//!
-//! *Absent*: order within a bucket, and any way back to a shallower directory.
+//! *Absent*: which tables there are (`layout`), turns of writers (`sharded`).
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use super::block::{Block, Filed, KEY_BITS, LEAD_BITS};
+use super::memory::{Followed, Pin};
+use super::segment::{Fill, Segment};
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use crate::ids::Word;
-
-/// Segments in a table: one for each value of a block's upper byte.
-const SEGMENTS: usize = 256;
-/// For each level of a directory, how many bits of the lower byte its buckets tell apart.
-const DEPTHS: [u32; 3] = [0, 4, 8];
-/// A level is added when its buckets hold more than this on average: six cache lines of 64-bit hashes,
-/// little enough to compare in the time that finding a bucket takes.
-const FULL: usize = 48;
-
-type Bucket<W> = RwLock<Vec<W>>;
+/// How many first bits of the key tell segments apart, in tables that grow.
+const DEPTHS: [u32; 4] = [LEAD_BITS, 8, 10, 12];
+/// A directory with this many hashes a segment gives way to the next deeper one.
+const DEEPEN: usize = 16 << 10;
 
 /// The table of one block.
-pub(super) struct Table<W> {
-    block: u32,
-    segments: Box<[Segment<W>]>,
+pub(super) struct Table<W: Filed> {
+    block: Block,
+    directory: Followed<Directory<W>>,
 }
 
-/// The part of a table whose block values share their upper byte.
-pub(super) struct Segment<W> {
-    levels: [OnceLock<Box<[Bucket<W>]>>; DEPTHS.len()],
-    len: AtomicUsize,
+struct Directory<W: Filed> {
+    /// How many first bits of the key tell segments apart.
+    depth: u32,
+    segments: Box<[Followed<Segment<W>>]>,
 }
 
-impl<W: Word> Table<W> {
-    /// An empty table of block number `block`, counted from the least significant.
-    pub(super) fn new(block: u32) -> Table<W> {
-        Table { block, segments: (0..SEGMENTS).map(|_| Segment::new()).collect() }
+impl<W: Filed> Table<W> {
+    /// An empty table that is to hold `expected` hashes.
+    pub(super) fn new(block: Block, expected: usize) -> Table<W> {
+        let depth = DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[3]);
+        let empty = || Segment::built(block, KEY_BITS - depth, &[], Fill { built: 0.5, full: 0.9 });
+        let segments = (0..1 << depth).map(|_| Followed::new(empty())).collect();
+        Table { block, directory: Followed::new(Directory { depth, segments }) }
     }
 
-    /// The segment of block values with this upper byte.
+    /// What the table holds now.
+    #[inline(always)]
+    pub(super) fn view<'p>(&self, pin: &'p Pin) -> View<'p, W> {
+        let directory = self.directory.get(pin);
+        View { block: self.block, directory, pin }
+    }
+
+    /// Asks for the place of a hash, if there is one.
     #[inline]
-    pub(super) fn segment(&self, upper: u8) -> &Segment<W> {
-        &self.segments[usize::from(upper)]
-    }
-
-    /// All segments, by ascending block value.
-    pub(super) fn segments(&self) -> &[Segment<W>] {
-        &self.segments
-    }
-
-    /// Files `hash`, which must not be in the table yet.
-    pub(super) fn insert(&self, hash: W) {
-        let [upper, lower] = hash.block(self.block).to_be_bytes();
-        let segment = self.segment(upper);
-        push(&mut segment.write(lower), hash);
-        let len = segment.len.fetch_add(1, Ordering::Relaxed) + 1;
-        let level = segment.last_level();
-        if level + 1 < DEPTHS.len() && len > FULL << DEPTHS[level] {
-            segment.deepen(level, self.block);
+    pub(super) fn approach(&self, hash: Option<&W>, pin: &Pin) {
+        if let Some(hash) = hash {
+            let view = self.view(pin);
+            view.segment(view.number(*hash)).approach(self.block.key(*hash));
         }
     }
 
-    /// Takes `hash` out; whether it was there.
-    pub(super) fn remove(&self, hash: W) -> bool {
-        let [upper, lower] = hash.block(self.block).to_be_bytes();
-        let segment = self.segment(upper);
-        let taken = take(&mut segment.write(lower), hash);
-        if taken {
-            segment.len.fetch_sub(1, Ordering::Relaxed);
-        }
-        taken
-    }
-
-    /// Whether `hash` is in the table.
-    pub(super) fn contains(&self, hash: W) -> bool {
-        let [upper, lower] = hash.block(self.block).to_be_bytes();
-        self.segment(upper).read(lower).contains(&hash)
-    }
-
-    /// The bytes the table occupies, the room that buckets have to grow included, the allocator's own
-    /// bookkeeping left out.
-    pub(super) fn bytes(&self) -> usize {
-        self.segments.iter().map(|segment| size_of::<Segment<W>>() + segment.bytes()).sum()
-    }
-}
-
-impl<W: Word> Segment<W> {
-    fn new() -> Segment<W> {
-        let segment = Segment { levels: [const { OnceLock::new() }; DEPTHS.len()], len: AtomicUsize::new(0) };
-        segment.levels[0].get_or_init(|| Box::new([RwLock::new(Vec::new())]));
-        segment
-    }
-
-    /// The bucket in which a block value with this lower byte is filed, locked for reading. It holds every
-    /// hash with that value, and while the directory is shallow others beside them.
-    pub(super) fn read(&self, lower: u8) -> RwLockReadGuard<'_, Vec<W>> {
-        loop {
-            let level = self.last_level();
-            let guard = self.bucket(level, place(level, lower)).read();
-            if self.is_last(level) {
-                return guard;
-            }
-        }
-    }
-
-    /// Brings the lock and the header of the bucket of `lower` near, without waiting for either. Called
-    /// for several buckets before the first is locked, it lets their cache misses overlap, which locking
-    /// one after the other does not.
-    #[inline]
-    pub(super) fn touch(&self, lower: u8) -> bool {
-        let level = self.last_level();
-        self.bucket(level, place(level, lower)).is_locked_exclusive()
-    }
-
-    /// Calls `each` with the buckets whose part of the lower byte, as far as the directory tells values
-    /// apart, differs from `lower` by one of `flips(depth)`.
-    ///
-    /// `flips` are distinct values of `depth` bits, so every bucket comes once; if the directory deepens
-    /// meanwhile, the buckets that took over come in the place of their parent.
-    pub(super) fn read_around<'f>(
-        &self,
-        lower: u8,
-        flips: impl Fn(u32) -> &'f [u8],
-        each: &mut impl FnMut(&[W]),
-    ) {
-        let level = self.last_level();
-        let own = place(level, lower);
-        for &flip in flips(DEPTHS[level]) {
-            self.visit(level, own ^ usize::from(flip), each);
-        }
-    }
-
-    /// Calls `each` with every bucket, by ascending block value.
-    pub(super) fn read_all(&self, each: &mut impl FnMut(&[W])) {
-        let level = self.last_level();
-        for at in 0..1 << DEPTHS[level] {
-            self.visit(level, at, each);
-        }
-    }
-
-    /// Reads bucket `at` of `level`, or the buckets that have taken its hashes over.
-    fn visit(&self, level: usize, at: usize, each: &mut impl FnMut(&[W])) {
-        let guard = self.bucket(level, at).read();
-        if self.is_last(level) {
-            return each(&guard);
-        }
-        drop(guard);
-        let more = DEPTHS[level + 1] - DEPTHS[level];
-        for child in at << more..(at + 1) << more {
-            self.visit(level + 1, child, each);
-        }
-    }
-
-    fn write(&self, lower: u8) -> RwLockWriteGuard<'_, Vec<W>> {
-        loop {
-            let level = self.last_level();
-            let guard = self.bucket(level, place(level, lower)).write();
-            if self.is_last(level) {
-                return guard;
-            }
-        }
-    }
-
-    /// Adds the level after `level`, unless another writer has done so, and moves the hashes there.
-    fn deepen(&self, level: usize, block: u32) {
-        let mut guards: Vec<_> = self.buckets(level).iter().map(Bucket::write).collect();
-        if !self.is_last(level) {
+    /// Files a hash, which must not be in the table yet. For the writer, one at a time; `len` is how many
+    /// hashes the table holds.
+    pub(super) fn insert(&self, hash: W, len: usize, fill: Fill, pin: &Pin) {
+        let view = self.view(pin);
+        let number = view.number(hash);
+        if view.segment(number).insert(hash) {
             return;
         }
-        let mut deeper: Vec<Vec<W>> = vec![Vec::new(); 1 << DEPTHS[level + 1]];
-        for hash in guards.iter().flat_map(|bucket| bucket.iter()) {
-            let [_, lower] = hash.block(block).to_be_bytes();
-            push(&mut deeper[place(level + 1, lower)], *hash);
+        let depth = view.directory.depth;
+        match DEPTHS.into_iter().find(|&deeper| deeper > depth) {
+            Some(deeper) if len > DEEPEN << depth => {
+                self.deepen(deeper, &view, fill, pin);
+                self.insert(hash, 0, fill, pin);
+            }
+            _ => self.rebuild(&view, number, Some(hash), fill, pin),
         }
-        let deeper = deeper.into_iter().map(RwLock::new).collect();
-        assert!(self.levels[level + 1].set(deeper).is_ok(), "nobody adds a level without its parent's locks");
-        guards.iter_mut().for_each(|bucket| **bucket = Vec::new());
     }
 
-    #[inline]
-    fn last_level(&self) -> usize {
-        self.levels.iter().rposition(|level| level.get().is_some()).unwrap_or(0)
+    /// Takes a hash out: whether it was there. For the writer, one at a time.
+    pub(super) fn remove(&self, hash: W, fill: Fill, pin: &Pin) -> bool {
+        let view = self.view(pin);
+        let number = view.number(hash);
+        let segment = view.segment(number);
+        let there = segment.remove(hash);
+        if there && segment.is_hollow() {
+            self.rebuild(&view, number, None, fill, pin);
+        }
+        there
     }
 
-    #[inline]
-    fn is_last(&self, level: usize) -> bool {
-        self.levels.get(level + 1).is_none_or(|next| next.get().is_none())
+    fn rebuild(&self, view: &View<'_, W>, number: usize, added: Option<W>, fill: Fill, pin: &Pin) {
+        let hashes: Vec<W> = view.segment(number).hashes(view.lead(number)).chain(added).collect();
+        let depth = view.directory.depth;
+        let segment = Segment::built(self.block, KEY_BITS - depth, &hashes, fill);
+        view.directory.segments[number].replace(segment, pin);
     }
 
-    #[inline]
-    fn buckets(&self, level: usize) -> &[Bucket<W>] {
-        self.levels[level].get().expect("a level that was seen stays")
-    }
-
-    #[inline]
-    fn bucket(&self, level: usize, at: usize) -> &Bucket<W> {
-        &self.buckets(level)[at]
-    }
-
-    fn bytes(&self) -> usize {
-        let buckets = self.levels.iter().filter_map(OnceLock::get).flatten();
-        buckets.map(|bucket| size_of::<Bucket<W>>() + bucket.read().capacity() * size_of::<W>()).sum()
+    fn deepen(&self, depth: u32, view: &View<'_, W>, fill: Fill, pin: &Pin) {
+        let more = depth - view.directory.depth;
+        let bits = KEY_BITS - depth;
+        let mut segments = Vec::with_capacity(1 << depth);
+        for number in 0..view.directory.segments.len() {
+            let mut parts = vec![Vec::new(); 1 << more];
+            for hash in view.segment(number).hashes(view.lead(number)) {
+                parts[(self.block.key(hash) >> bits) as usize & ((1 << more) - 1)].push(hash);
+            }
+            for part in parts {
+                let fill = staggered(fill, segments.len());
+                segments.push(Followed::new(Segment::built(self.block, bits, &part, fill)));
+            }
+        }
+        self.directory.replace(Directory { depth, segments: segments.into() }, pin);
     }
 }
 
-/// Where in a level a lower byte is filed.
-#[inline]
-fn place(level: usize, lower: u8) -> usize {
-    usize::from(lower) >> (8 - DEPTHS[level])
+/// A fill to build to that differs from segment to segment, evenly on the scale on which segments grow.
+fn staggered(fill: Fill, number: usize) -> Fill {
+    let golden = (number as f64 * 0.618_033_988_749_895).fract();
+    Fill { built: fill.built * (fill.full / fill.built).powf(golden), ..fill }
 }
 
-/// Appends with little room to spare: `Vec` alone would double, and a third of the index would be air.
-fn push<W>(bucket: &mut Vec<W>, hash: W) {
-    if bucket.len() == bucket.capacity() {
-        let more = room_for(bucket.len() + 1) - bucket.len();
-        bucket.reserve_exact(more);
+/// What a table holds as long as the pin stays.
+pub(super) struct View<'p, W: Filed> {
+    block: Block,
+    directory: &'p Directory<W>,
+    pin: &'p Pin,
+}
+
+/// A run of lines to compare.
+pub(super) struct Run<'p, W: Filed> {
+    pub(super) segment: &'p Segment<W>,
+    /// The first line.
+    pub(super) from: usize,
+    /// How many lines are homes of the keys asked for; more are to be read while the last one read is full.
+    pub(super) homes: usize,
+    /// The two first bits of the keys.
+    pub(super) lead: u32,
+}
+
+impl<'p, W: Filed> View<'p, W> {
+    /// How many first bits of the key tell segments apart.
+    #[inline(always)]
+    pub(super) fn depth(&self) -> u32 {
+        self.directory.depth
     }
-    bucket.push(hash);
-}
 
-/// Takes a hash out and gives back room, so that a bucket that shrinks does not keep its largest size.
-fn take<W: Word>(bucket: &mut Vec<W>, hash: W) -> bool {
-    let Some(at) = bucket.iter().position(|&stored| stored == hash) else {
-        return false;
-    };
-    bucket.swap_remove(at);
-    if bucket.is_empty() {
-        *bucket = Vec::new();
-    } else if bucket.capacity() > 2 * room_for(bucket.len()) {
-        bucket.shrink_to(room_for(bucket.len()));
+    /// The lines of the keys that begin with the `bits` bits of `prefix`; `bits` is the depth at least and the block's
+    /// at most.
+    #[inline(always)]
+    pub(super) fn run(&self, prefix: u32, bits: u32) -> Run<'p, W> {
+        let rest = KEY_BITS - bits;
+        let within = KEY_BITS - self.directory.depth;
+        let number = (prefix >> (bits - self.directory.depth)) as usize;
+        let first = u64::from(prefix) << rest & ((1 << within) - 1);
+        let segment = self.segment(number);
+        let (from, homes) = segment.homes(first, first + ((1 << rest) - 1));
+        Run { segment, from, homes, lead: self.lead(number) }
     }
-    true
-}
 
-/// The capacity given to a bucket of `len` hashes: an eighth more, in steps of two words.
-fn room_for(len: usize) -> usize {
-    (len + len / 8 + 1) & !1
+    /// A segment by its number.
+    #[inline(always)]
+    pub(super) fn segment(&self, number: usize) -> &'p Segment<W> {
+        self.directory.segments[number].get(self.pin)
+    }
+
+    /// How many segments there are.
+    pub(super) fn segments(&self) -> usize {
+        self.directory.segments.len()
+    }
+
+    /// The two first bits of the keys of a segment.
+    #[inline(always)]
+    pub(super) fn lead(&self, number: usize) -> u32 {
+        number as u32 >> (self.directory.depth - LEAD_BITS)
+    }
+
+    /// Whether the hash is in the table.
+    pub(super) fn contains(&self, hash: W) -> bool {
+        self.segment(self.number(hash)).contains(hash)
+    }
+
+    /// All hashes of the keys that begin with the `bits` bits of `prefix`.
+    pub(super) fn hashes_with(&self, prefix: u32, bits: u32, mut each: impl FnMut(W)) {
+        let depth = self.directory.depth;
+        if bits <= depth {
+            let from = (prefix as usize) << (depth - bits);
+            for number in from..from + (1 << (depth - bits)) {
+                self.segment(number).hashes(self.lead(number)).for_each(&mut each);
+            }
+            return;
+        }
+        let number = (prefix >> (bits - depth)) as usize;
+        for hash in self.segment(number).hashes(self.lead(number)) {
+            if self.block.first(hash, bits) == prefix {
+                each(hash);
+            }
+        }
+    }
+
+    /// The bytes the table occupies, room to grow included, the allocator's own bookkeeping left out.
+    pub(super) fn bytes(&self) -> usize {
+        let segments = (0..self.segments()).map(|number| self.segment(number).bytes());
+        size_of::<Table<W>>() + size_of::<Directory<W>>() + self.segments() * 8 + segments.sum::<usize>()
+    }
+
+    fn number(&self, hash: W) -> usize {
+        self.block.first(hash, self.directory.depth) as usize
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::pin;
     use super::*;
 
     #[test]
-    fn a_segment_keeps_its_hashes_through_every_level() {
-        let table = Table::<u64>::new(0);
-        let hashes: Vec<u64> = (0..9_000u64).map(|i| (i << 16) | (i % 256)).collect();
-        let mut levels = Vec::new();
-        for (inserted, &hash) in hashes.iter().enumerate() {
-            table.insert(hash);
-            levels.push(table.segment(0).last_level());
-            let mut seen = 0;
-            if inserted % 97 == 0 {
-                table.segment(0).read_all(&mut |bucket| seen += bucket.len());
-                assert_eq!(seen, inserted + 1);
+    fn a_table_keeps_its_hashes_through_every_depth() {
+        let fill = Fill { built: 0.75, full: 0.92 };
+        let table = Table::<u64>::new(Block::new(20, 22), 0);
+        let hash = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let count = if cfg!(miri) { 300 } else { 4_300_000 };
+        let mut depths = Vec::new();
+        for i in 0..count {
+            let pin = pin();
+            table.insert(hash(i), i as usize, fill, &pin);
+            depths.push(table.view(&pin).depth());
+        }
+        depths.dedup();
+        assert!(cfg!(miri) || depths == [2, 8, 10]);
+        let pin = pin();
+        let mut all = Vec::new();
+        (0..4).for_each(|prefix| table.view(&pin).hashes_with(prefix, 2, |hash| all.push(hash)));
+        all.sort_unstable();
+        let mut expected: Vec<u64> = (0..count).map(hash).collect();
+        expected.sort_unstable();
+        assert!(all == expected);
+        let bytes = table.view(&pin).bytes() as f64 / count as f64;
+        assert!(cfg!(miri) || bytes < 8.0 / 0.75 + 0.5, "{bytes} bytes a hash");
+        for i in 0..count {
+            assert!(table.view(&pin).contains(hash(i)));
+            if i % 1_000 == 0 {
+                let mut near = Vec::new();
+                table.view(&pin).hashes_with(table.block.first(hash(i), 20), 20, |hash| near.push(hash));
+                assert!(near.contains(&hash(i)));
             }
         }
-        levels.dedup();
-        assert_eq!(levels, [0, 1, 2]);
-        for &hash in &hashes {
-            assert!(table.contains(hash));
-            assert!(table.remove(hash));
-            assert!(!table.remove(hash));
+        drop(pin);
+        for i in 0..count {
+            let pin = super::super::memory::pin();
+            assert!(table.remove(hash(i), fill, &pin) && !table.remove(hash(i), fill, &pin));
         }
-    }
-
-    #[test]
-    fn hashes_of_one_block_value_share_one_bucket_without_much_air() {
-        let table = Table::<u128>::new(7);
-        let empty = table.bytes();
-        for i in 0..5_000u128 {
-            table.insert((0xabcd << 112) | i);
-        }
-        assert_eq!(table.segment(0xab).read(0xcd).len(), 5_000);
-        let room = table.bytes() - empty;
-        assert!(room < 5_000 * 16 * 12 / 10 + 273 * 32, "{room} bytes");
+        let left = table.view(&super::super::memory::pin()).bytes();
+        assert!(left < 1_024 * 1_000, "{left} bytes are left");
     }
 }

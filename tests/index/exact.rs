@@ -1,7 +1,7 @@
 //! The index against the scan: random, clustered and adversarial sets, both widths, every k, every split.
 
 use lookalike::ids::Word;
-use lookalike::index::{Index, Neighbour, Plan, scan};
+use lookalike::index::{Filed, Index, Neighbour, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -31,8 +31,9 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
 }
 
 /// The index with `stored` less `removed`, and the same as a plain list.
-fn filled<W: Word>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    let index = Index::new();
+fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
+    // With sets this small, some are cut into four blocks, some into three, and some while they grow.
+    let index = Index::with_three_tables_from([1, 60, 1_000][stored.len() % 3]);
     let mut list = Vec::new();
     for &hash in stored {
         let new = !list.contains(&hash);
@@ -51,16 +52,13 @@ fn filled<W: Word>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
 }
 
 /// Holds the plan's answer, the index's choice and its own scan against the oracle.
-fn check<W: Word>(index: &Index<W>, list: &[W], query: W, k: u32) -> Result<(), TestCaseError> {
+fn check<W: Filed>(index: &Index<W>, list: &[W], query: W, k: u32) -> Result<(), TestCaseError> {
     let mut expected = Vec::new();
     scan(list, query, k, &mut expected);
     let expected = sorted(expected);
-    let ways: [&dyn Fn(&mut Vec<Neighbour<W>>); 3] = [
+    let ways: [&dyn Fn(&mut Vec<Neighbour<W>>); 2] = [
         &|found| {
             index.within(query, k, found);
-        },
-        &|found| {
-            index.within_by(&Plan::balanced::<W>(k), query, k, found);
         },
         &|found| {
             index.scan(query, k, found);
@@ -112,27 +110,45 @@ proptest! {
         }
     }
 
-    /// Any radii that cover k give the scan's answer, however lopsided, and in a table of any depth.
+    /// Any radii that cover k give the scan's answer, however lopsided, whichever first bits are told apart.
     #[test]
     fn every_split_of_k_is_exact(
-        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), pick in any::<usize>(),
-        flips in vec(0u32..64, 0..12),
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=16, 5),
+        pick in any::<usize>(), flips in vec(0u32..64, 0..12),
     ) {
-        let stored: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
-        let (index, list) = filled(&stored, &[]);
-        let mut radii = [-1i8; 4];
-        for cut in cuts.iter().take(k as usize + 1) {
-            let block = usize::from(cut % 4);
-            let block = if radii[block] < 16 { block } else { (block + 1) % 4 };
-            radii[block] += 1;
-        }
-        let plan = Plan::with_radii::<u64>(k, &radii).expect("a unit of radius for each of k + 1");
-        let query = query_near(&list, 0, pick, true, around(0, &flips) as u64);
-        let (mut expected, mut found) = (Vec::new(), Vec::new());
-        scan(&list, query, k, &mut expected);
-        index.within_by(&plan, query, k, &mut found);
-        prop_assert_eq!(sorted(found), sorted(expected), "radii {:?}", radii);
+        let narrow: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
+        every_split(&narrow, k.min(16), &cuts, &bits, pick, around(0, &flips) as u64)?;
+        every_split(&stored, k, &cuts, &bits, pick, around(0, &flips))?;
     }
+}
+
+/// Holds the answer of one split of k over the blocks against the oracle.
+fn every_split<W: Filed>(
+    stored: &[W],
+    k: u32,
+    cuts: &[u8],
+    bits: &[u8],
+    pick: usize,
+    mask: W,
+) -> Result<(), TestCaseError> {
+    let (index, list) = filled(stored, &[]);
+    let widths = index.blocks();
+    let mut radii = vec![-1i8; widths.len()];
+    for cut in cuts.iter().take(k as usize + 1) {
+        let block = usize::from(*cut) % widths.len();
+        // Radii of more than 8 take millions of probes.
+        let block = if radii[block] < 8 { block } else { (block + 1) % widths.len() };
+        radii[block] += 1;
+    }
+    let bits: Vec<u8> = bits.iter().zip(&widths).map(|(bits, width)| *bits.min(width)).collect();
+    let query = query_near(&list, mask, pick, true, mask);
+    let (mut expected, mut found) = (Vec::new(), Vec::new());
+    scan(&list, query, k, &mut expected);
+    prop_assert!(index.within_radii((&radii, &bits), query, k, &mut found).is_some());
+    prop_assert_eq!(sorted(found), sorted(expected), "radii {:?} of {:?} bits", radii, bits);
+    let too_few: Vec<i8> = radii.iter().enumerate().map(|(at, radius)| radius - i8::from(at == 0)).collect();
+    prop_assert!(index.within_radii((&too_few, &bits[..widths.len()]), query, k, &mut Vec::new()).is_none());
+    Ok(())
 }
 
 /// A set so large that segments split to their full depth and buckets outgrow their first room.
@@ -153,17 +169,35 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
             _ => next(),
         })
         .collect();
-    let index = Index::<u64>::new();
-    stored.iter().for_each(|&hash| {
-        index.insert(hash);
-    });
     let mut list = stored.clone();
     list.sort_unstable();
     list.dedup();
+    // Four tables, three, and on the way from four to three.
+    let indexes = [usize::MAX, 1, 111_000].map(Index::<u64>::with_three_tables_from);
+    for (number, index) in indexes.iter().enumerate() {
+        if number == 0 {
+            assert_eq!(index.insert_all(stored.iter().copied()), list.len());
+        } else {
+            assert_eq!(stored.iter().filter(|hash| index.insert(**hash)).count(), list.len());
+        }
+        assert_eq!(index.len(), list.len());
+    }
+    assert_eq!(indexes.each_ref().map(|index| index.blocks().len()), [4, 3, 4]);
     for query in [centres[0], centres[7] ^ 5, stored[3], next(), 0, u64::MAX] {
         for k in [0, 1, 3, 4, 7, 8, 11, 15, 16, 24, 63, 64] {
-            check(&index, &list, query, k).unwrap();
+            indexes.iter().for_each(|index| check(index, &list, query, k).unwrap());
         }
+    }
+    let [_, _, moving] = indexes;
+    for gone in list.drain(..20_000) {
+        assert!(moving.remove(gone) && !moving.remove(gone));
+    }
+    let more: Vec<u64> = (0..60_000).map(|_| next()).collect();
+    assert_eq!(moving.insert_all(more.iter().copied()), more.len());
+    list.extend(more);
+    assert_eq!(moving.blocks().len(), 3, "it has moved");
+    for query in [centres[0], list[0], list[119_000], next(), 0, u64::MAX] {
+        [0, 3, 7, 12, 40].into_iter().for_each(|k| check(&moving, &list, query, k).unwrap());
     }
 }
 

@@ -1,0 +1,173 @@
+//! A block: the bits of a hash by which one table is asked, and the form in which the table stores the hash.
+//!
+//! A table files hashes by a key: the block, then bits mixed from the whole hash. Questions are about bits of the
+//! block; those after it only spread hashes of one block, so that a writer goes straight to the line where a
+//! hash is or belongs however many share its block and however alike they are.
+//!
+//! A hash is stored in two halves, in two lines: the back, which begins with the block, and the front, which is
+//! what comes after. A run of hashes is asked for by its block, so the bits of the block say little about
+//! who is near and the others a lot: only fronts are compared, and backs are read of what may be near. That
+//! halves what a query reads.
+//!
+//! Where a hash stands in a table tells the first two bits of its key. They need no place of their own and make
+//! room, in the front, for the state of the entry: nothing yet, a hash, or given up. So every value of a hash
+//! can be stored, an entry is as large as the hash, and the state comes with the read that brings the front.
+
+use super::memory::{Line, Line32, Line64};
+use crate::ids::{Parts, Word};
+
+/// The bits of a key: those of the widest block, and enough to tell the hashes of one block apart.
+pub(super) const KEY_BITS: u32 = 56;
+/// The most bits that a block may have.
+const MAX_BITS: u32 = 32;
+/// The first bits of a key, which its place implies.
+pub(super) const LEAD_BITS: u32 = 2;
+
+/// A hash that an index can hold.
+pub trait Filed: Word {
+    /// The lines in which its halves stand.
+    type Line: Line;
+    /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance. From
+    /// there on fronts and backs are compared together.
+    const BOTH_FROM: u32;
+}
+
+impl Filed for u64 {
+    type Line = Line32;
+    const BOTH_FROM: u32 = 9;
+}
+
+impl Filed for u128 {
+    type Line = Line64;
+    const BOTH_FROM: u32 = 24;
+}
+
+/// The state of an entry, in the two highest bits of its front.
+const HOLDS: u64 = 0b01;
+const GIVEN_UP: u64 = 0b10;
+
+/// A run of bits of a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    /// The bit above its highest.
+    top: u8,
+    bits: u8,
+}
+
+impl Block {
+    /// The `bits` bits from bit `shift` upwards: 2 to 32, at most half the hash.
+    pub(super) const fn new(shift: u32, bits: u32) -> Block {
+        assert!(bits >= LEAD_BITS && bits <= MAX_BITS && shift + bits <= 128);
+        Block { top: (shift + bits) as u8, bits: bits as u8 }
+    }
+
+    /// How many bits it has.
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.bits as u32
+    }
+
+    /// Whether it ends with the last bit of a hash of `width` bits.
+    pub(super) const fn is_top(self, width: u32) -> bool {
+        self.top as u32 == width
+    }
+
+    /// The key under which a hash is filed.
+    #[inline(always)]
+    pub(super) fn key<W: Word>(self, hash: W) -> u64 {
+        let rest = KEY_BITS - self.bits();
+        u64::from(self.first(hash, self.bits())) << rest | hash.mixed() >> (64 - rest)
+    }
+
+    /// The first bits of the block of a hash: 1 to all of them.
+    #[inline(always)]
+    pub(super) fn first<W: Word>(self, hash: W, bits: u32) -> u32 {
+        hash.below(self.top.into()) >> (u32::BITS - bits)
+    }
+
+    /// The halves in which a hash is stored: front and back.
+    #[inline(always)]
+    pub(super) fn store<W: Filed>(self, hash: W) -> (u64, u64) {
+        let Parts { back, front, .. } = hash.parts(self.top.into());
+        (front | HOLDS << state_at::<W>(), back)
+    }
+
+    /// The hash whose halves these are, among keys that begin with `lead`; `None` if the entry holds none.
+    #[inline(always)]
+    pub(super) fn load<W: Filed>(self, (front, back): (u64, u64), lead: u32) -> Option<W> {
+        if front >> state_at::<W>() != HOLDS {
+            return None;
+        }
+        let front = front ^ HOLDS << state_at::<W>();
+        Some(W::from_parts(Parts { lead, back, front }, self.top.into()))
+    }
+}
+
+#[inline(always)]
+const fn state_at<W: Filed>() -> u32 {
+    <W::Line as Line>::BITS - LEAD_BITS
+}
+
+/// The front of an entry whose hash was taken out.
+pub(super) const fn given_up<W: Filed>() -> u64 {
+    GIVEN_UP << state_at::<W>()
+}
+
+/// Whether a front says that the entry was never used. Only then is it 0: the other states are not.
+#[inline(always)]
+pub(super) const fn is_empty(front: u64) -> bool {
+    front == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn comes_back<W: Filed>(block: Block, hash: W) {
+        let lead = block.first(hash, LEAD_BITS);
+        let (front, back) = block.store(hash);
+        assert!(!is_empty(front));
+        assert_eq!(block.load::<W>((front, back), lead), Some(hash));
+        assert_eq!(block.load::<W>((given_up::<W>(), back), lead), None);
+        assert_eq!(block.load::<W>((0, 0), lead), None);
+        assert!(<W::Line as Line>::BITS == 64 || front | back < 1 << <W::Line as Line>::BITS);
+    }
+
+    /// A bit outside the fronts is one of the block or of what comes after it.
+    fn fronts_are_outside<W: Filed>(block: Block, hash: W, other: W) {
+        let (front, _) = block.store(hash);
+        let apart = (front ^ block.store(other).0).count_ones();
+        let in_block = (block.first(hash, block.bits()) ^ block.first(other, block.bits())).count_ones();
+        assert!(apart + in_block <= (hash ^ other).ones());
+    }
+
+    #[test]
+    fn a_key_begins_with_the_block_and_differs_where_hashes_do() {
+        assert_eq!(Block::new(16, 16).key(0x1122_3344_5566_7788_u64) >> 40, 0x5566);
+        assert_eq!(Block::new(0, 16).key(0x1122_3344_5566_7788_u64) >> 40, 0x7788);
+        assert_eq!(Block::new(48, 16).first(0x9122_3344_5566_7788_u64, 4), 0x9);
+        assert_eq!(Block::new(102, 26).key(0xabcd_ef01_u128 << 96) >> 30, 0xabcd_ef01 >> 6);
+        assert_eq!(Block::new(0, 26).first(0x3ff_ffff_u128, 26), 0x3ff_ffff);
+        let mut keys: Vec<u64> = (0..100_000u128).map(|number| Block::new(102, 26).key(number)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        assert!(keys.len() > 99_900 && keys[0] < 1 << 16 && keys[keys.len() - 1] >> 29 == 1);
+    }
+
+    #[test]
+    fn what_is_stored_is_what_was_filed() {
+        let mut state = 3u128;
+        for _ in 0..2_000 {
+            state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_0c62_1234_5677).wrapping_add(11);
+            let (hash, other) = (state ^ state >> 61, state.rotate_left(37) ^ 0xff);
+            for block in [Block::new(48, 16), Block::new(0, 21), Block::new(42, 22), Block::new(32, 32)] {
+                [hash as u64, 0, u64::MAX].into_iter().for_each(|hash| comes_back(block, hash));
+                fronts_are_outside(block, hash as u64, other as u64);
+            }
+            for block in [Block::new(51, 26), Block::new(102, 26), Block::new(0, 26), Block::new(40, 26)] {
+                [hash, 0, u128::MAX].into_iter().for_each(|hash| comes_back(block, hash));
+                fronts_are_outside(block, hash, other);
+            }
+        }
+    }
+}

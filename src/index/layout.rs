@@ -1,0 +1,154 @@
+//! Layouts: how hashes are cut into blocks, by how many of them there are.
+//!
+//! Few blocks mean few bytes a hash, many blocks mean few probes. At a million hashes of 64 bits four blocks
+//! of 16 bits answer k = 3 from four runs of a few lines. At a hundred million those runs would be 1,500
+//! hashes long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory.
+//! Hashes of 128 bits stand in five tables.
+
+use super::block::{Block, Filed};
+use super::memory::Pin;
+use super::segment::Fill;
+use super::table::Table;
+use crate::ids::Width;
+
+/// The most blocks a layout has.
+pub(super) const MAX_BLOCKS: usize = 5;
+
+/// From this many hashes of 64 bits on there are three tables in place of four.
+pub(super) const THREE_FROM: usize = 16 << 20;
+
+/// Hashes whose places are asked for before the first of them is filed.
+const AHEAD: usize = 8;
+
+/// A way to cut hashes into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// 64 bits, four blocks of 16.
+    Four,
+    /// 64 bits, blocks of 21, 21 and 22.
+    Three,
+    /// 128 bits, blocks of 25 and 26.
+    Five,
+}
+
+/// How many kinds there are.
+pub(super) const KINDS: usize = 3;
+
+const FOUR: [Block; 4] = [Block::new(0, 16), Block::new(16, 16), Block::new(32, 16), Block::new(48, 16)];
+const THREE: [Block; 3] = [Block::new(0, 21), Block::new(21, 21), Block::new(42, 22)];
+const FIVE: [Block; 5] =
+    [Block::new(0, 26), Block::new(26, 25), Block::new(51, 26), Block::new(77, 25), Block::new(102, 26)];
+
+impl Kind {
+    /// The kind for this many hashes of this width.
+    pub(super) fn suited(width: Width, hashes: usize, three_from: usize) -> Kind {
+        match width {
+            Width::Bits64 if hashes < three_from => Kind::Four,
+            Width::Bits64 => Kind::Three,
+            Width::Bits128 => Kind::Five,
+        }
+    }
+
+    /// The blocks, the least significant first. Together they are the whole hash.
+    pub(super) fn blocks(self) -> &'static [Block] {
+        match self {
+            Kind::Four => &FOUR,
+            Kind::Three => &THREE,
+            Kind::Five => &FIVE,
+        }
+    }
+
+    /// How full the segments of a table of this many hashes are kept. Where keys have several lines each,
+    /// little is lost by filling them; where several keys share a line, room keeps hashes near their home.
+    fn fill(self, hashes: usize) -> Fill {
+        match self {
+            Kind::Four => Fill { built: 0.72, full: 0.93 },
+            Kind::Three if hashes < 50_000_000 => Fill { built: 0.6, full: 0.85 },
+            Kind::Three => Fill { built: 0.77, full: 0.93 },
+            Kind::Five => Fill { built: 0.83, full: 0.94 },
+        }
+    }
+}
+
+/// The tables of an index.
+pub(super) struct Layout<W: Filed> {
+    pub(super) kind: Kind,
+    /// One for each block.
+    pub(super) tables: Box<[Table<W>]>,
+}
+
+impl<W: Filed> Layout<W> {
+    /// Empty tables of a kind for as many hashes as are expected.
+    pub(super) fn new(kind: Kind, expected: usize) -> Layout<W> {
+        let tables = kind.blocks().iter().map(|block| Table::new(*block, expected)).collect();
+        Layout { kind, tables }
+    }
+
+    pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
+        self.tables[0].view(pin).contains(hash)
+    }
+
+    /// Files the hashes that are new in every table, and leaves only them in the list; `len` is how many hashes
+    /// there were. Table by table, each place asked for before it is needed.
+    pub(super) fn insert_new(&self, hashes: &mut Vec<W>, len: usize, pin: &Pin) {
+        let fill = self.kind.fill(len);
+        let mut kept = 0;
+        for at in 0..hashes.len() {
+            self.tables[0].approach(hashes.get(at + AHEAD), pin);
+            let hash = hashes[at];
+            if !self.contains(hash, pin) {
+                self.tables[0].insert(hash, len + kept, fill, pin);
+                hashes[kept] = hash;
+                kept += 1;
+            }
+        }
+        hashes.truncate(kept);
+        for table in &self.tables[1..] {
+            for (at, hash) in hashes.iter().enumerate() {
+                table.approach(hashes.get(at + AHEAD), pin);
+                table.insert(*hash, len + at, fill, pin);
+            }
+        }
+    }
+
+    /// Takes a hash out of every table: whether it was there.
+    pub(super) fn remove(&self, hash: W, len: usize, pin: &Pin) -> bool {
+        let fill = self.kind.fill(len);
+        let mut there = false;
+        for table in &self.tables {
+            there = table.remove(hash, fill, pin);
+            if !there {
+                break;
+            }
+        }
+        there
+    }
+
+    /// The table whose key is the first bits of the hash.
+    pub(super) fn top(&self) -> &Table<W> {
+        let last = self.tables.len() - 1;
+        debug_assert!(self.kind.blocks()[last].is_top(W::WIDTH.bits()));
+        &self.tables[last]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_blocks_of_a_layout_are_the_hash() {
+        for (kind, width) in [(Kind::Four, 64), (Kind::Three, 64), (Kind::Five, 128)] {
+            let bits: u32 = kind.blocks().iter().map(|block| block.bits()).sum();
+            assert_eq!(bits, width);
+            for bit in 0..width {
+                let owns = |block: &&Block| match width {
+                    64 => block.first(1u64 << bit, block.bits()) != 0,
+                    _ => block.first(1u128 << bit, block.bits()) != 0,
+                };
+                assert_eq!(kind.blocks().iter().filter(owns).count(), 1, "bit {bit}");
+            }
+            assert!(kind.blocks().last().is_some_and(|top| top.is_top(width)));
+        }
+    }
+}

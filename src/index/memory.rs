@@ -1,0 +1,451 @@
+//! What the index asks of the machine: cache lines of cells that change under their readers, pointers that
+//! are followed while they are replaced, prefetching, and comparing a whole line in a few instructions.
+//!
+//! This is the one module with unsafe code. Each use states what it relies on; everything that it hands out
+//! is safe to use in any way.
+//!
+//! # Which instructions
+//! [`with_best`] runs a piece of work with the best comparison the machine has, found out at run time: on
+//! processors with `AVX512_VPOPCNTDQ` a line is counted at once, elsewhere cell after
+//! cell. Both are the same function; tests hold one against the other on lines of every kind.
+//!
+//! *Absent*: what the cells mean.
+
+#![allow(unsafe_code, reason = "the one module that talks to the machine; every use states its proof")]
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crossbeam_epoch::{Atomic, Guard, Owned};
+
+/// A cache line of cells that are read and written each on its own.
+pub trait Line: Default + Send + Sync + 'static {
+    /// How many cells it has.
+    const CELLS: usize;
+    /// How many bits a cell has.
+    const BITS: u32;
+
+    /// A cell, with all that its writer wrote before it.
+    fn read(&self, at: usize) -> u64;
+
+    /// A cell that was published by another one, which was read before.
+    fn read_beside(&self, at: usize) -> u64;
+
+    /// Publishes a cell: who reads it sees all that was written before.
+    fn publish(&self, at: usize, value: u64);
+
+    /// Writes a cell that is published by another one.
+    fn write(&self, at: usize, value: u64);
+
+    /// Bit i is set if cell i lies within `k` bits of the query.
+    fn near<C: Compare>(&self, compare: C, query: u64, k: u32) -> u32;
+
+    /// Bit i is set if cell i of this line and cell i of the other together lie within `k` bits of the two of
+    /// the query.
+    fn near_both<C: Compare>(&self, compare: C, other: &Self, query: (u64, u64), k: u32) -> u32;
+}
+
+macro_rules! line {
+    ($(#[$about:meta])* $line:ident, $atomic:ty, $cell:ty, $cells:expr, $near:ident, $both:ident) => {
+        $(#[$about])*
+        #[repr(C, align(64))]
+        #[derive(Default)]
+        pub struct $line([$atomic; $cells]);
+
+        impl Line for $line {
+            const CELLS: usize = $cells;
+            const BITS: u32 = <$cell>::BITS;
+
+            #[inline(always)]
+            fn read(&self, at: usize) -> u64 {
+                self.0[at].load(Ordering::Acquire).into()
+            }
+
+            #[inline(always)]
+            fn read_beside(&self, at: usize) -> u64 {
+                self.0[at].load(Ordering::Relaxed).into()
+            }
+
+            #[inline(always)]
+            fn publish(&self, at: usize, value: u64) {
+                self.0[at].store(value as $cell, Ordering::Release);
+            }
+
+            #[inline(always)]
+            fn write(&self, at: usize, value: u64) {
+                self.0[at].store(value as $cell, Ordering::Relaxed);
+            }
+
+            #[inline(always)]
+            fn near<C: Compare>(&self, compare: C, query: u64, k: u32) -> u32 {
+                compare.$near(self, query as $cell, k).into()
+            }
+
+            #[inline(always)]
+            fn near_both<C: Compare>(&self, compare: C, other: &Self, query: (u64, u64), k: u32) -> u32 {
+                compare.$both([self, other], [query.0 as $cell, query.1 as $cell], k).into()
+            }
+        }
+    };
+}
+
+line!(
+    /// A line of sixteen cells of 32 bits.
+    Line32, AtomicU32, u32, 16, near32, both32
+);
+line!(
+    /// A line of eight cells of 64 bits.
+    Line64, AtomicU64, u64, 8, near64, both64
+);
+
+/// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
+/// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
+#[inline(always)]
+pub(super) fn prefetch<L: Line>(lines: &[L], count: usize) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    for at in 0..count {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch reads nothing that the program sees and cannot fail, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(lines.as_ptr().wrapping_add(at).cast()) };
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = (lines, count);
+}
+
+/// How lines are compared with a query.
+pub trait Compare: Copy {
+    /// Bit i is set if cell i of the line lies within `k` bits of the query.
+    fn near32(self, line: &Line32, query: u32, k: u32) -> u16;
+
+    /// Bit i is set if cell i of the line lies within `k` bits of the query.
+    fn near64(self, line: &Line64, query: u64, k: u32) -> u8;
+
+    /// Bit i is set if the cells i of the two lines together lie within `k` bits of the query.
+    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16;
+
+    /// Bit i is set if the cells i of the two lines together lie within `k` bits of the query.
+    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
+}
+
+/// The comparison that every machine has.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Compare for Portable {
+    #[inline(always)]
+    fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
+        let near = |cell: &AtomicU32| (cell.load(Ordering::Relaxed) ^ query).count_ones() <= k;
+        line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u16::from(near(cell)) << at)
+    }
+
+    #[inline(always)]
+    fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
+        let near = |cell: &AtomicU64| (cell.load(Ordering::Relaxed) ^ query).count_ones() <= k;
+        line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u8::from(near(cell)) << at)
+    }
+
+    #[inline(always)]
+    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
+        let ones =
+            |half: usize, at: usize| (lines[half].0[at].load(Ordering::Relaxed) ^ query[half]).count_ones();
+        (0..16).fold(0, |all, at| all | u16::from(ones(0, at) + ones(1, at) <= k) << at)
+    }
+
+    #[inline(always)]
+    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
+        let ones =
+            |half: usize, at: usize| (lines[half].0[at].load(Ordering::Relaxed) ^ query[half]).count_ones();
+        (0..8).fold(0, |all, at| all | u8::from(ones(0, at) + ones(1, at) <= k) << at)
+    }
+}
+
+/// Work that compares lines.
+pub(super) trait Work {
+    type Output;
+
+    /// Does the work. Implementations are `#[inline(always)]`, so that it is compiled once for each kind of
+    /// comparison with that comparison's instructions.
+    fn run<C: Compare>(self, compare: C) -> Self::Output;
+}
+
+/// Does the work with the best comparison of this machine.
+#[inline]
+pub(super) fn with_best<T: Work>(work: T) -> T::Output {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_here() {
+        // SAFETY: the machine has the instructions that the function is compiled with.
+        return unsafe { avx512::run(work) };
+    }
+    work.run(Portable)
+}
+
+/// Names the comparison that [`with_best`] uses.
+#[cfg(test)]
+fn best() -> &'static str {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if avx512::is_here() {
+        return "avx512-vpopcntdq";
+    }
+    "portable"
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512 {
+    use std::arch::asm;
+    use std::arch::x86_64::{
+        __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_cmple_epu32_mask, _mm512_cmple_epu64_mask,
+        _mm512_popcnt_epi32, _mm512_popcnt_epi64, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_xor_si512,
+    };
+
+    use super::{Compare, Line, Line32, Line64, OnceLock, Work};
+
+    /// Whether the machine has the instructions.
+    #[inline]
+    pub(super) fn is_here() -> bool {
+        static HERE: OnceLock<bool> = OnceLock::new();
+        *HERE.get_or_init(|| {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512vpopcntdq")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+        })
+    }
+
+    /// The comparison of a machine that has the instructions. Only [`run`] makes one.
+    #[derive(Clone, Copy)]
+    struct Avx512(());
+
+    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi1,bmi2,popcnt")]
+    pub(super) fn run<T: Work>(work: T) -> T::Output {
+        work.run(Avx512(()))
+    }
+
+    impl Compare for Avx512 {
+        #[inline(always)]
+        fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
+            // SAFETY: the token exists only where the instructions do.
+            unsafe { near32(line, query, k) }
+        }
+
+        #[inline(always)]
+        fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
+            // SAFETY: the token exists only where the instructions do.
+            unsafe { near64(line, query, k) }
+        }
+
+        #[inline(always)]
+        fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
+            // SAFETY: the token exists only where the instructions do.
+            unsafe { both32(lines, query, k) }
+        }
+
+        #[inline(always)]
+        fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
+            // SAFETY: the token exists only where the instructions do.
+            unsafe { both64(lines, query, k) }
+        }
+    }
+
+    /// All cells of a line, each as a relaxed load would have it.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load<L: Line>(line: &L) -> __m512i {
+        const { assert!(size_of::<L>() == 64 && align_of::<L>() == 64) };
+        let cells: __m512i;
+        // SAFETY: the instruction reads the 64 bytes of a live, aligned line and does nothing else. Its cells
+        // are aligned, which the processor reads whole. A plain vector load would be a data race where a
+        // writer stores a cell meanwhile, which the language leaves undefined; an instruction of the machine
+        // is outside its memory model and stands for as many relaxed loads.
+        unsafe {
+            asm!(
+                "vmovdqu64 {cells}, zmmword ptr [{line}]",
+                cells = lateout(zmm_reg) cells,
+                line = in(reg) line,
+                options(nostack, preserves_flags, readonly),
+            );
+        }
+        cells
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn near32(line: &Line32, query: u32, k: u32) -> u16 {
+        let differing = _mm512_xor_si512(load(line), _mm512_set1_epi32(query.cast_signed()));
+        _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(k.cast_signed()))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn near64(line: &Line64, query: u64, k: u32) -> u8 {
+        let differing = _mm512_xor_si512(load(line), _mm512_set1_epi64(query.cast_signed()));
+        _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(differing), _mm512_set1_epi64(i64::from(k)))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
+        let ones = |half: usize| {
+            let query = _mm512_set1_epi32(query[half].cast_signed());
+            _mm512_popcnt_epi32(_mm512_xor_si512(load(lines[half]), query))
+        };
+        _mm512_cmple_epu32_mask(_mm512_add_epi32(ones(0), ones(1)), _mm512_set1_epi32(k.cast_signed()))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
+    fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
+        let ones = |half: usize| {
+            let query = _mm512_set1_epi64(query[half].cast_signed());
+            _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[half]), query))
+        };
+        _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
+    }
+}
+
+/// Holds what is followed through a [`Followed`] in place until it is dropped.
+pub(super) struct Pin(Guard);
+
+/// From now until the pin is dropped, what a [`Followed`] hands out stays. Takes some nanoseconds, waits for
+/// nobody; what is replaced meanwhile keeps its memory until the pin is dropped, so do not hold it for long.
+#[inline]
+pub(super) fn pin() -> Pin {
+    Pin(crossbeam_epoch::pin())
+}
+
+/// A value that one thread replaces while others read it.
+pub(super) struct Followed<T>(Atomic<T>);
+
+impl<T: Send + Sync + 'static> Followed<T> {
+    pub(super) fn new(value: T) -> Followed<T> {
+        Followed(Atomic::new(value))
+    }
+
+    /// The value as it is now. It stays as long as the pin, even if it is replaced.
+    #[inline]
+    pub(super) fn get<'p>(&self, pin: &'p Pin) -> &'p T {
+        let value = self.0.load(Ordering::Acquire, &pin.0);
+        // SAFETY: the pointer is never null and always came from `Owned`. Its value is freed only by
+        // `replace`, after every pin that existed then is gone, or by `drop`, which has the `Followed` to
+        // itself: a pin that reads `self` borrows it, or borrows a value that was reached through a pin and
+        // is therefore itself not dropped before the pin is. All pins are of the one global collector.
+        unsafe { value.deref() }
+    }
+
+    /// Puts another value in its place. The old one is freed when nobody reads it any more.
+    pub(super) fn replace(&self, value: T, pin: &Pin) {
+        let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &pin.0);
+        // SAFETY: `old` was just taken out of its only place, so no later pin can reach it, and it is
+        // retired once. `T` is `Send` and has no borrow, so it may be dropped by any thread at any time.
+        unsafe { pin.0.defer_destroy(old) };
+        pin.0.flush();
+    }
+}
+
+impl<T> Drop for Followed<T> {
+    fn drop(&mut self) {
+        let value = std::mem::replace(&mut self.0, Atomic::null());
+        // SAFETY: the pointer is not null, was never retired (only `replace` retires, and what it retires is
+        // out of its place), and nobody else has it: see `get`.
+        drop(unsafe { value.into_owned() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares a line alone and with another one.
+    struct Each<'a, L>([&'a L; 2], [u64; 2], u32);
+
+    impl<L: Line> Work for Each<'_, L> {
+        type Output = [u32; 2];
+
+        #[inline(always)]
+        fn run<C: Compare>(self, compare: C) -> [u32; 2] {
+            let Each([line, other], query, k) = self;
+            [line.near(compare, query[0], k), line.near_both(compare, other, (query[0], query[1]), k)]
+        }
+    }
+
+    /// Holds the best comparison of this machine and the portable one against what [`Compare`] promises.
+    fn check<L: Line>(mut cell: impl FnMut(u64) -> u64, query: [u64; 2], k: u32) {
+        let lines = [L::default(), L::default()];
+        for at in 0..2 * L::CELLS {
+            lines[at % 2].publish(at / 2, cell(query[at % 2]));
+        }
+        let ones = |half: usize, at: usize| {
+            ((lines[half].read(at) ^ query[half]) & (u64::MAX >> (64 - L::BITS))).count_ones()
+        };
+        let expected = (0..L::CELLS).fold([0; 2], |[alone, both], at| {
+            let near = [ones(0, at) <= k, ones(0, at) + ones(1, at) <= k];
+            [alone | u32::from(near[0]) << at, both | u32::from(near[1]) << at]
+        });
+        let each = || Each(lines.each_ref(), query, k);
+        assert_eq!(with_best(each()), expected, "{} and k = {k}", best());
+        assert_eq!(each().run(Portable), expected, "k = {k}");
+    }
+
+    #[test]
+    fn every_comparison_is_the_same() {
+        let mut state = 1u64;
+        let mut next = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state ^ (state >> 29)
+        };
+        for round in 0..if cfg!(miri) { 50 } else { 20_000 } {
+            let queries = [next(), next()];
+            let mut cell = |query: u64| match round % 4 {
+                0 => next(),
+                1 => query ^ (next() & next() & next()),
+                2 => query ^ (1 << (next() % 64)),
+                _ => [0, u64::MAX, query, !query][(next() % 4) as usize],
+            };
+            for k in [0, 1, 3, 7, 8, 16, 31, 32, 63, 64, 100, 128] {
+                check::<Line32>(&mut cell, queries, k);
+                check::<Line64>(&mut cell, queries, k);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_replaced_is_freed_once_and_only_when_nobody_reads_it() {
+        use std::sync::Arc;
+        use std::sync::atomic::AtomicUsize;
+
+        struct Counted(u64, Arc<AtomicUsize>);
+        impl Drop for Counted {
+            fn drop(&mut self) {
+                self.1.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let made = if cfg!(miri) { 100 } else { 20_000 };
+        let followed = Followed::new(Counted(0, Arc::clone(&dropped)));
+        std::thread::scope(|threads| {
+            for _ in 0..2 {
+                threads.spawn(|| {
+                    let mut last = 0;
+                    while last < made {
+                        let pin = pin();
+                        let value = followed.get(&pin);
+                        assert!(value.0 >= last);
+                        last = value.0;
+                        std::hint::spin_loop();
+                        assert_eq!(value.0, last);
+                    }
+                });
+            }
+            for number in 1..=made {
+                followed.replace(Counted(number, Arc::clone(&dropped)), &pin());
+            }
+        });
+        drop(followed);
+        for _ in 0..10_000 {
+            if dropped.load(Ordering::SeqCst) == made as usize + 1 {
+                break;
+            }
+            pin().0.flush();
+        }
+        assert_eq!(dropped.load(Ordering::SeqCst), made as usize + 1);
+    }
+}
