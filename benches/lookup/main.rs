@@ -17,6 +17,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [part, name, count] = &arguments[..]
+        && part == "build"
+    {
+        return index::build(name, count.parse().expect("a number of hashes"));
+    }
     let mut counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     if counts.is_empty() {
         counts.push(1_000_000);

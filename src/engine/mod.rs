@@ -171,11 +171,11 @@ pub struct Answer {
 pub struct Work {
     /// Whether every stored hash was compared.
     pub scanned: bool,
-    /// The radii around the blocks of the hash, if buckets were probed.
+    /// The radii around the blocks of the hash, if runs were probed.
     pub plan: Option<Plan>,
-    /// Buckets read.
+    /// Runs of hashes read.
     pub probes: u64,
-    /// Hashes compared.
+    /// Places for hashes compared in them.
     pub candidates: u64,
     /// Hashes found within the distance.
     pub verified: u64,

@@ -14,8 +14,8 @@ use super::probe::approach;
 use super::scan::Neighbour;
 use super::sharded::{Index, Report};
 
-/// Queries whose runs are asked for together.
-const GROUP: usize = 8;
+/// Queries whose runs are asked for together: as many as the machine fetches at a time, about.
+pub const GROUP: usize = 8;
 /// The shares of a collection, by this many first bits of its hashes.
 const SHARE_BITS: u32 = 12;
 
@@ -36,15 +36,21 @@ impl<W: Filed> Index<W> {
     pub fn within_each(&self, queries: &[W], k: u32, mut each: impl FnMut(usize, &[Neighbour<W>], Report)) {
         let mut found = Vec::new();
         for (group, queries) in queries.chunks(GROUP).enumerate() {
-            if let Some(plan) = self.plan(k) {
-                let pin = pin();
-                queries.iter().for_each(|query| approach(self.layout(&pin), plan, *query, self.len(), &pin));
-            }
+            self.approach(queries.iter().copied(), k);
             for (at, query) in queries.iter().enumerate() {
                 found.clear();
                 let report = self.within(*query, k, &mut found);
                 each(group * GROUP + at, &found, report);
             }
+        }
+    }
+
+    /// Asks for the memory that lookups of these queries within `k` will read first, and waits for nothing. It
+    /// pays for some queries that are asked right after, [`GROUP`] at a time.
+    pub fn approach(&self, queries: impl IntoIterator<Item = W>, k: u32) {
+        if let Some(plan) = self.plan(k) {
+            let (pin, hashes) = (pin(), self.len());
+            queries.into_iter().for_each(|query| approach(self.layout(&pin), plan, query, hashes, &pin));
         }
     }
 

@@ -33,6 +33,8 @@ pub trait HashIndex: Send + Sync {
     }
     /// See [`Index::within`].
     fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    /// See [`Index::approach`].
+    fn approach(&self, queries: &[Hash], k: u32);
     /// See [`Index::scan`].
     fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
     /// See [`Index::distances`].
@@ -99,6 +101,10 @@ impl<W: Filed> HashIndex for Index<W> {
 
     fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
         answer(|words| Index::within(self, word(query), k, words), found)
+    }
+
+    fn approach(&self, queries: &[Hash], k: u32) {
+        Index::approach(self, queries.iter().filter_map(|query| W::from_hash(*query)), k);
     }
 
     fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {

@@ -25,7 +25,7 @@ mod sharded;
 mod table;
 
 pub use bands::{Bands, Similar};
-pub use batch::Pair;
+pub use batch::{GROUP, Pair};
 pub use block::Filed;
 pub use erased::{HashIndex, of_width};
 pub use plan::Plan;

@@ -303,7 +303,7 @@ mod tests {
                 }
             }
             for k in 0..=128 {
-                let plan = Plan::expected::<u128>(Kind::Five, k, hashes);
+                let plan = Plan::expected::<u128>(Kind::Six, k, hashes);
                 assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
             }
         }

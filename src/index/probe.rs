@@ -341,7 +341,9 @@ impl<W: Filed> Work for Scan<'_, W> {
                 while near != 0 {
                     let entry = near.trailing_zeros() as usize;
                     near &= near - 1;
-                    let Some(hash) = segment.hash(at, entry, lead) else { continue };
+                    let Some(hash) = segment.hash(at, entry, lead) else {
+                        continue;
+                    };
                     let distance = (hash ^ self.query).ones();
                     if distance <= self.k {
                         self.found.push(Neighbour { distance, hash });

@@ -124,20 +124,22 @@ impl<W: Filed> Segment<W> {
         let wanted = hashes.len() as f64 / (fill.built * Self::PER_LINE as f64);
         let lines = (wanted.ceil() as u32).max(1);
         let mut homes = Homes { bits, lines, cuts: None };
-        let mut layout = Layout::of(&homes, block, hashes);
+        let home_of = |homes: &Homes, hash: &W| homes.of(block.key(*hash) & mask(bits)) as u32;
+        let mut at_home: Vec<u32> = hashes.iter().map(|hash| home_of(&homes, hash)).collect();
+        let mut layout = Layout::of(&at_home, lines, Self::PER_LINE);
         if layout.crowded > CROWDED {
             let mut keys: Vec<u64> = hashes.iter().map(|hash| block.key(*hash) & mask(bits)).collect();
             keys.sort_unstable();
             homes.cuts = Some(Box::new(Cuts::of(&keys, lines)));
-            layout = Layout::of(&homes, block, hashes);
+            at_home.iter_mut().zip(hashes).for_each(|(home, hash)| *home = home_of(&homes, hash));
+            layout = Layout::of(&at_home, lines, Self::PER_LINE);
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
         let count = layout.end.max(lines as usize) + spare;
         let empty = || -> Box<[W::Line]> { (0..count).map(|_| W::Line::default()).collect() };
         let (fronts, backs) = (empty(), empty());
-        let mask = mask(bits);
-        for &hash in hashes {
-            let next = &mut layout.next[homes.of(block.key(hash) & mask)];
+        for (&hash, home) in hashes.iter().zip(at_home) {
+            let next = &mut layout.next[home as usize];
             let (line, entry) = (*next as usize / Self::PER_LINE, *next as usize % Self::PER_LINE);
             *next += 1;
             let (front, back) = block.store(hash);
@@ -199,10 +201,24 @@ impl<W: Filed> Segment<W> {
         self.block.load((front, self.backs[line].read_beside(entry)), lead)
     }
 
-    /// All hashes, keys nearly in order.
-    pub(super) fn hashes(&self, lead: u32) -> impl Iterator<Item = W> {
-        let lines = 0..self.fronts.len();
-        lines.flat_map(move |line| (0..Self::PER_LINE).filter_map(move |entry| self.hash(line, entry, lead)))
+    /// Calls `each` with every hash, keys nearly in order.
+    #[inline(always)]
+    pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(W)) {
+        for (fronts, backs) in self.fronts.iter().zip(&self.backs) {
+            for entry in 0..Self::PER_LINE {
+                let front = fronts.read(entry);
+                if let Some(hash) = self.block.load((front, backs.read_beside(entry)), lead) {
+                    each(hash);
+                }
+            }
+        }
+    }
+
+    /// All hashes and room for so many more, keys nearly in order.
+    pub(super) fn hashes(&self, lead: u32, more: usize) -> Vec<W> {
+        let mut hashes = Vec::with_capacity(self.len() + more);
+        self.for_each(lead, |hash| hashes.push(hash));
+        hashes
     }
 
     /// Whether the hash is here.
@@ -317,12 +333,10 @@ struct Layout {
 }
 
 impl Layout {
-    fn of<W: Filed>(homes: &Homes, block: Block, hashes: &[W]) -> Layout {
-        let per_line = Segment::<W>::PER_LINE;
-        let mut next = vec![0u32; homes.lines as usize];
-        for &hash in hashes {
-            next[homes.of(block.key(hash) & mask(homes.bits))] += 1;
-        }
+    /// For hashes with these homes among so many lines.
+    fn of(at_home: &[u32], lines: u32, per_line: usize) -> Layout {
+        let mut next = vec![0u32; lines as usize];
+        at_home.iter().for_each(|home| next[*home as usize] += 1);
         let (mut free, mut crowded) = (0, 0);
         for (line, next) in next.iter_mut().enumerate() {
             let count = *next as usize;
@@ -351,14 +365,15 @@ mod tests {
             assert!(!segment.contains(hash));
             if !segment.insert(hash) {
                 rebuilt += 1;
-                let all: Vec<W> = segment.hashes(lead).chain([hash]).collect();
+                let mut all = segment.hashes(lead, 1);
+                all.push(hash);
                 segment = Segment::built(block, bits, &all, FILL);
             }
             assert!(segment.contains(hash));
             assert_eq!(segment.len(), count + 1);
         }
         assert!(rebuilt < 200, "{rebuilt} times");
-        let mut all: Vec<W> = segment.hashes(lead).collect();
+        let mut all = segment.hashes(lead, 0);
         let mut expected = hashes.to_vec();
         all.sort_unstable();
         expected.sort_unstable();
@@ -376,7 +391,7 @@ mod tests {
             assert!(segment.remove(hash));
             assert!(!segment.remove(hash) && !segment.contains(hash));
         }
-        assert!(segment.len() == 0 && segment.hashes(lead).next().is_none());
+        assert!(segment.len() == 0 && segment.hashes(lead, 0).is_empty());
     }
 
     fn spread(number: u64) -> u64 {

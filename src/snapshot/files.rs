@@ -17,6 +17,8 @@ const PARTIAL: &str = ".partial";
 /// What the name of a snapshot of another log ends with.
 const ASIDE: &str = "unfit";
 const BUFFER: usize = 1 << 20;
+/// Hashes read before they are added to an index.
+const PENDING: usize = 4_096;
 
 /// A snapshot on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,11 +142,35 @@ pub fn load(path: &Path) -> Result<Loaded, SnapshotError> {
     let (header, through, _) = read(path, |section| {
         let index = of_width(section.width);
         sections.push((section, Arc::clone(&index)));
-        move |hash| {
-            index.insert(hash);
-        }
+        let mut filling = Filling { index, pending: Vec::with_capacity(PENDING) };
+        move |hash| filling.push(hash)
     })?;
     Ok(Loaded { from: header.from, through, sections })
+}
+
+/// An index being filled, some thousand hashes at a time; the last when it is dropped.
+struct Filling {
+    index: Arc<dyn HashIndex>,
+    pending: Vec<Hash>,
+}
+
+impl Filling {
+    fn push(&mut self, hash: Hash) {
+        self.pending.push(hash);
+        if self.pending.len() == PENDING {
+            self.fill();
+        }
+    }
+
+    fn fill(&mut self) {
+        self.index.insert_all(&mut self.pending.drain(..));
+    }
+}
+
+impl Drop for Filling {
+    fn drop(&mut self) {
+        self.fill();
+    }
 }
 
 /// Deletes all but the newest `keep` snapshots, and what crashes left of unfinished ones. Answers with

@@ -113,7 +113,7 @@ proptest! {
     /// Any radii that cover k give the scan's answer, however lopsided, whichever first bits are told apart.
     #[test]
     fn every_split_of_k_is_exact(
-        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=16, 5),
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=16, 6),
         pick in any::<usize>(), flips in vec(0u32..64, 0..12),
     ) {
         let narrow: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();

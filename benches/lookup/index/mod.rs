@@ -2,10 +2,11 @@
 
 mod data;
 mod limits;
+mod minhash;
 mod peers;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lookalike::index::{Filed, Index};
@@ -28,6 +29,7 @@ const K128: [u32; 5] = [3, 6, 15, 23, 31];
 pub fn run(counts: &[usize]) {
     limits::report();
     for &count in counts {
+        print_built(count);
         for spread in [Spread::Even, Spread::Skewed] {
             if spread == Spread::Even || count <= MAPS_TO {
                 narrow(count, spread);
@@ -38,27 +40,21 @@ pub fn run(counts: &[usize]) {
         }
         beside(count);
     }
+    minhash::report(1_000_000);
 }
 
 /// 64 bits, against every peer.
 fn narrow(count: usize, spread: Spread) {
     println!("\n## {count} hashes of 64 bits, {spread}\n");
     let stored = data::hashes::<u64>(count, spread);
-    let (index, built) = grown(&stored);
-    let (mih, of_mih) = measured(count, || mih_rs::Index::new(stored.clone()).expect("there are hashes"));
-    let mut contenders: Vec<Box<dyn Contender<u64> + '_>> = vec![Box::new(Own(&index, Vec::new()))];
-    let mut lines = vec![("lookalike".to_owned(), built)];
-    lines.push(("mih-rs".to_owned(), of_mih));
-    contenders.push(Box::new(Mih(mih.range_searcher())));
+    let index = grown(&stored);
+    let mih = mih_rs::Index::new(stored.clone()).expect("there are hashes");
+    let mut contenders: Vec<Box<dyn Contender<u64> + '_>> =
+        vec![Box::new(Own(&index, Vec::new())), Box::new(Mih(mih.range_searcher()))];
     if count <= MAPS_TO {
-        let (maps, built) = measured(count, || FourMaps::new(&stored));
-        lines.push(("DashMap ×4".to_owned(), built));
-        contenders.push(Box::new(maps));
+        contenders.push(Box::new(FourMaps::new(&stored)));
     }
-    let (scan, built) = measured(count, || Scan(stored.clone()));
-    lines.push(("scan".to_owned(), built));
-    contenders.push(Box::new(scan));
-    print_built(&lines, index.bytes() as f64 / count as f64);
+    contenders.push(Box::new(Scan(stored.clone())));
     print_lookups(&mut contenders, &stored, &K64);
 }
 
@@ -66,13 +62,8 @@ fn narrow(count: usize, spread: Spread) {
 fn wide(count: usize) {
     println!("\n## {count} hashes of 128 bits, even\n");
     let stored = data::hashes::<u128>(count, Spread::Even);
-    let (index, built) = grown(&stored);
-    let (scan, of_scan) = measured(count, || Scan(stored.clone()));
-    print_built(
-        &[("lookalike".to_owned(), built), ("scan".to_owned(), of_scan)],
-        index.bytes() as f64 / count as f64,
-    );
-    print_lookups(&mut [Box::new(Own(&index, Vec::new())), Box::new(scan)], &stored, &K128);
+    let index = grown(&stored);
+    print_lookups(&mut [Box::new(Own(&index, Vec::new())), Box::new(Scan(stored.clone()))], &stored, &K128);
 }
 
 /// Two threads, and a writer beside a reader.
@@ -125,42 +116,79 @@ fn beside(count: usize) {
     println!("| | |\n|---|---|");
     println!("| lookups a second of two threads ÷ of one | {:.2} |", median(scaled));
     println!("| time a lookup beside a writer at full speed ÷ quiet | {:.2} |", median(slowed));
+    let (mut batched, mut joined) = (vec![], vec![]);
+    for _ in 0..ROUNDS {
+        let one = each(&queries);
+        let start = Instant::now();
+        let mut found = 0;
+        index.within_each(&queries, 3, |_, near, _| found += near.len());
+        batched.push(queries.len() as f64 / start.elapsed().as_secs_f64() / one);
+        std::hint::black_box(found);
+    }
+    if count <= MAPS_TO {
+        let pairs = AtomicUsize::new(0);
+        let start = Instant::now();
+        index.pairs_within(3, 2, |_| _ = pairs.fetch_add(1, Ordering::Relaxed));
+        joined.push(start.elapsed().as_nanos() as f64 / count as f64);
+    }
+    println!("| lookups a second in a batch ÷ one by one, one thread | {:.2} |", median(batched));
+    for joined in joined {
+        println!("| all pairs within 3 of the collection, two threads, ns a hash | {joined:.0} |");
+    }
     println!("| p99 beside a writer ÷ quiet | {:.2} |", ratio(&beside_p99, &quiet_p99));
 }
 
-/// What building a contender took.
-struct Built {
-    resident: f64,
-    rate: f64,
-}
+/// The contenders that are built in a process of their own, to see what they take.
+const BUILT: [&str; 5] = ["lookalike", "mih-rs", "DashMap ×4", "lookalike, 128 bits", "lookalike, skewed"];
 
-fn measured<T>(count: usize, build: impl FnOnce() -> T) -> (T, Built) {
+/// Builds one contender in a process of its own, and prints the bytes of memory a hash and the hashes a second.
+pub fn build(name: &str, count: usize) {
+    let spread = if name.ends_with("skewed") { Spread::Skewed } else { Spread::Even };
+    let wide: Vec<u128> = if name.ends_with("bits") { data::hashes(count, spread) } else { Vec::new() };
+    let narrow: Vec<u64> = if wide.is_empty() { data::hashes(count, spread) } else { Vec::new() };
     let (before, start) = (resident(), Instant::now());
-    let built = build();
+    let built: (Box<dyn std::any::Any>, usize) = match name {
+        "mih-rs" => (Box::new(mih_rs::Index::new(narrow.clone()).expect("there are hashes")), 0),
+        "DashMap ×4" => (Box::new(FourMaps::new(&narrow)), 0),
+        "lookalike, 128 bits" => {
+            let index = grown(&wide);
+            let bytes = index.bytes();
+            (Box::new(index), bytes)
+        }
+        _ => {
+            let index = grown(&narrow);
+            let bytes = index.bytes();
+            (Box::new(index), bytes)
+        }
+    };
     let rate = count as f64 / start.elapsed().as_secs_f64() / 1e6;
-    (built, Built { resident: (resident() - before) / count as f64, rate })
+    // What growth has replaced is freed once nobody reads it; give it the time that a server has.
+    std::thread::sleep(Duration::from_secs(2));
+    let taken = (resident() - before) / count as f64;
+    println!("{taken:.1} | {:.1} | {rate:.2}", built.1 as f64 / count as f64);
 }
 
-fn grown<W: Filed>(stored: &[W]) -> (Index<W>, Built) {
-    measured(stored.len(), || {
-        let index = Index::<W>::new();
-        index.insert_all(stored.iter().copied());
-        index
-    })
+fn print_built(count: usize) {
+    println!("\n## {count} hashes: memory and building, each in a process of its own\n");
+    println!("| | resident bytes a hash | by its own account | M inserts/s, one thread |\n|---|---|---|---|");
+    for name in BUILT.iter().filter(|name| count <= MAPS_TO || !name.starts_with("DashMap")) {
+        let own = std::env::current_exe().expect("this program has a file");
+        let output = std::process::Command::new(own).args(["build", name, &count.to_string()]).output();
+        let output = output.expect("this program can be run");
+        println!("| {name} | {} |", String::from_utf8_lossy(&output.stdout).trim());
+    }
+}
+
+fn grown<W: Filed>(stored: &[W]) -> Index<W> {
+    let index = Index::<W>::new();
+    index.insert_all(stored.iter().copied());
+    index
 }
 
 /// Bytes of memory that the process occupies.
 fn resident() -> f64 {
     let pages = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<f64>().ok()).unwrap_or_default() * 4_096.0
-}
-
-fn print_built(lines: &[(String, Built)], bytes: f64) {
-    println!("| | resident bytes a hash | M inserts/s |\n|---|---|---|");
-    for (name, Built { resident, rate }) in lines {
-        println!("| {name} | {resident:.1} | {rate:.2} |");
-    }
-    println!("\nBy its own account the index has {bytes:.1} bytes a hash, room to grow included.\n");
 }
 
 fn print_lookups<W: Hash>(contenders: &mut [Box<dyn Contender<W> + '_>], stored: &[W], distances: &[u32]) {

@@ -23,6 +23,15 @@ const QUICK: u64 = 4_096;
 /// Hashes found within the distance up to which their documents are read where the question is asked.
 const FEW: usize = 128;
 
+/// Asks for the memory that these queries will read first; for some that are answered right after.
+pub(super) fn approach(collection: &Collection, queries: &[Query]) {
+    let Some(k) = queries.first().map(|query| query.k.unwrap_or_else(|| collection.settings().k)) else {
+        return;
+    };
+    let hashes: Vec<Hash> = queries.iter().map(|query| query.hash).collect();
+    collection.index.approach(&hashes, k);
+}
+
 /// Answers one query where it is asked, if that takes little: `None` if it found so much that reading it should
 /// be left to the pool.
 pub(super) fn similar_at_once(

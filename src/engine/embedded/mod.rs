@@ -35,6 +35,7 @@ use super::{
     EngineError, EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
+use crate::index::GROUP;
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::{Store, StoreError};
@@ -300,14 +301,21 @@ impl Engine for Embedded {
         let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
         if !dear {
             let at_once = |query| lookup::similar_at_once(&self.shared.store, &collection, query);
-            let answers = queries.iter().map(at_once).collect::<Result<Option<Vec<Answer>>, _>>()?;
-            if let Some(answers) = answers {
+            let answers = queries.chunks(GROUP).flat_map(|group| {
+                lookup::approach(&collection, group);
+                group.iter().map(at_once)
+            });
+            if let Some(answers) = answers.collect::<Result<Option<Vec<Answer>>, _>>()? {
                 return Ok(answers);
             }
         }
         let shared = Arc::clone(&self.shared);
         let answer = move || -> Result<Vec<Answer>, EngineError> {
-            queries.iter().map(|query| lookup::similar(&shared.store, &collection, query)).collect()
+            let answers = queries.chunks(GROUP).flat_map(|group| {
+                lookup::approach(&collection, group);
+                group.iter().map(|query| lookup::similar(&shared.store, &collection, query))
+            });
+            answers.collect()
         };
         self.pool.run(Patience::Interactive, answer).await?
     }

@@ -106,8 +106,10 @@ fn rebuild(store: &Store, records: &[CollectionRecord]) -> Result<Indexes, Store
     let mut indexes = Indexes::new();
     for record in records {
         let index = of_width(record.width);
-        for hash in store.hashes(record) {
-            index.insert(hash?);
+        let mut failed = None;
+        index.insert_all(&mut store.hashes(record).map_while(|hash| hash.map_err(|e| failed = Some(e)).ok()));
+        if let Some(error) = failed {
+            return Err(error);
         }
         if !index.is_empty() {
             tracing::info!(collection = %record.name, hashes = index.len(), "the index was built from the store");

@@ -292,12 +292,14 @@ pub(in crate::http) struct SimilarOut {
 pub(in crate::http) struct StatsOut {
     /// `index` or `scan`.
     method: &'static str,
-    /// The radius around each 16-bit block of the hash, the least significant first; -1 for a block that
-    /// was not probed. Empty after a scan.
+    /// The radius around each block of the hash, the least significant first; -1 for a block that was not
+    /// probed. How many blocks there are depends on the width and the number of hashes. Empty after a scan.
     radii: Vec<i8>,
-    /// Buckets read.
+    /// How many first bits of each block were told apart: fewer mean fewer and longer runs of hashes.
+    bits: Vec<u8>,
+    /// Runs of hashes read.
     probes: u64,
-    /// Hashes compared.
+    /// Places for hashes compared in them, free ones included.
     candidates: u64,
     /// Distinct hashes found within the distance.
     verified: u64,
@@ -310,6 +312,7 @@ impl From<Work> for StatsOut {
         StatsOut {
             method: if work.scanned { "scan" } else { "index" },
             radii: work.plan.map(|plan| plan.radii().to_vec()).unwrap_or_default(),
+            bits: work.plan.map(|plan| plan.bits().to_vec()).unwrap_or_default(),
             probes: work.probes,
             candidates: work.candidates,
             verified: work.verified,

@@ -1,0 +1,72 @@
+//! `MinHash` by bands, beside `gaoya`: the same signatures, the same queries.
+
+use std::time::Instant;
+
+use gaoya::minhash::MinHashIndex;
+use lookalike::index::Bands;
+
+use crate::data::Even;
+use crate::rounds::{ROUNDS, median, ratio};
+
+const BANDS: usize = 50;
+const ROWS: usize = 4;
+const LEAST: f64 = 0.5;
+/// Documents of one original: copies whose minima agree to 40 to 100 %.
+const COPIES: usize = 5;
+const ASKED: usize = 20_000;
+
+pub fn report(count: usize) {
+    println!(
+        "\n## {count} MinHash signatures, {BANDS} bands of {ROWS} minima, similarity {LEAST} and more\n"
+    );
+    let signatures = signatures(count);
+    let start = Instant::now();
+    let own = Bands::new(BANDS, ROWS);
+    signatures.iter().for_each(|signature| _ = own.insert(signature));
+    let own_rate = count as f64 / start.elapsed().as_secs_f64() / 1e3;
+    let start = Instant::now();
+    let mut peer: MinHashIndex<u32, u32> = MinHashIndex::new(BANDS, ROWS, LEAST);
+    for (number, signature) in (0..).zip(&signatures) {
+        peer.insert(number, signature.clone());
+    }
+    let peer_rate = count as f64 / start.elapsed().as_secs_f64() / 1e3;
+    let (mut own_figures, mut peer_figures, mut found) = (vec![], vec![], [0, 0]);
+    for round in 0..ROUNDS {
+        let asked: Vec<&Vec<u32>> =
+            Even(round as u64 + 7).take(ASKED).map(|at| &signatures[at as usize % count]).collect();
+        let start = Instant::now();
+        found[0] = asked.iter().map(|signature| own.similar(signature, LEAST).len()).sum::<usize>();
+        own_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
+        let start = Instant::now();
+        found[1] =
+            asked.iter().map(|signature| peer.query_owned_return_similarity(signature).len()).sum::<usize>();
+        peer_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
+        assert_eq!(found[0], found[1], "both find the same");
+    }
+    let per_query = found.map(|found| found as f64 / ASKED as f64);
+    println!("| | ns a query | found | thousand inserts/s |\n|---|---|---|---|");
+    println!("| lookalike | {:.0} | {:.2} | {own_rate:.0} |", median(own_figures.clone()), per_query[0]);
+    println!("| gaoya | {:.0} | {:.2} | {peer_rate:.0} |", median(peer_figures.clone()), per_query[1]);
+    println!("\ngaoya ÷ lookalike: {:.2}", ratio(&peer_figures, &own_figures));
+    println!("Bytes a signature, its 800 of minima included: {:.0}", own.bytes() as f64 / count as f64);
+}
+
+fn signatures(count: usize) -> Vec<Vec<u32>> {
+    let mut even = Even(11);
+    let mut next = move || even.next().unwrap_or_default();
+    let mut all: Vec<Vec<u32>> = Vec::with_capacity(count);
+    for number in 0..count {
+        let copy = number % COPIES;
+        let mut signature: Vec<u32> = (0..BANDS * ROWS).map(|_| next() as u32).collect();
+        if copy > 0 {
+            let (original, kept) = (&all[number - copy], 40 + next() % 61);
+            for (minimum, original) in signature.iter_mut().zip(original) {
+                if next() % 100 < kept {
+                    *minimum = *original;
+                }
+            }
+        }
+        all.push(signature);
+    }
+    all
+}
