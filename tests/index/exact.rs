@@ -214,3 +214,15 @@ fn sorted_runs_are_the_stored_hashes_in_order() {
     list.sort_unstable();
     assert_eq!(runs, list);
 }
+
+#[test]
+fn a_collection_of_a_few_documents_costs_kilobytes() {
+    let (narrow, wide) = (Index::<u64>::new(), Index::<u128>::new());
+    for number in 1..=20u64 {
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        narrow.insert(hash);
+        wide.insert(u128::from(hash) << 64 | u128::from(!hash));
+    }
+    assert!(narrow.bytes() < 8 << 10, "{} bytes", narrow.bytes());
+    assert!(wide.bytes() < 12 << 10, "{} bytes", wide.bytes());
+}

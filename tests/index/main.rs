@@ -3,3 +3,4 @@
 
 mod concurrent;
 mod exact;
+mod model;

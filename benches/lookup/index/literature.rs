@@ -1,0 +1,224 @@
+//! The plans that people know by name, at k = 3 of 64 bits: what they take and what they teach.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use lookalike::index::Index;
+
+use super::data::{self, Spread};
+use super::peers::{Contender, Own};
+use crate::rounds::{ROUNDS, median};
+
+const K: u32 = 3;
+
+pub fn report(count: usize) {
+    println!("\n## The plans of the literature: {count} even hashes of 64 bits, k = {K}\n");
+    let stored = data::hashes::<u64>(count, Spread::Even);
+    let index = Index::<u64>::new();
+    index.insert_all(stored.iter().copied());
+    let own = index.bytes() as f64;
+    let mut plans: Vec<(Box<dyn Contender<u64> + '_>, f64)> = vec![(Box::new(Own(&index, Vec::new())), own)];
+    for (name, blocks, exact) in MANKU {
+        let tables = Manku::new(name, &stored, blocks, exact);
+        let bytes = (tables.0.len() * count * 8) as f64;
+        plans.push((Box::new(tables), bytes));
+    }
+    // A set of 64-bit words keeps 8 bytes and one of control a place, and is at most 7/8 full.
+    let set: HashSet<u64> = stored.iter().copied().collect();
+    let of_set = set.capacity() as f64 * 8.0 / 7.0 * 9.0;
+    let filter = Filter::new(&stored);
+    let of_filter = filter.0.len() as f64 * 8.0;
+    plans.push((Box::new(Neighbours { set: set.clone(), filter: None }), of_set));
+    plans.push((Box::new(Neighbours { set, filter: Some(filter) }), of_set + of_filter));
+    plans.push((Box::new(OneBit::new(&stored)), 64.0 * 2.0 * count as f64 + 8.0 * count as f64));
+    let check = data::queries(&stored, 20, K, 3);
+    let expected: Vec<usize> = check.iter().map(|query| plans[0].0.look(*query, K)).collect();
+    println!("| plan | ns a query | bytes a hash |\n|---|---|---|");
+    for (plan, bytes) in &mut plans {
+        let found: Vec<usize> = check.iter().map(|query| plan.look(*query, K)).collect();
+        assert_eq!(found, expected, "{} differs", plan.name());
+        let figures = (0..ROUNDS as u64).map(|round| {
+            let start = Instant::now();
+            let mut asked = 0;
+            for query in data::queries(&stored, 200_000, K, round) {
+                plan.look(query, K);
+                asked += 1;
+                if asked >= 10 && start.elapsed().as_millis() > 300 {
+                    break;
+                }
+            }
+            start.elapsed().as_nanos() as f64 / f64::from(asked)
+        });
+        let figures: Vec<f64> = figures.collect();
+        println!("| {} | {:.0} | {:.1} |", plan.name(), median(figures), *bytes / count as f64);
+    }
+}
+
+/// Manku, Jain and Das Sarma (2007): the hashes in several sorted tables, each with other blocks of the hash first, and
+/// as many of those exact as k leaves untouched. Name, blocks, and how many come first.
+const MANKU: [(&str, u32, u32); 3] = [
+    ("4 tables: 4 blocks, one exact", 4, 1),
+    ("10 tables: 5 blocks, two exact", 5, 2),
+    ("20 tables: 6 blocks, three exact", 6, 3),
+];
+
+struct Manku(Vec<Sorted>, &'static str);
+
+struct Sorted {
+    /// The blocks in the order of the table, as the bits they begin at and how many they are.
+    order: Vec<(u32, u32)>,
+    /// How many first bits are exact.
+    exact: u32,
+    hashes: Vec<u64>,
+}
+
+impl Sorted {
+    fn permuted(&self, hash: u64) -> u64 {
+        self.order
+            .iter()
+            .fold(0, |permuted, &(from, bits)| permuted << bits | hash >> from & ((1 << bits) - 1))
+    }
+}
+
+impl Manku {
+    fn new(name: &'static str, stored: &[u64], blocks: u32, exact: u32) -> Manku {
+        let from = |block: u32| 64 * block / blocks;
+        let cut: Vec<(u32, u32)> =
+            (0..blocks).map(|block| (from(block), from(block + 1) - from(block))).collect();
+        let chosen = (0..1u32 << blocks).filter(|chosen| chosen.count_ones() == exact);
+        let tables = chosen.map(|chosen| {
+            let (first, rest): (Vec<_>, Vec<_>) = (0..blocks).partition(|block| chosen >> block & 1 == 1);
+            let order = first.iter().chain(&rest).map(|block| cut[*block as usize]).collect();
+            let exact = first.iter().map(|block| cut[*block as usize].1).sum();
+            let mut table = Sorted { order, exact, hashes: Vec::new() };
+            table.hashes = stored.iter().map(|hash| table.permuted(*hash)).collect();
+            table.hashes.sort_unstable();
+            table
+        });
+        Manku(tables.collect(), name)
+    }
+}
+
+impl Contender<u64> for Manku {
+    fn name(&self) -> &'static str {
+        self.1
+    }
+
+    fn look(&mut self, query: u64, k: u32) -> usize {
+        let mut matches = 0;
+        for (number, table) in self.0.iter().enumerate() {
+            let permuted = table.permuted(query);
+            let key = permuted >> (64 - table.exact);
+            let from = table.hashes.partition_point(|hash| hash >> (64 - table.exact) < key);
+            for hash in table.hashes[from..].iter().take_while(|hash| *hash >> (64 - table.exact) == key) {
+                let differing = hash ^ permuted;
+                // Counted by the first table that has all that differs behind its exact blocks.
+                if differing.count_ones() <= k && self.first(number, differing) {
+                    matches += 1;
+                }
+            }
+        }
+        matches
+    }
+}
+
+impl Manku {
+    /// Whether no table before this one finds what differs, in this table's order, by these bits.
+    fn first(&self, number: usize, differing: u64) -> bool {
+        let table = &self.0[number];
+        let mut left = 64;
+        let mut original = 0u64;
+        for &(from, bits) in &table.order {
+            left -= bits;
+            original |= (differing >> left & ((1 << bits) - 1)) << from;
+        }
+        !self.0[..number].iter().any(|before| before.permuted(original) >> (64 - before.exact) == 0)
+    }
+}
+
+/// Every value within k of the query, looked up in a set, with or without a Bloom filter before it.
+struct Neighbours {
+    set: HashSet<u64>,
+    filter: Option<Filter>,
+}
+
+impl Contender<u64> for Neighbours {
+    fn name(&self) -> &'static str {
+        if self.filter.is_some() { "all neighbours, a Bloom filter first" } else { "all neighbours" }
+    }
+
+    fn look(&mut self, query: u64, k: u32) -> usize {
+        fn around(hash: u64, from: u32, left: u32, each: &mut impl FnMut(u64)) {
+            each(hash);
+            if left > 0 {
+                (from..64).for_each(|bit| around(hash ^ 1 << bit, bit + 1, left - 1, each));
+            }
+        }
+        let mut matches = 0;
+        around(query, 0, k, &mut |hash| {
+            let may = self.filter.as_ref().is_none_or(|filter| filter.may_hold(hash));
+            matches += usize::from(may && self.set.contains(&hash));
+        });
+        matches
+    }
+}
+
+/// A Bloom filter (Bloom, 1970) of 12 bits a hash and 4 places each.
+struct Filter(Vec<u64>);
+
+impl Filter {
+    fn new(stored: &[u64]) -> Filter {
+        let mut filter = Filter(vec![0; (stored.len() * 12 / 64).next_power_of_two()]);
+        for &hash in stored {
+            filter.places(hash).for_each(|(word, bit)| filter.0[word] |= bit);
+        }
+        filter
+    }
+
+    fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let bits = self.0.len() * 64;
+        let mixed = hash.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mixed = mixed ^ mixed >> 29;
+        (0..4u64).map(move |number| {
+            let at = mixed.wrapping_add(number.wrapping_mul(mixed >> 32 | 1)) as usize & (bits - 1);
+            (at / 64, 1 << (at % 64))
+        })
+    }
+
+    fn may_hold(&self, hash: u64) -> bool {
+        self.places(hash).all(|(word, bit)| self.0[word] & bit != 0)
+    }
+}
+
+/// For each bit the list of the hashes that have it: a hash's distance is counted list by list.
+struct OneBit {
+    lists: Vec<Vec<u32>>,
+    ones: Vec<u32>,
+}
+
+impl OneBit {
+    fn new(stored: &[u64]) -> OneBit {
+        let having = |bit: u32| {
+            (0..).zip(stored).filter(move |(_, hash)| *hash >> bit & 1 == 1).map(|(number, _)| number)
+        };
+        OneBit {
+            lists: (0..64).map(|bit| having(bit).collect()).collect(),
+            ones: stored.iter().map(|hash| hash.count_ones()).collect(),
+        }
+    }
+}
+
+impl Contender<u64> for OneBit {
+    fn name(&self) -> &'static str {
+        "64 one-bit lists"
+    }
+
+    fn look(&mut self, query: u64, k: u32) -> usize {
+        let mut common = vec![0u8; self.ones.len()];
+        for (_, list) in self.lists.iter().enumerate().filter(|(bit, _)| query >> bit & 1 == 1) {
+            list.iter().for_each(|number| common[*number as usize] += 1);
+        }
+        let near = |(common, ones): &(&u8, &u32)| query.count_ones() + **ones - 2 * u32::from(**common) <= k;
+        common.iter().zip(&self.ones).filter(near).count()
+    }
+}
