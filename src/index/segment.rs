@@ -95,9 +95,9 @@ impl Cuts {
 #[repr(C, align(64))]
 pub(super) struct Segment<W: Filed> {
     homes: Homes,
-    /// The fronts of the entries, line by line, and in the same places the backs.
-    fronts: Box<[W::Line]>,
-    backs: Box<[W::Line]>,
+    /// The fronts of the entries, line by line, then in the same places the backs. One piece of memory: the larger
+    /// the pieces, the better the allocator uses what an earlier segment left.
+    lines: Box<[W::Line]>,
     block: Block,
     counts: Counts,
 }
@@ -136,8 +136,8 @@ impl<W: Filed> Segment<W> {
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
         let count = layout.end.max(lines as usize) + spare;
-        let empty = || -> Box<[W::Line]> { (0..count).map(|_| W::Line::default()).collect() };
-        let (fronts, backs) = (empty(), empty());
+        let halves: Box<[W::Line]> = (0..2 * count).map(|_| W::Line::default()).collect();
+        let (fronts, backs) = halves.split_at(count);
         for (&hash, home) in hashes.iter().zip(at_home) {
             let next = &mut layout.next[home as usize];
             let (line, entry) = (*next as usize / Self::PER_LINE, *next as usize % Self::PER_LINE);
@@ -149,9 +149,8 @@ impl<W: Filed> Segment<W> {
         let places = (count * Self::PER_LINE) as f64;
         let len = hashes.len() as u32;
         Segment {
-            fronts,
             homes,
-            backs,
+            lines: halves,
             block,
             counts: Counts {
                 full: ((places * fill.full) as u32).max(len + 1),
@@ -171,19 +170,19 @@ impl<W: Filed> Segment<W> {
     pub(super) fn bytes(&self) -> usize {
         let cuts =
             self.homes.cuts.as_ref().map_or(0, |cuts| size_of_val(&*cuts.keys) + size_of_val(&*cuts.homes));
-        size_of::<Segment<W>>() + 2 * size_of_val(&*self.fronts) + cuts
+        size_of::<Segment<W>>() + size_of_val(&*self.lines) + cuts
     }
 
     /// The fronts, line by line.
     #[inline(always)]
     pub(super) fn fronts(&self) -> &[W::Line] {
-        &self.fronts
+        &self.lines[..self.lines.len() / 2]
     }
 
     /// The backs, line by line.
     #[inline(always)]
     pub(super) fn backs(&self) -> &[W::Line] {
-        &self.backs
+        &self.lines[self.lines.len() / 2..]
     }
 
     /// The home lines of the keys from `first` to `last`: the first one, and how many. The keys' hashes stand in
@@ -197,14 +196,14 @@ impl<W: Filed> Segment<W> {
     /// The hash in an entry of a line; `lead` is the first bits of the segment's keys.
     #[inline(always)]
     pub(super) fn hash(&self, line: usize, entry: usize, lead: u32) -> Option<W> {
-        let front = self.fronts[line].read(entry);
-        self.block.load((front, self.backs[line].read_beside(entry)), lead)
+        let front = self.fronts()[line].read(entry);
+        self.block.load((front, self.backs()[line].read_beside(entry)), lead)
     }
 
     /// Calls `each` with every hash, keys nearly in order.
     #[inline(always)]
     pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(W)) {
-        for (fronts, backs) in self.fronts.iter().zip(&self.backs) {
+        for (fronts, backs) in self.fronts().iter().zip(self.backs()) {
             for entry in 0..Self::PER_LINE {
                 let front = fronts.read(entry);
                 if let Some(hash) = self.block.load((front, backs.read_beside(entry)), lead) {
@@ -233,17 +232,17 @@ impl<W: Filed> Segment<W> {
             return false;
         }
         let key = self.block.key(hash) & mask(self.homes.bits);
-        let next = if key == mask(self.homes.bits) { self.fronts.len() } else { self.homes.of(key + 1) };
-        let end = (next + self.counts.reach as usize).min(self.fronts.len());
+        let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
+        let end = (next + self.counts.reach as usize).min(self.fronts().len());
         let home = self.homes.of(key);
-        let Some(line) = (home..end).find(|line| has_room::<W>(&self.fronts[*line])) else {
+        let Some(line) = (home..end).find(|line| has_room::<W>(&self.fronts()[*line])) else {
             return false;
         };
-        let free = (0..Self::PER_LINE).find(|entry| is_empty(self.fronts[line].read_beside(*entry)));
+        let free = (0..Self::PER_LINE).find(|entry| is_empty(self.fronts()[line].read_beside(*entry)));
         let entry = free.expect("the last entry is free");
         let (front, back) = self.block.store(hash);
-        self.backs[line].write(entry, back);
-        self.fronts[line].publish(entry, front);
+        self.backs()[line].write(entry, back);
+        self.fronts()[line].publish(entry, front);
         self.counts.used.store(used + 1, Ordering::Relaxed);
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
@@ -254,22 +253,22 @@ impl<W: Filed> Segment<W> {
         let Some((line, entry)) = self.find(hash) else {
             return false;
         };
-        self.fronts[line].publish(entry, given_up::<W>());
+        self.fronts()[line].publish(entry, given_up::<W>());
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         true
     }
 
     /// Whether so much was taken out that building it anew gives memory back.
     pub(super) fn is_hollow(&self) -> bool {
-        self.fronts.len() > 4 && self.len() * 3 < self.fronts.len() * Self::PER_LINE
+        self.fronts().len() > 4 && self.len() * 3 < self.fronts().len() * Self::PER_LINE
     }
 
     /// Asks for the lines in which a key's hashes begin.
     #[inline(always)]
     pub(super) fn approach(&self, key: u64) {
         let home = self.homes.of(key & mask(self.homes.bits));
-        prefetch(&self.fronts[home..], 1);
-        prefetch(&self.backs[home..], 1);
+        prefetch(&self.fronts()[home..], 1);
+        prefetch(&self.backs()[home..], 1);
     }
 
     #[inline]
@@ -291,14 +290,14 @@ impl<W: Filed> Work for Find<'_, W> {
         let Find { segment, hash } = self;
         let (front, back) = segment.block.store(hash);
         let home = segment.homes.of(segment.block.key(hash) & mask(segment.homes.bits));
-        for (number, line) in segment.fronts[home..].iter().enumerate() {
+        for (number, line) in segment.fronts()[home..].iter().enumerate() {
             let number = home + number;
             let mut same = line.near(compare, front, 0);
             while same != 0 {
                 let entry = same.trailing_zeros() as usize;
                 same &= same - 1;
                 // Read once more with what was written before: the comparison promises no order.
-                if line.read(entry) == front && segment.backs[number].read_beside(entry) == back {
+                if line.read(entry) == front && segment.backs()[number].read_beside(entry) == back {
                     return Some((number, entry));
                 }
             }
@@ -381,8 +380,8 @@ mod tests {
         for &hash in hashes {
             let key = block.key(hash) & mask(bits);
             let (from, homes) = segment.homes(key, key);
-            let ends = |line: &usize| *line + 1 >= from + homes && has_room::<W>(&segment.fronts[*line]);
-            let last = (from..segment.fronts.len()).find(ends).unwrap_or(segment.fronts.len() - 1);
+            let ends = |line: &usize| *line + 1 >= from + homes && has_room::<W>(&segment.fronts()[*line]);
+            let last = (from..segment.fronts().len()).find(ends).unwrap_or(segment.fronts().len() - 1);
             let here =
                 |line| (0..Segment::<W>::PER_LINE).any(|at| segment.hash(line, at, lead) == Some(hash));
             assert_eq!((from..=last).filter(|line| here(*line)).count(), 1);

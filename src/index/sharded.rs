@@ -359,13 +359,16 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// The bytes the index occupies, room to grow included, the allocator's own bookkeeping left out.
+    /// The bytes the index occupies, room to grow included, the allocator's own bookkeeping left out. While a
+    /// writer is at work and a new layout is being filled, that one may be left out.
     pub fn bytes(&self) -> usize {
-        let turn = self.turn.lock();
         let pin = pin();
         let of =
             |layout: &Layout<W>| layout.tables.iter().map(|table| table.view(&pin).bytes()).sum::<usize>();
-        size_of::<Index<W>>() + of(self.layout.get(&pin)) + turn.as_ref().map_or(0, |moving| of(&moving.next))
+        let moving = self.turn.try_lock();
+        let next = moving.as_ref().and_then(|moving| moving.as_ref()).map_or(0, |moving| of(&moving.next));
+        drop(moving);
+        size_of::<Index<W>>() + of(self.layout.get(&pin)) + next
     }
 }
 
