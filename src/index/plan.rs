@@ -25,7 +25,7 @@ use super::layout::{KINDS, Kind, MAX_BLOCKS};
 use super::segment::Segment;
 
 /// What beginning a run costs, in lines read in a row.
-const RUN: f64 = 3.0;
+const RUN: f64 = 9.0;
 /// What reading a back costs whose front is near, in the same unit.
 const BACK: f64 = 5.0;
 /// The share of entries in use that costs are reckoned with.

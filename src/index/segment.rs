@@ -26,7 +26,7 @@ use super::memory::{Compare, Line, Work, prefetch, with_best};
 
 /// Lines that hashes may stand beyond the home of the next key before a segment is built anew, besides what
 /// they did when it was built.
-const STRETCH: usize = 16;
+const STRETCH: usize = 64;
 /// If evenly spaced homes push hashes further than this, in lines, the segment is built with cuts.
 const CROWDED: usize = 8;
 /// Hashes between two cuts.

@@ -89,15 +89,7 @@ async fn a_stop_is_orderly_and_leaves_a_snapshot() {
     assert_eq!(crate::server::snapshot_files(data.path()).len(), 1);
     let server = Server::start(data.path()).await;
     assert_eq!(server.documents().await, 1);
-    // The log comes through a pipe and a thread of its own, after the answer perhaps.
-    let said = || server.log().contains("loaded from a snapshot");
-    for _ in 0..500 {
-        if said() {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    assert!(said(), "{}", server.log());
+    server.says("loaded from a snapshot").await;
 }
 
 #[tokio::test]

@@ -75,6 +75,17 @@ impl Server {
         panic!("the server did not become ready:\n{}", self.log());
     }
 
+    /// Waits until the log has these words: it comes through a pipe and a thread of its own, perhaps after answers.
+    pub async fn says(&self, words: &str) {
+        for _ in 0..500 {
+            if self.log().contains(words) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("the log has no {words:?}:\n{}", self.log());
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
