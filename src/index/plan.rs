@@ -28,6 +28,8 @@ use super::segment::Segment;
 const RUN: f64 = 9.0;
 /// What reading a back costs whose front is near, in the same unit.
 const BACK: f64 = 5.0;
+/// What a line read in a row takes, about.
+const NANOSECONDS: f64 = 4.0;
 /// The share of entries in use that costs are reckoned with.
 const USED: f64 = 0.8;
 /// Classes of the number of hashes: two an octave.
@@ -121,22 +123,19 @@ impl Plan {
             .saturating_sub(1)
     }
 
-    /// How many runs the plan reads.
-    pub fn runs(&self) -> u64 {
-        let balls = self.radii().iter().zip(self.bits());
-        balls
-            .map(|(&radius, &bits)| u32::try_from(radius).map_or(0.0, |r| ball(u32::from(bits), r)))
-            .sum::<f64>() as u64
-    }
-
-    /// The expected cost of the plan, in entries compared.
+    /// What the plan is expected to take, in nanoseconds or so.
     pub(super) fn cost<W: Filed>(&self, hashes: usize) -> u64 {
         let expectation = Expectation::of::<W>(self.covered(), hashes);
         let blocks = self.radii().iter().zip(self.bits());
         let cost = blocks.filter_map(|(&radius, &bits)| {
             Some(expectation.ball(u32::from(bits), u32::try_from(radius).ok()?))
         });
-        (cost.sum::<f64>() * Segment::<W>::PER_LINE as f64) as u64
+        (cost.sum::<f64>() * NANOSECONDS) as u64
+    }
+
+    /// What comparing all of so many hashes is expected to take, in nanoseconds or so.
+    pub(super) fn cost_of_scan<W: Filed>(k: u32, hashes: usize) -> u64 {
+        (Expectation::of::<W>(k, hashes).scan() * NANOSECONDS) as u64
     }
 
     /// The lines expected in a run of block `number` among so many hashes.

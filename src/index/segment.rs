@@ -203,12 +203,23 @@ impl<W: Filed> Segment<W> {
     /// Calls `each` with every hash, keys nearly in order.
     #[inline(always)]
     pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(W)) {
-        for (fronts, backs) in self.fronts().iter().zip(self.backs()) {
+        self.for_each_from(0, self.fronts().len(), lead, &mut each);
+    }
+
+    /// Calls `each` with every hash in the lines from `from` on: in so many homes, and as long as the line before is
+    /// full.
+    #[inline(always)]
+    pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
+        let lines = self.fronts().iter().zip(self.backs()).enumerate().skip(from);
+        for (line, (fronts, backs)) in lines {
             for entry in 0..Self::PER_LINE {
                 let front = fronts.read(entry);
                 if let Some(hash) = self.block.load((front, backs.read_beside(entry)), lead) {
                     each(hash);
                 }
+            }
+            if line + 1 >= from + homes && has_room::<W>(fronts) {
+                break;
             }
         }
     }

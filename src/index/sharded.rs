@@ -13,7 +13,7 @@
 //!
 //! # Why nothing is missed and nothing comes twice
 //! A reader that finds a hash in a table reports it there only if no earlier table of its plan had to report
-//! it (`Plan::reports`). Insertion goes through the tables in ascending order and so does removal; so a hash
+//! it. Insertion goes through the tables in ascending order and so does removal; so a hash
 //! that the reader missed in an earlier table was being inserted or removed during the query. A hash that was
 //! removed and inserted again during a query may be met in two entries; queries that saw a removal go by
 //! sort their answers and drop what is double.
@@ -284,9 +284,11 @@ impl<W: Filed> Index<W> {
         self.plan(k).is_none()
     }
 
-    /// What a query within `k` is expected to cost, in hashes compared.
+    /// What a query within `k` is expected to take, in nanoseconds or so: a measure to tell cheap queries from
+    /// dear ones by.
     pub fn cost(&self, k: u32) -> u64 {
-        self.plan(k).map_or(self.len() as u64, |plan| plan.cost::<W>(self.len()))
+        let hashes = self.len();
+        self.plan(k).map_or_else(|| Plan::cost_of_scan::<W>(k, hashes), |plan| plan.cost::<W>(hashes))
     }
 
     /// The tables as they are now.

@@ -34,7 +34,8 @@ struct Directory<W: Filed> {
 impl<W: Filed> Table<W> {
     /// An empty table that is to hold `expected` hashes.
     pub(super) fn new(block: Block, expected: usize) -> Table<W> {
-        let depth = DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[4]);
+        let depth =
+            DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[DEPTHS.len() - 1]);
         let empty = || Segment::built(block, KEY_BITS - depth, &[], Fill { built: 0.5, full: 0.9 });
         let segments = (0..1 << depth).map(|_| Followed::new(empty())).collect();
         Table { block, directory: Followed::new(Directory { depth, segments }) }
@@ -178,7 +179,7 @@ impl<'p, W: Filed> View<'p, W> {
         self.segment(self.number(hash)).contains(hash)
     }
 
-    /// All hashes of the keys that begin with the `bits` bits of `prefix`.
+    /// All hashes of the keys that begin with the `bits` bits of `prefix`, the block's at most.
     pub(super) fn hashes_with(&self, prefix: u32, bits: u32, mut each: impl FnMut(W)) {
         let depth = self.directory.depth;
         if bits <= depth {
@@ -188,8 +189,8 @@ impl<'p, W: Filed> View<'p, W> {
             }
             return;
         }
-        let number = (prefix >> (bits - depth)) as usize;
-        self.segment(number).for_each(self.lead(number), |hash| {
+        let Run { segment, from, homes, lead } = self.run(prefix, bits);
+        segment.for_each_from(from, homes, lead, |hash| {
             if self.block.first(hash, bits) == prefix {
                 each(hash);
             }

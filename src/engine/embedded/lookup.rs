@@ -17,7 +17,7 @@ use crate::store::{Bearer, Posting, Store, StoreError, View};
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
 const FIRST_RADIUS: u32 = 3;
 const STEP: u32 = 4;
-/// Up to this cost, in hashes compared, all within k is looked for at once before anything else.
+/// Up to this cost, in nanoseconds or so, all within k is looked for at once before anything else.
 const QUICK: u64 = 4_096;
 
 /// Hashes found within the distance up to which their documents are read where the question is asked.

@@ -45,8 +45,8 @@ use registry::Collection;
 use shared::Shared;
 use writer::{Command, Write, Writer};
 
-/// Queries that are expected to compare no more hashes than this are answered where they are asked: some
-/// ten microseconds, less than it takes to hand them to another thread. Others go to the pool.
+/// Queries that are expected to take no more than this, in nanoseconds or so, are answered where they are asked: less
+/// than it takes to hand them to another thread. Others go to the pool.
 const INLINE_COST: u64 = 20_000;
 /// The unit in which bytes of queued writes are counted.
 const ROOM_UNIT: usize = 1_024;
