@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::config::Settings;
-use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings};
+use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, StoreSettings};
 use crate::engine::{Engine, EngineError, OpenError};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
@@ -167,7 +167,12 @@ fn embedded(settings: &Settings) -> EmbeddedSettings {
         },
         queue_operations: settings.store.queue_operations,
         queue_bytes: settings.store.queue_bytes,
-        cache_bytes: settings.store.cache_bytes,
+        store: StoreSettings {
+            cache_bytes: settings.store.cache_bytes,
+            reserve_bytes: settings.store.reserve_bytes,
+            verify: settings.store.verify,
+        },
+        new_store: uuid::Uuid::new_v4().as_u64_pair().0,
     }
 }
 

@@ -119,11 +119,21 @@ pub struct Store {
     pub queue_bytes: usize,
     /// Bytes of the block cache, 1 MiB to 1 TiB.
     pub cache_bytes: u64,
+    /// Bytes of the disk that are kept free: with less, no writes are taken. 0 to 1 TiB.
+    pub reserve_bytes: u64,
+    /// Whether every file is compared with its checksum at the start.
+    pub verify: bool,
 }
 
 impl Default for Store {
     fn default() -> Store {
-        Store { queue_operations: 4_096, queue_bytes: 32 << 20, cache_bytes: 32 << 20 }
+        Store {
+            queue_operations: 4_096,
+            queue_bytes: 32 << 20,
+            cache_bytes: 32 << 20,
+            reserve_bytes: 256 << 20,
+            verify: true,
+        }
     }
 }
 

@@ -50,6 +50,9 @@ pub enum EngineError {
     /// No writes are taken. Nothing was done.
     #[error("no writes are taken: {0}")]
     ReadOnly(String),
+    /// There is no room on the disk. Nothing was done; it may be tried again when there is.
+    #[error("no writes are taken: {0}")]
+    DiskFull(String),
     /// The write failed while it was made durable: nobody knows whether it is.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),

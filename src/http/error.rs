@@ -55,6 +55,7 @@ codes! {
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
+    DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
@@ -159,7 +160,7 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::Busy | Code::ShuttingDown => Some("not_applied"),
+            Code::ReadOnly | Code::DiskFull | Code::Busy | Code::ShuttingDown => Some("not_applied"),
             _ => None,
         };
         Body {
@@ -220,6 +221,7 @@ impl From<EngineError> for Problem {
             EngineError::Width { .. } => return Problem::field(Code::InvalidField, "/hash", detail),
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,
+            EngineError::DiskFull(_) => Code::DiskFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,

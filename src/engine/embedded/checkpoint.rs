@@ -87,7 +87,7 @@ impl Checkpointer {
         let aged = self.taken.elapsed() >= self.policy.every;
         let due = changes >= self.policy.every_changes || (changes > 0 && aged);
         let rested = !self.failed || self.taken.elapsed() >= AFTER_FAILURE;
-        due && rested && self.shared.read_only().is_none()
+        due && rested && self.shared.read_only().is_none() && self.shared.check_room().is_ok()
     }
 
     fn take(&mut self) -> Result<Snapshot, SnapshotError> {

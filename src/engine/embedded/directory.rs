@@ -1,7 +1,7 @@
 //! The data directory: what is in it, and whether this version may use it.
 //!
 //! ```text
-//! DIR/FORMAT       "lookalike 1\n": written first, read before anything else is opened
+//! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is whole
 //! DIR/store/       documents, postings, the change log (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
 //! ```
@@ -13,31 +13,40 @@ use std::path::{Path, PathBuf};
 use crate::engine::OpenError;
 
 /// The format of the directory as a whole. Raised when an older version could not read what this one writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const NAME: &str = "lookalike";
 
 /// The paths of a data directory that this version may use.
 pub(super) struct Directory {
+    path: PathBuf,
     pub(super) store: PathBuf,
     pub(super) snapshots: PathBuf,
+    /// Whether it never held a whole store, so that one may be made.
+    pub(super) is_new: bool,
 }
 
 impl Directory {
     /// Opens a data directory, or makes one.
     pub(super) fn open(path: &Path) -> Result<Directory, OpenError> {
-        let directory = Directory { store: path.join("store"), snapshots: path.join("snapshots") };
         make(path)?;
         let marker = path.join("FORMAT");
-        match fs::read_to_string(&marker) {
-            Ok(text) => check(path, &text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write_whole(path, &marker, format!("{NAME} {FORMAT}\n").as_bytes())
-                    .map_err(|source| failed(path, "written to", source))?;
-            }
+        let is_new = match fs::read_to_string(&marker) {
+            Ok(text) => check(path, &text).map(|()| false)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
             Err(error) => return Err(failed(&marker, "read", error)),
+        };
+        let (store, snapshots) = (path.join("store"), path.join("snapshots"));
+        Ok(Directory { path: path.to_path_buf(), store, snapshots, is_new })
+    }
+
+    /// Says that the directory holds a whole store.
+    pub(super) fn seal(&self) -> Result<(), OpenError> {
+        if self.is_new {
+            let text = format!("{NAME} {FORMAT}\n");
+            write_whole(&self.path, &self.path.join("FORMAT"), text.as_bytes())
+                .map_err(|source| failed(&self.path, "written to", source))?;
         }
-        make(&directory.snapshots)?;
-        Ok(directory)
+        make(&self.snapshots)
     }
 }
 

@@ -38,6 +38,7 @@ use crate::ids::{CollectionName, DocumentId};
 use crate::index::GROUP;
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
+pub use crate::store::StoreSettings;
 use crate::store::{Store, StoreError};
 use checkpoint::{Checkpointer, Request, describe};
 use planning::{Checked, NEAREST};
@@ -71,8 +72,10 @@ pub struct EmbeddedSettings {
     pub queue_operations: usize,
     /// Bytes of documents that may wait to be written.
     pub queue_bytes: usize,
-    /// Bytes of the store's block cache.
-    pub cache_bytes: u64,
+    /// How the store works.
+    pub store: StoreSettings,
+    /// The number of the store if one has to be made: no other store should have it.
+    pub new_store: u64,
 }
 
 /// The engine in a data directory.
@@ -96,7 +99,9 @@ impl Embedded {
     /// has been changed then.
     pub fn open(path: &Path, settings: EmbeddedSettings, pool: CpuPool) -> Result<Embedded, OpenError> {
         let directory = directory::Directory::open(path)?;
-        let store = Store::open(&directory.store, settings.cache_bytes)?;
+        let new = directory.is_new.then_some(settings.new_store);
+        let store = Store::open(&directory.store, settings.store, new)?;
+        directory.seal()?;
         let recovered = recovery::recover(&store, &directory.snapshots)?;
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);
@@ -244,6 +249,7 @@ impl Engine for Embedded {
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
         }
+        self.shared.check_room()?;
         operations.iter().try_for_each(|operation| fits(&collection, operation))?;
         // Before there is room: who waits for a processor must not keep others from the queue.
         let mut checks = Vec::with_capacity(operations.len());
@@ -369,7 +375,7 @@ impl Engine for Embedded {
             Ok(EngineStats {
                 sequence,
                 log_entries: sequence.0.saturating_sub(shared.store.trimmed()?.0),
-                disk_bytes: shared.store.disk_bytes()?,
+                disk_bytes: shared.store.disk_bytes(),
                 queued_operations: queued as u64,
                 snapshot: snapshot::list(&shared.snapshots)?.first().map(describe),
             })
@@ -378,7 +384,9 @@ impl Engine for Embedded {
     }
 
     fn health(&self) -> Health {
-        self.shared.read_only().map_or(Health::Ready, Health::ReadOnly)
+        let reason = self.shared.read_only();
+        let reason = reason.or_else(|| self.shared.check_room().err().map(|error| error.to_string()));
+        reason.map_or(Health::Ready, Health::ReadOnly)
     }
 
     async fn close(&self) {
@@ -388,10 +396,12 @@ impl Engine for Embedded {
         };
         let _ = self.commands.send(Command::Close);
         let requests = self.requests.clone();
+        let shared = Arc::clone(&self.shared);
         let join = move || {
             let _ = writer.join();
             let _ = requests.send(Request::Close);
             let _ = checkpointer.join();
+            shared.store.close();
         };
         let _ = tokio::task::spawn_blocking(join).await;
     }

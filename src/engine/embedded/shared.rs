@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::registry::Registry;
+use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
 
@@ -43,7 +44,15 @@ impl Shared {
     }
 
     pub(super) fn read_only(&self) -> Option<String> {
-        self.read_only.lock().clone()
+        self.read_only.lock().clone().or_else(|| {
+            let failure = self.store.failure()?;
+            Some(format!("{failure}; no more are taken until the server is restarted"))
+        })
+    }
+
+    /// Whether the disk has room for more writes.
+    pub(super) fn check_room(&self) -> Result<(), EngineError> {
+        self.store.check_room().map_err(|error| EngineError::DiskFull(error.to_string()))
     }
 
     /// The first reason stays: it is the cause, and later ones follow from it.

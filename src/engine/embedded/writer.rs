@@ -94,7 +94,7 @@ impl Writer {
                     let _ = reply.send(self.delete_collection(&name));
                 }
                 // After a failed commit nothing is written any more.
-                Command::TrimLog(_) if self.shared.read_only().is_some() => {}
+                Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
                 Command::TrimLog(through) => {
                     if let Err(error) = self.shared.store.trim_log(through) {
                         tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
@@ -111,7 +111,7 @@ impl Writer {
             if let Some(command) = self.held.take() {
                 return Some(command);
             }
-            let garbage = self.garbage.front().filter(|_| self.shared.read_only().is_none());
+            let garbage = self.garbage.front().filter(|_| self.refuse_read_only().is_ok());
             let Some(&collection) = garbage else {
                 return self.commands.blocking_recv();
             };
@@ -160,6 +160,10 @@ impl Writer {
             refuse(group, || EngineError::ReadOnly(reason.clone()));
             return;
         }
+        if let Err(error) = self.shared.check_room() {
+            refuse(group, || EngineError::DiskFull(error.to_string()));
+            return;
+        }
         let shared = Arc::clone(&self.shared);
         let mut answers = Vec::with_capacity(group.len());
         let mut touched = HashMap::new();
@@ -168,7 +172,7 @@ impl Writer {
             Ok(plan) => {
                 let (batch, postings) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &postings).err();
-                failed.map(|error| EngineError::Unknown(self.fail(&error)))
+                failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written; but a store that cannot be read is not to be written to.
             Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
@@ -245,7 +249,15 @@ impl Writer {
             let own = postings.iter().filter(|(of, _)| *of == collection.id).map(|(_, hash)| hash);
             collection.sole.end_commit(own);
         }
-        let last = committed?;
+        let last = match committed {
+            Ok(last) => last,
+            Err(error) => {
+                if matches!(error, StoreError::Full { .. }) {
+                    self.take_back(&fates, touched);
+                }
+                return Err(error);
+            }
+        };
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
@@ -255,6 +267,20 @@ impl Writer {
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Nothing of a batch was written: what it was to add leaves the index again.
+    fn take_back(
+        &mut self,
+        fates: &HashMap<(CollectionId, Hash), bool>,
+        touched: &HashMap<CollectionId, Arc<Collection>>,
+    ) {
+        self.recent.forget_after(self.last);
+        self.shared.planned.store(self.last.0, Ordering::SeqCst);
+        for collection in touched.values() {
+            let added = fates.iter().filter(|((of, _), stays)| *of == collection.id && **stays);
+            collection.let_go(added.map(|((_, hash), _)| *hash));
+        }
     }
 
     fn put_collection(
@@ -290,7 +316,7 @@ impl Writer {
             batch.create_collection(&record);
             batch.log(Change::CollectionCreated(id));
         }
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit(batch, &HashMap::new(), &[]).map_err(|error| self.not_committed(&error))?;
         match &existing {
             Some(collection) => collection.set_record(record),
             None => shared.registry.add(Collection::new(record.clone(), of_width(record.width))),
@@ -307,14 +333,23 @@ impl Writer {
         let mut batch = shared.store.batch()?;
         batch.delete_collection(collection.id);
         batch.log(Change::CollectionDeleted(collection.id));
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit(batch, &HashMap::new(), &[]).map_err(|error| self.not_committed(&error))?;
         shared.registry.remove(name);
         self.garbage.push_back(collection.id);
         Ok(true)
     }
 
     fn refuse_read_only(&self) -> Result<(), EngineError> {
-        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))
+        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
+        self.shared.check_room()
+    }
+
+    /// What is said of a batch that was not committed.
+    fn not_committed(&self, error: &StoreError) -> EngineError {
+        match error {
+            StoreError::Full { .. } => EngineError::DiskFull(error.to_string()),
+            _ => EngineError::Unknown(self.fail(error)),
+        }
     }
 
     /// Takes no more writes; answers with the reason.
@@ -344,6 +379,7 @@ impl Acknowledgement {
             None => self.outcomes,
             Some(EngineError::Unknown(reason)) => Err(EngineError::Unknown(reason.clone())),
             Some(EngineError::ReadOnly(reason)) => Err(EngineError::ReadOnly(reason.clone())),
+            Some(EngineError::DiskFull(reason)) => Err(EngineError::DiskFull(reason.clone())),
             Some(other) => Err(EngineError::ReadOnly(other.to_string())),
         };
         let _ = self.reply.send(answer);
