@@ -158,7 +158,8 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-fn embedded(settings: &Settings) -> EmbeddedSettings {
+/// How the engine is to work, by the settings.
+pub fn embedded(settings: &Settings) -> EmbeddedSettings {
     EmbeddedSettings {
         checkpoints: CheckpointPolicy {
             every_changes: settings.snapshots.every_changes,

@@ -8,7 +8,9 @@ mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
+mod repair;
 mod serve;
+mod verify;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -35,6 +37,10 @@ enum Command {
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
     Export(export::ExportArguments),
+    /// Tell whether a data directory is sound; changes nothing.
+    Verify(verify::VerifyArguments),
+    /// Make a new data directory of what can be read of a damaged one.
+    Repair(repair::RepairArguments),
     /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
@@ -85,6 +91,8 @@ pub fn run() -> ExitCode {
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
     };

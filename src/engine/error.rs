@@ -93,6 +93,20 @@ pub enum OpenError {
         /// The format of this version.
         known: u32,
     },
+    /// The file that says what the directory holds is not as it was written.
+    #[error("{} is damaged at byte 0: {what}. Nothing was changed", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+    /// A new directory was wanted.
+    #[error("{} is not empty; name a directory that is not there yet", path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The store does not open.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -27,6 +27,7 @@ mod keeper;
 mod manifest;
 mod records;
 mod room;
+mod salvage;
 mod trees;
 mod verify;
 mod view;
@@ -42,6 +43,7 @@ use parking_lot::Mutex;
 pub use batch::Batch;
 pub use error::StoreError;
 pub use records::{Bearer, Change, CollectionRecord, Posting, Row};
+pub use salvage::LostRow;
 pub use verify::Verified;
 pub use view::View;
 
@@ -88,10 +90,7 @@ impl Store {
             (None, Some(number)) if !journal::has_segments(&dir.join("journal")) => {
                 make(dir, settings, number)?
             }
-            (None, _) => {
-                let what = "it is missing".to_owned();
-                return Err(StoreError::Damage { path: Manifest::path(dir), offset: 0, what });
-            }
+            (None, _) => return Err(verify::missing(&Manifest::path(dir))),
         };
         let journal_dir = dir.join("journal");
         if settings.verify {
@@ -155,6 +154,7 @@ impl Store {
     /// afterwards.
     pub fn close(&self) {
         drop(self.keeper.lock().take());
+        self.core.journal.lock().end_segment();
         if self.core.failure().is_none()
             && let Err(error) = self.core.checkpoint()
         {

@@ -59,13 +59,40 @@ pub(super) fn verify(dir: &Path, manifest: &Manifest, found: &mut dyn FnMut(Stor
     Verified { files: files.len() as u64, bytes: bytes.into_inner() }
 }
 
+/// The flaw of a file that is not there.
+pub(super) fn missing(path: &Path) -> StoreError {
+    damage(path, 0, "it is missing")
+}
+
+/// Tables and blob files of a tree, by number and checksum, if its newest version reads back.
+pub(super) fn files_of(tree: &Path) -> Option<(Files, Files)> {
+    let (id, checksum) = current_version(&fs::read(tree.join("current")).ok()?)?;
+    let bytes = fs::read(tree.join(format!("v{id}"))).ok()?;
+    if xxh3_128(&bytes) == checksum { version_files(&bytes) } else { None }
+}
+
+/// Whether a table or blob file has a list of its parts.
+pub(super) fn has_list(bytes: &[u8]) -> bool {
+    sfa::Reader::from_reader(&mut Cursor::new(bytes)).is_ok()
+}
+
+/// Whether all blocks of a table are what was written.
+pub(super) fn reads_back(bytes: &[u8]) -> bool {
+    let Ok(list) = sfa::Reader::from_reader(&mut Cursor::new(bytes)) else {
+        return false;
+    };
+    // What follows is no block.
+    let blocks = list.toc().section(b"linked_blob_files").or_else(|| list.toc().section(b"table_version"));
+    blocks.is_some_and(|end| first_flaw(bytes) as u64 >= end.pos())
+}
+
 fn damage(path: &Path, offset: u64, what: impl Into<String>) -> StoreError {
     StoreError::Damage { path: path.to_path_buf(), offset, what: what.into() }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
     fs::read(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => damage(path, 0, "it is missing"),
+        io::ErrorKind::NotFound => missing(path),
         _ => StoreError::io(path, "read", source),
     })
 }
@@ -108,7 +135,8 @@ fn current_version(bytes: &[u8]) -> Option<(u64, u128)> {
     (rest == [0]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
 }
 
-type Files = Vec<(u64, u128)>;
+/// Files by number and checksum.
+pub(super) type Files = Vec<(u64, u128)>;
 
 /// Tables and blob files of a version, by number and checksum.
 fn version_files(bytes: &[u8]) -> Option<(Files, Files)> {
@@ -193,7 +221,7 @@ fn compare(files: &[Expected], bytes: &AtomicU64) -> Vec<StoreError> {
 
 fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError> {
     let file = File::open(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => damage(path, 0, "it is missing"),
+        io::ErrorKind::NotFound => missing(path),
         _ => StoreError::io(path, "opened", source),
     })?;
     let mut reader = io::BufReader::with_capacity(BUFFER, file);

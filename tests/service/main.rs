@@ -15,5 +15,6 @@ mod contract;
 mod damage;
 mod duplicates;
 mod kill;
+mod repair;
 mod road;
 mod server;

@@ -29,11 +29,20 @@ impl Directory {
     /// Opens a data directory, or makes one.
     pub(super) fn open(path: &Path) -> Result<Directory, OpenError> {
         make(path)?;
+        Directory::look(path)
+    }
+
+    /// Looks at a data directory that is there.
+    pub(super) fn look(path: &Path) -> Result<Directory, OpenError> {
+        fs::read_dir(path).map_err(|source| failed(path, "read", source))?;
         let marker = path.join("FORMAT");
-        let is_new = match fs::read_to_string(&marker) {
-            Ok(text) => check(path, &text).map(|()| false)?,
+        let is_new = match fs::read(&marker) {
+            Ok(bytes) => check(&marker, &bytes).map(|()| false)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
-            Err(error) => return Err(failed(&marker, "read", error)),
+            Err(error) => {
+                let what = format!("it cannot be read: {error}");
+                return Err(OpenError::Damaged { path: marker, what });
+            }
         };
         let (store, snapshots) = (path.join("store"), path.join("snapshots"));
         Ok(Directory { path: path.to_path_buf(), store, snapshots, is_new })
@@ -54,15 +63,25 @@ fn make(path: &Path) -> Result<(), OpenError> {
     fs::create_dir_all(path).map_err(|source| failed(path, "made", source))
 }
 
-fn check(path: &Path, text: &str) -> Result<(), OpenError> {
-    let found = text.strip_prefix(NAME).map(str::trim);
-    match found {
-        Some(number) if number == FORMAT.to_string() => Ok(()),
-        _ => Err(OpenError::Newer {
-            path: path.to_path_buf(),
-            found: format!("{:?}", found.unwrap_or(text).chars().take(40).collect::<String>()),
-            known: FORMAT,
-        }),
+/// Whether this version reads what the marker says.
+fn check(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
+    let text = std::str::from_utf8(bytes).ok();
+    let number = text.and_then(|text| text.strip_prefix(NAME)?.strip_prefix(' ')?.strip_suffix('\n'));
+    match number.and_then(|digits| digits.parse::<u32>().ok()) {
+        Some(FORMAT) => Ok(()),
+        Some(found @ 1..FORMAT) => {
+            let what = format!(
+                "format {found} was never released; export with the version that wrote it, and import"
+            );
+            Err(OpenError::Damaged { path: marker.to_path_buf(), what })
+        }
+        Some(found) if found > FORMAT => {
+            Err(OpenError::Newer { path: marker.to_path_buf(), found: found.to_string(), known: FORMAT })
+        }
+        _ => {
+            let what = "it does not say which format the directory has".to_owned();
+            Err(OpenError::Damaged { path: marker.to_path_buf(), what })
+        }
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod checkpoint;
 mod directory;
+mod inspect;
 mod lookup;
 mod planning;
 mod recent;
@@ -38,9 +39,10 @@ use crate::ids::{CollectionName, DocumentId};
 use crate::index::GROUP;
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
-pub use crate::store::StoreSettings;
 use crate::store::{Store, StoreError};
+pub use crate::store::{StoreSettings, Verified};
 use checkpoint::{Checkpointer, Request, describe};
+pub use inspect::{Flaw, Repaired, repair, verify};
 use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;

@@ -101,6 +101,16 @@ fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result
     Ok(indexes)
 }
 
+/// Brings an index to the state after these changes of its collection.
+pub(super) fn follow(index: &dyn HashIndex, changes: &[Change]) {
+    for change in changes {
+        if let Change::Document { added, removed, .. } = change {
+            removed.map(|hash| index.remove(hash));
+            added.map(|hash| index.insert(hash));
+        }
+    }
+}
+
 /// The distinct hashes of the postings.
 fn rebuild(store: &Store, records: &[CollectionRecord]) -> Result<Indexes, StoreError> {
     let mut indexes = Indexes::new();

@@ -190,7 +190,7 @@ impl Journal {
     }
 
     /// Gives the room back that the segment does not need; if that fails it only takes more of the disk.
-    fn end_segment(&mut self) {
+    pub(super) fn end_segment(&mut self) {
         if let Some(active) = self.active.take() {
             let _ = active.file.set_len(active.at);
             self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });
@@ -263,6 +263,29 @@ pub(super) fn scan(
         return Err(gap(dir, scan.next));
     }
     Ok(scan)
+}
+
+/// Hands every record from `from` on that reads back to `visit`, whatever is between them.
+pub(super) fn salvage(dir: &Path, from: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+    let files = segments(dir).unwrap_or_default();
+    for bytes in files.iter().filter_map(|(_, path)| fs::read(path).ok()) {
+        // A segment says itself which store it is of; it is believed if its records agree.
+        let Some(store) = bytes.get(16..24).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes)
+        else {
+            continue;
+        };
+        let mut at = HEAD;
+        while let Some(record) = segment::record(&bytes, at, store).or_else(|| {
+            let next = segment::later(&bytes, at + 1, store, 1)?;
+            at = next;
+            segment::record(&bytes, next, store)
+        }) {
+            if record.number >= from {
+                visit(record.seqno, record.payload);
+            }
+            at = record.end;
+        }
+    }
 }
 
 /// Whether nothing was ever written behind the place of the head.
