@@ -170,6 +170,7 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
         queue_bytes: settings.store.queue_bytes,
         store: StoreSettings {
             cache_bytes: settings.store.cache_bytes,
+            journal_bytes: settings.store.journal_bytes,
             reserve_bytes: settings.store.reserve_bytes,
             verify: settings.store.verify,
         },

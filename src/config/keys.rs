@@ -22,7 +22,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 25] = [
+pub(super) static KEYS: [Key; 26] = [
     key("server.listen", Kind::Address),
     number("server.drain_seconds", 0, 3_600, "seconds"),
     key("data.dir", Kind::Text),
@@ -38,6 +38,7 @@ pub(super) static KEYS: [Key; 25] = [
     number("store.queue_operations", 1_024, 1 << 20, "operations"),
     size("store.queue_bytes", 1 << 10, 2 << 30),
     size("store.cache_bytes", 1 << 20, 1 << 40),
+    size("store.journal_bytes", 1 << 16, 1 << 40),
     size("store.reserve_bytes", 0, 1 << 40),
     key("store.verify", Kind::Switch),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),

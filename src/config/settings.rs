@@ -119,6 +119,8 @@ pub struct Store {
     pub queue_bytes: usize,
     /// Bytes of the block cache, 1 MiB to 1 TiB.
     pub cache_bytes: u64,
+    /// Bytes of the journal after which memory is written out, 64 KiB to 1 TiB.
+    pub journal_bytes: u64,
     /// Bytes of the disk that are kept free: with less, no writes are taken. 0 to 1 TiB.
     pub reserve_bytes: u64,
     /// Whether every file is compared with its checksum at the start.
@@ -131,6 +133,7 @@ impl Default for Store {
             queue_operations: 4_096,
             queue_bytes: 32 << 20,
             cache_bytes: 32 << 20,
+            journal_bytes: 64 << 20,
             reserve_bytes: 256 << 20,
             verify: true,
         }

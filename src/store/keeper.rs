@@ -27,8 +27,6 @@ use super::manifest::Manifest;
 use super::room::Room;
 use super::trees::{Trees, Writes};
 
-/// Bytes of the journal after which the memtables are written out, so that it can begin anew: what a start replays.
-const JOURNAL_LIMIT: u64 = 64 << 20;
 /// Closed memtables of a tree at which the writer waits for them to be written out.
 const SEALED_LIMIT: usize = 4;
 /// Overlapping tables of a tree at which the writer waits for compaction.
@@ -69,6 +67,8 @@ pub(super) struct Core {
     pub(super) trees: Trees,
     pub(super) journal: Mutex<Journal>,
     pub(super) room: Room,
+    /// Bytes of the journal after which the memtables are written out, so that it can begin anew: what a start replays.
+    journal_limit: u64,
     /// Held as long as the store is open.
     _lock: File,
     /// Why nothing is written any more, once that is so.
@@ -89,6 +89,7 @@ impl Core {
         trees: Trees,
         journal: Journal,
         room: Room,
+        journal_limit: u64,
         lock: File,
     ) -> Core {
         Core {
@@ -97,6 +98,7 @@ impl Core {
             trees,
             journal: Mutex::new(journal),
             room,
+            journal_limit,
             _lock: lock,
             failed: Mutex::default(),
             stuck: AtomicBool::new(false),
@@ -128,7 +130,7 @@ impl Core {
         synced
             .and_then(|()| self.trees.apply(seqno, writes.payload()))
             .inspect_err(|error| self.fail(error))?;
-        if self.trees.rotate(false) || journal.bytes() > JOURNAL_LIMIT {
+        if self.trees.rotate(false) || journal.bytes() > self.journal_limit {
             self.flushing.ring();
         }
         Ok(())
@@ -262,7 +264,7 @@ impl Keeper {
             while !core.stopping.load(Ordering::Relaxed) {
                 core.flushing.wait();
                 if core.failure().is_none() {
-                    let full = core.journal.lock().bytes() > JOURNAL_LIMIT;
+                    let full = core.journal.lock().bytes() > core.journal_limit;
                     core.settle(if full { core.checkpoint() } else { core.flush() });
                 }
             }

@@ -55,6 +55,12 @@ use manifest::Manifest;
 use room::Room;
 use trees::{NAMES, Tree, Trees, Writes};
 
+/// Segments of a full journal: what is not needed any more is deleted in pieces of this size.
+const SEGMENTS: u64 = 8;
+/// Bytes of a segment.
+const LEAST_SEGMENT: u64 = 16 << 10;
+const MOST_SEGMENT: u64 = 8 << 20;
+
 /// How the store is to work.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
@@ -62,6 +68,8 @@ pub struct StoreSettings {
     pub cache_bytes: u64,
     /// Bytes of the disk that must be free for writes to be taken, a tenth of the disk at most.
     pub reserve_bytes: u64,
+    /// Bytes of the journal after which memory is written out, 64 KiB at least: what a start has to replay.
+    pub journal_bytes: u64,
     /// Whether all files are compared with their checksums before the store is used.
     pub verify: bool,
 }
@@ -118,9 +126,18 @@ impl Store {
         if replayed > 0 {
             tracing::info!(batches = replayed, "the journal was replayed");
         }
-        let journal = Journal::open(&journal_dir, manifest.store, scan)?;
+        let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, MOST_SEGMENT);
+        let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
         let room = Room::new(dir.to_path_buf(), settings.reserve_bytes);
-        let core = Arc::new(Core::new(dir.to_path_buf(), &manifest, trees, journal, room, lock));
+        let core = Arc::new(Core::new(
+            dir.to_path_buf(),
+            &manifest,
+            trees,
+            journal,
+            room,
+            settings.journal_bytes,
+            lock,
+        ));
         let store = Store { core: Arc::clone(&core), keeper: Mutex::new(None) };
         store.check_log()?;
         *store.keeper.lock() = Some(Keeper::start(core).map_err(failed("kept: a thread cannot be started"))?);

@@ -75,9 +75,9 @@ impl Store {
         let journal_dir = work.join("journal");
         Journal::create(&journal_dir, manifest.store).map_err(written)?;
         let scan = journal::scan(&journal_dir, manifest.store, 1, |_, _, _| Ok(()))?;
-        let journal = Journal::open(&journal_dir, manifest.store, scan)?;
+        let journal = Journal::open(&journal_dir, manifest.store, 1 << 20, scan)?;
         let room = Room::new(work.to_path_buf(), 0);
-        let core = Arc::new(Core::new(work.to_path_buf(), &manifest, trees, journal, room, held));
+        let core = Arc::new(Core::new(work.to_path_buf(), &manifest, trees, journal, room, u64::MAX, held));
         Ok(Store { core, keeper: parking_lot::Mutex::new(None) })
     }
 

@@ -112,9 +112,13 @@ fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
         ));
     }
     let version = tree.join(format!("v{id}"));
+    if !version.exists() {
+        return Err(damage(&current, 0, format!("it names version {id}, which is not there")));
+    }
     let bytes = read(&version)?;
     if xxh3_128(&bytes) != checksum {
-        return Err(damage(&version, 0, "its checksum differs"));
+        let what = format!("its checksum is not the one that {} names", current.display());
+        return Err(damage(&version, 0, what));
     }
     let unreadable = || damage(&version, 0, "it is of an unknown layout");
     let (tables, blobs) = version_files(&bytes).ok_or_else(unreadable)?;

@@ -24,8 +24,6 @@ use super::error::StoreError;
 use mark::Mark;
 use segment::HEAD;
 
-/// Bytes reserved for a segment, unless one record needs more.
-const SEGMENT: usize = 8 << 20;
 const SUFFIX: &str = ".journal";
 
 /// A segment on disk.
@@ -66,6 +64,8 @@ impl Scan {
 pub(super) struct Journal {
     dir: PathBuf,
     store: u64,
+    /// Bytes reserved for a segment, unless one record needs more.
+    segment: u64,
     closed: VecDeque<Closed>,
     active: Option<Active>,
     next: u64,
@@ -82,7 +82,7 @@ impl Journal {
     }
 
     /// Opens the journal that `scan` has looked through, and cuts off what a crash left at its end.
-    pub(super) fn open(dir: &Path, store: u64, scan: Scan) -> Result<Journal, StoreError> {
+    pub(super) fn open(dir: &Path, store: u64, segment: u64, scan: Scan) -> Result<Journal, StoreError> {
         if let Some((path, length)) = &scan.torn {
             let cut = || {
                 let file = OpenOptions::new().write(true).open(path)?;
@@ -108,6 +108,7 @@ impl Journal {
         Ok(Journal {
             dir: dir.to_path_buf(),
             store,
+            segment,
             closed,
             active: None,
             next: scan.next,
@@ -177,7 +178,7 @@ impl Journal {
 
     fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
         let path = path_of(&self.dir, self.next);
-        let room = (HEAD as u64 + least).max(SEGMENT as u64);
+        let room = (HEAD as u64 + least).max(self.segment);
         let made = make_segment(&path, &segment::head(self.store, self.next), room);
         let file = made.and_then(|file| sync_directory(&self.dir).map(|()| file)).map_err(|source| {
             // Nobody has written to it, and its place would be in the way of the next try.
@@ -371,7 +372,7 @@ mod tests {
             seen.push(number);
             Ok(())
         });
-        (Journal::open(dir, STORE, found.unwrap()).unwrap(), seen)
+        (Journal::open(dir, STORE, 1 << 16, found.unwrap()).unwrap(), seen)
     }
 
     fn refused(dir: &Path) -> String {
