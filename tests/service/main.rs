@@ -14,6 +14,5 @@ mod command_line;
 mod contract;
 mod damage;
 mod duplicates;
-mod kill;
 mod road;
 mod server;
