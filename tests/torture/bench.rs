@@ -1,6 +1,7 @@
 //! What every torture has: a data directory, its ledger, a seed. After a failure both are kept and named.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -29,6 +30,17 @@ impl Bench {
         Bench { dir: Some(dir), data, ledger }
     }
 
+    /// A copy of this one, of the directory as it is and of what is known.
+    pub fn fork(&self) -> Bench {
+        let dir = server::directory();
+        let data = dir.path().join("data");
+        if self.data.exists() {
+            copy(&self.data, &data);
+        }
+        let ledger = Arc::new(self.ledger.fork(&dir.path().join("ledger")));
+        Bench { dir: Some(dir), data, ledger }
+    }
+
     /// Compares the server with the ledger; the test ends if they differ.
     pub async fn audit(&self, server: &Server, when: &str) -> Seen {
         match audit(server, &self.ledger).await {
@@ -48,6 +60,12 @@ impl Drop for Bench {
             eprintln!("data directory and ledger are kept in {}", kept.unwrap_or_default().display());
         }
     }
+}
+
+/// Copies a file or a directory; files that are mostly holes stay so.
+pub fn copy(from: &Path, to: &Path) {
+    let mut command = Command::new("cp");
+    assert!(command.args(["-a", "--sparse=auto", "--"]).args([from, to]).status().unwrap().success());
 }
 
 /// How many cycles a test runs: its short form, unless the long one is asked for.

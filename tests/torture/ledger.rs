@@ -62,6 +62,7 @@ impl<T: Clone + PartialEq> Register<T> {
 }
 
 /// A collection: whether it is there and how wide its hashes are, and its documents.
+#[derive(Clone)]
 struct Collection {
     bits: Register<Option<u32>>,
     documents: BTreeMap<String, Register<State>>,
@@ -119,6 +120,14 @@ impl Ledger {
             collections,
             file: File::create(path).unwrap(),
         }))
+    }
+
+    /// The same knowledge in a ledger of its own, for a copy of the directory.
+    pub fn fork(&self, path: &Path) -> Ledger {
+        let inner = self.0.lock().unwrap();
+        let file = File::create(path).unwrap();
+        let (clock, acknowledged) = (inner.clock, inner.acknowledged);
+        Ledger(Mutex::new(Inner { clock, acknowledged, collections: inner.collections.clone(), file }))
     }
 
     /// A number that no other version bears.

@@ -58,21 +58,15 @@ impl Load {
     /// Sets `clients` to work, each with its own course of events.
     pub fn start(url: &str, ledger: &Arc<Ledger>, clients: u64, rng: &mut Rng) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
-        let expected = ledger.expected();
         let tasks = (0..clients).map(|name| {
-            let own = expected.get(&own_collection(name)).and_then(|collection| collection.bits[0]);
-            let writer = Writer {
-                client: Client::new(),
-                url: url.to_owned(),
-                ledger: Arc::clone(ledger),
-                rng: rng.fork(),
-                name,
-                stop: Arc::clone(&stop),
-                own,
-            };
-            tokio::spawn(writer.run())
+            tokio::spawn(Writer::new(url, ledger, name, rng.fork(), Arc::clone(&stop)).run(usize::MAX))
         });
         Load { tasks: tasks.collect(), stop }
+    }
+
+    /// One client that does so many things, one after the other: what it leaves depends on the seed alone.
+    pub async fn steps(url: &str, ledger: &Arc<Ledger>, steps: usize, rng: &mut Rng) {
+        Writer::new(url, ledger, 0, rng.fork(), Arc::default()).run(steps).await;
     }
 
     /// Waits until every client has found that the server is gone.
@@ -83,7 +77,6 @@ impl Load {
     }
 
     /// Asks the clients to end after what they are doing, and waits for them.
-    #[allow(dead_code, reason = "soon")]
     pub async fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
         self.join().await;
@@ -95,8 +88,24 @@ fn own_collection(client: u64) -> String {
 }
 
 impl Writer {
-    async fn run(mut self) {
-        while !self.stop.load(Ordering::SeqCst) {
+    fn new(url: &str, ledger: &Arc<Ledger>, name: u64, rng: Rng, stop: Arc<AtomicBool>) -> Writer {
+        let own = ledger.expected().get(&own_collection(name)).and_then(|collection| collection.bits[0]);
+        Writer {
+            client: Client::new(),
+            url: url.to_owned(),
+            ledger: Arc::clone(ledger),
+            rng,
+            name,
+            stop,
+            own,
+        }
+    }
+
+    async fn run(mut self, steps: usize) {
+        for _ in 0..steps {
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
             let next = match self.rng.u32(..100) {
                 0..45 => self.one().await,
                 45..60 => self.delete().await,

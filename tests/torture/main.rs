@@ -15,9 +15,12 @@
 
 mod audit;
 mod bench;
+mod crash;
+mod damage;
 mod kill;
 mod ledger;
 mod load;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;
+mod strace;
