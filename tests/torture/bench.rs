@@ -17,7 +17,8 @@ pub const OFTEN: &[(&str, &str)] =
 
 /// A data directory and what is known of it.
 pub struct Bench {
-    dir: Option<TempDir>,
+    /// For what its end does.
+    _dir: Kept,
     pub data: PathBuf,
     pub ledger: Arc<Ledger>,
 }
@@ -27,7 +28,12 @@ impl Bench {
         let dir = server::directory();
         let data = dir.path().join("data");
         let ledger = Arc::new(Ledger::new(&dir.path().join("ledger")));
-        Bench { dir: Some(dir), data, ledger }
+        Bench { _dir: Kept(Some(dir)), data, ledger }
+    }
+
+    /// One whose data lies on a disk of its own. The ledger does not.
+    pub fn on(disk: &Path) -> Bench {
+        Bench { data: disk.join("data"), ..Bench::new() }
     }
 
     /// A copy of this one, of the directory as it is and of what is known.
@@ -38,7 +44,7 @@ impl Bench {
             copy(&self.data, &data);
         }
         let ledger = Arc::new(self.ledger.fork(&dir.path().join("ledger")));
-        Bench { dir: Some(dir), data, ledger }
+        Bench { _dir: Kept(Some(dir)), data, ledger }
     }
 
     /// Compares the server with the ledger; the test ends if they differ.
@@ -53,10 +59,13 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+/// A directory that stays if the test fails.
+struct Kept(Option<TempDir>);
+
+impl Drop for Kept {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let kept = self.dir.take().map(TempDir::keep);
+            let kept = self.0.take().map(TempDir::keep);
             eprintln!("data directory and ledger are kept in {}", kept.unwrap_or_default().display());
         }
     }

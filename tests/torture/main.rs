@@ -15,11 +15,17 @@
 
 mod audit;
 mod bench;
+mod concurrent;
 mod crash;
 mod damage;
+mod disk;
+mod faults;
+mod full;
+mod history;
 mod kill;
 mod ledger;
 mod load;
+mod power;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;

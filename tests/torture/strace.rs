@@ -133,7 +133,7 @@ mod tests {
         let read = |line| called(line, data);
         let point = |call: &str, file: &str| Some((call.to_owned(), file.to_owned()));
         assert_eq!(read(r#"12 write(3</d/store/0.jnl>, ""..., 9) = 9"#), point("write", "store/0.jnl"));
-        assert_eq!(read(r#"1  fsync(3</d/store> <unfinished ...>"#), point("fsync", "store"));
+        assert_eq!(read(r"1  fsync(3</d/store> <unfinished ...>"), point("fsync", "store"));
         assert_eq!(read(r#"1 rename("/d/F.partial", "/d/F") = 0"#), point("rename", "F"));
         assert_eq!(read(r"1 <... fsync resumed>) = 0"), None);
         assert_eq!(read(r#"1 write(4<anon_inode:[eventfd]>, "", 8) = 8"#), None);
