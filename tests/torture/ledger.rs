@@ -89,6 +89,8 @@ pub struct Ledger(Mutex<Inner>);
 struct Inner {
     clock: u64,
     acknowledged: u64,
+    /// Whether acknowledgements do not count: the disk is known to forget.
+    deaf: bool,
     collections: BTreeMap<String, Collection>,
     file: File,
 }
@@ -117,6 +119,7 @@ impl Ledger {
         Ledger(Mutex::new(Inner {
             clock: 0,
             acknowledged: 0,
+            deaf: false,
             collections,
             file: File::create(path).unwrap(),
         }))
@@ -127,7 +130,13 @@ impl Ledger {
         let inner = self.0.lock().unwrap();
         let file = File::create(path).unwrap();
         let (clock, acknowledged) = (inner.clock, inner.acknowledged);
-        Ledger(Mutex::new(Inner { clock, acknowledged, collections: inner.collections.clone(), file }))
+        Ledger(Mutex::new(Inner {
+            clock,
+            acknowledged,
+            deaf: false,
+            collections: inner.collections.clone(),
+            file,
+        }))
     }
 
     /// A number that no other version bears.
@@ -160,6 +169,9 @@ impl Ledger {
     /// The whole answer came and says that it was done.
     pub fn acknowledge(&self, ticket: Ticket) {
         let mut inner = self.0.lock().unwrap();
+        if inner.deaf {
+            return;
+        }
         let now = inner.tick();
         inner.acknowledged += 1;
         inner.write(&format!("ACK {} {now}\n", ticket.begun));
@@ -211,6 +223,18 @@ impl Ledger {
         for (id, register) in &mut collection.documents {
             *register = Register::of(found.get(id).cloned());
         }
+    }
+
+    /// From now on, until all is settled, an acknowledgement may be given in vain: the intent stays open. So it is
+    /// from the moment before the power is cut, of which a running kernel does not tell every caller.
+    pub fn deafen(&self, line: &str) {
+        self.note(line);
+        self.0.lock().unwrap().deaf = true;
+    }
+
+    /// The disk remembers again.
+    pub fn listen(&self) {
+        self.0.lock().unwrap().deaf = false;
     }
 
     /// A line for whoever reads the file.

@@ -15,7 +15,7 @@ use crate::audit::number;
 use crate::ledger::{Ledger, Ticket, Version};
 
 /// Distinct ids of a client's own in each collection, and of those that all share.
-const OWN_IDS: u64 = 25;
+const OWN_IDS: u64 = 14;
 const SHARED_IDS: u64 = 15;
 const CENTRES: u64 = 20;
 

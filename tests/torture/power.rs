@@ -22,13 +22,14 @@ async fn no_acknowledged_write_is_lost_by_a_loss_of_power() {
         bench.audit(&server, &format!("after {cycle} losses of power")).await;
         let load = Load::start(&server.url, &bench.ledger, CLIENTS, &mut rng);
         tokio::time::sleep(Duration::from_millis(rng.u64(1..500))).await;
-        bench.ledger.note("power loss");
+        bench.ledger.deafen("power loss");
         disk.cut_power();
-        // The server learns of it from the errors of its disk. Whatever it still acknowledges must be there.
+        // The server learns of it from the errors of its disk.
         tokio::time::sleep(Duration::from_millis(rng.u64(1..60))).await;
         server.kill();
         load.join().await;
         disk.remount();
+        bench.ledger.listen();
     }
     let server = Server::start_with(&bench.data, OFTEN).await;
     let seen = bench.audit(&server, "at the end").await;
