@@ -14,7 +14,6 @@ mod command_line;
 mod contract;
 mod damage;
 mod duplicates;
-mod kill;
 mod repair;
 mod road;
 mod server;
