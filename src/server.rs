@@ -109,7 +109,9 @@ async fn start(
 ) -> Result<Arc<dyn Engine>, ServerError> {
     let path = settings.data.dir.clone();
     let embedded = embedded(settings);
-    let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, embedded, pool));
+    let progress = Arc::clone(service.starting());
+    let open = move || Embedded::open_telling(&path, embedded, pool, &progress);
+    let opening = tokio::task::spawn_blocking(open);
     let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
     let default = CollectionName::default_collection();
     // Made before the first request can see the engine: the unprefixed routes act on it.

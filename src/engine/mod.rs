@@ -27,7 +27,7 @@ pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
 use crate::ids::{CollectionName, DocumentId, Hash, Sequence, Width};
-pub use crate::index::Plan;
+pub use crate::index::{Plan, Progress};
 pub use crate::store::Row;
 
 /// The settings of a collection.

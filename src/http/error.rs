@@ -198,7 +198,7 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Problem {
         let detail = error.to_string();
         match error {
-            ServiceError::NotReady => Problem::new(Code::Starting, detail),
+            ServiceError::NotReady { .. } => Problem::new(Code::Starting, detail),
             ServiceError::Invalid { field, .. } => {
                 Problem::field(Code::InvalidField, format!("/{field}"), detail)
             }

@@ -31,7 +31,7 @@ pub use crate::engine::{
 pub use crate::fingerprint::{Profile, Status};
 pub use crate::pool::{Patience, PoolError};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
 use lookup::Distances;
@@ -48,6 +48,7 @@ pub struct Surroundings {
 /// The service.
 pub struct Service {
     engine: OnceLock<Arc<dyn Engine>>,
+    starting: Arc<Progress>,
     pool: CpuPool,
     limits: Limits,
     surroundings: Surroundings,
@@ -57,7 +58,13 @@ pub struct Service {
 impl Service {
     /// A service that is not ready: [`Service::start`] makes it so.
     pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
-        Service { engine: OnceLock::new(), pool, limits, surroundings, distances: Distances::default() }
+        let (engine, starting) = (OnceLock::new(), Arc::new(Progress::default()));
+        Service { engine, starting, pool, limits, surroundings, distances: Distances::default() }
+    }
+
+    /// Where who brings the engine counts how far it has come.
+    pub fn starting(&self) -> &Arc<Progress> {
+        &self.starting
     }
 
     /// Gives it the engine; a second one is ignored.
@@ -70,7 +77,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotReady`] until it was given.
     pub fn engine(&self) -> Result<&Arc<dyn Engine>, ServiceError> {
-        self.engine.get().ok_or(ServiceError::NotReady)
+        self.engine.get().ok_or_else(|| ServiceError::not_ready(&self.starting))
     }
 
     /// The named limits.

@@ -114,7 +114,7 @@ async fn a_newer_snapshot_is_passed_over() {
     bytes[8] = 9;
     fs::write(&file, bytes).unwrap();
     let log = all_there(data.path(), 10).await;
-    assert!(log.contains("has format 9; this version reads up to 1"), "{log}");
+    assert!(log.contains("has format 9; this version reads up to 2"), "{log}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use super::{EmbeddedSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::ids::{DocumentId, Hash, Sequence};
 use crate::index::of_width;
-use crate::snapshot::{self, SnapshotError};
+use crate::snapshot::{self, Progress, SnapshotError};
 use crate::store::{Change, CollectionRecord, Store, StoreError, Verified};
 
 /// Documents in a batch of a repair.
@@ -57,7 +57,7 @@ pub fn verify(path: &Path, found: &mut dyn FnMut(Flaw)) -> Result<Verified, Open
     };
     let verified = Store::verify(&store, &mut |flaw| found(flaw.into()))?;
     for file in snapshot::list(&snapshots).unwrap_or_default() {
-        if let Err(error) = snapshot::load(&file.path) {
+        if let Err(error) = snapshot::load(&file.path, &Progress::default()) {
             found(Flaw::Snapshot(error));
         }
     }

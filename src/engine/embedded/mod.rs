@@ -36,7 +36,7 @@ use super::{
     EngineError, EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
-use crate::index::GROUP;
+use crate::index::{GROUP, Progress};
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::{Store, StoreError};
@@ -100,11 +100,24 @@ impl Embedded {
     /// [`OpenError`] if the directory cannot be used or what it holds is damaged or too new. Nothing in it
     /// has been changed then.
     pub fn open(path: &Path, settings: EmbeddedSettings, pool: CpuPool) -> Result<Embedded, OpenError> {
+        Embedded::open_telling(path, settings, pool, &Progress::default())
+    }
+
+    /// The same, counting the hashes of the index on the way, for others to see how far it has come.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_telling(
+        path: &Path,
+        settings: EmbeddedSettings,
+        pool: CpuPool,
+        progress: &Progress,
+    ) -> Result<Embedded, OpenError> {
         let directory = directory::Directory::open(path)?;
         let new = directory.is_new.then_some(settings.new_store);
         let store = Store::open(&directory.store, settings.store, new)?;
         directory.seal()?;
-        let recovered = recovery::recover(&store, &directory.snapshots)?;
+        let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);
         let shared = Arc::new(Shared::new(store, recovered.registry, directory.snapshots, recovered.last));
