@@ -30,6 +30,7 @@
 //! assert_eq!(found.len(), 1);
 //! ```
 
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod engine;

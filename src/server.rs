@@ -119,6 +119,7 @@ async fn start(
                 profile: Some(settings.collection.profile.clone()),
                 k: settings.collection.k,
                 keep_text: Some(settings.collection.keep_text),
+                expires_in: Some(None),
             };
             let made = service.make_collection(&engine, &default, wanted).await;
             made.map_err(ServerError::Default)?;
@@ -173,6 +174,7 @@ fn embedded(settings: &Settings) -> EmbeddedSettings {
             verify: settings.store.verify,
         },
         new_store: uuid::Uuid::new_v4().as_u64_pair().0,
+        wall_ms: now_ms,
     }
 }
 

@@ -16,7 +16,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("index", &["ids"]),
     ("store", &["ids"]),
     ("snapshot", &["ids", "index"]),
-    ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "pool"]),
+    ("backup", &["ids", "store"]),
+    ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "pool"]),
     ("http", &["ids", "service"]),
     ("config", &[]),
@@ -32,6 +33,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "index",
             "store",
             "snapshot",
+            "backup",
             "engine",
             "service",
             "http",
@@ -39,7 +41,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "telemetry",
         ],
     ),
-    ("cli", &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store"]),
+    (
+        "cli",
+        &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store", "backup"],
+    ),
     ("main", &["cli"]),
 ];
 

@@ -3,11 +3,13 @@
 //! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
 //! setting is wrong.
 
+mod backup;
 mod client;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
+mod restore;
 mod serve;
 
 use std::error::Error;
@@ -35,6 +37,10 @@ enum Command {
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
     Export(export::ExportArguments),
+    /// Back up a collection of a server.
+    Backup(backup::BackupArguments),
+    /// Make a collection of a backup, or check one.
+    Restore(restore::RestoreArguments),
     /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
@@ -85,6 +91,8 @@ pub fn run() -> ExitCode {
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
+        Command::Backup(arguments) => client::block_on(backup::run(arguments)),
+        Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
     };

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::backup::BackupError;
 use crate::ids::{CollectionName, Width};
 use crate::pool::PoolError;
 use crate::snapshot::SnapshotError;
@@ -26,6 +27,20 @@ pub enum EngineError {
         /// What it was to be.
         wanted: String,
     },
+    /// A collection of that name is in the way.
+    #[error(
+        "there is a collection \"{0}\" already; restore under another name, or delete it first with DELETE /collections/{0}"
+    )]
+    CollectionExists(CollectionName),
+    /// The backup cannot be taken or used.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// An upload ended before its end. Nothing was done.
+    #[error("the body ended before its end: {0}")]
+    Upload(String),
+    /// An upload cannot be kept while it is verified. Nothing was done.
+    #[error("the backup cannot be kept under the data directory while it is verified")]
+    Spool(#[source] io::Error),
     /// A hash of another width than the collection's.
     #[error("the hash has {found} bits, the collection {name:?} has hashes of {expected}", name = .name.as_str(), expected = .expected.bits(), found = .found.bits())]
     Width {

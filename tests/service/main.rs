@@ -8,12 +8,14 @@
     reason = "tables of cases are long and nested"
 )]
 
+mod backup;
 mod bad_input;
 mod bulk;
 mod command_line;
 mod contract;
 mod damage;
 mod duplicates;
+mod expiry;
 mod kill;
 mod road;
 mod server;

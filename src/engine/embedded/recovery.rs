@@ -37,7 +37,7 @@ pub(super) fn recover(store: &Store, snapshots: &Path) -> Result<Recovered, Stor
     let registry = Registry::default();
     for record in records {
         let index = indexes.get(&record.id).map_or_else(|| of_width(record.width), Arc::clone);
-        registry.add(Collection::new(record, index));
+        registry.add(Arc::new(Collection::new(record, index)));
     }
     Ok(Recovered { registry, last, snapshot })
 }
@@ -83,6 +83,10 @@ fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result
         .filter(|(section, index)| known(section.collection).is_some_and(|r| r.width == index.width()))
         .map(|(section, index)| (section.collection, index))
         .collect();
+    // Made after the snapshot; if it came from a backup, the log may not tell of all its documents.
+    let missing: Vec<CollectionRecord> =
+        records.iter().filter(|record| !indexes.contains_key(&record.id)).cloned().collect();
+    indexes.extend(rebuild(store, &missing)?);
     let mut replayed = 0u64;
     for change in store.changes_after(loaded.from) {
         let (_, change) = change?;
