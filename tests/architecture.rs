@@ -22,6 +22,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("http", &["ids", "service"]),
     ("config", &[]),
     ("telemetry", &[]),
+    ("machine", &[]),
     (
         "server",
         &[
@@ -39,6 +40,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "http",
             "config",
             "telemetry",
+            "machine",
         ],
     ),
     (

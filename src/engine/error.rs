@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::MemoryState;
 use crate::backup::BackupError;
 use crate::ids::{CollectionName, Width};
 use crate::pool::PoolError;
@@ -62,6 +63,16 @@ pub enum EngineError {
     /// Too much is queued already. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
+    /// The memory budget is used up. Nothing was done.
+    #[error("{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more memory (memory.budget)", match .state { MemoryState::Full => "no new documents are taken", _ => "documents are taken one at a time only" })]
+    MemoryFull {
+        /// Bytes of resident memory.
+        resident: u64,
+        /// The budget in bytes.
+        budget: u64,
+        /// What is refused.
+        state: MemoryState,
+    },
     /// No writes are taken. Nothing was done.
     #[error("no writes are taken: {0}")]
     ReadOnly(String),

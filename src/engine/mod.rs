@@ -218,6 +218,28 @@ pub enum Health {
     ReadOnly(String),
 }
 
+/// What the memory budget admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryState {
+    /// All.
+    Open,
+    /// Documents one at a time.
+    NoBulk,
+    /// No documents. Deletions and queries go on.
+    Full,
+}
+
+/// The memory of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of resident memory, as measured a moment ago; 0 if that cannot be done.
+    pub resident_bytes: u64,
+    /// The budget in bytes, if there is one.
+    pub budget_bytes: Option<u64>,
+    /// What that admits.
+    pub state: MemoryState,
+}
+
 /// The state of the engine in numbers.
 #[derive(Clone, Debug)]
 pub struct EngineStats {
@@ -349,6 +371,15 @@ pub trait Engine: Send + Sync {
 
     /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes back.
     fn now_ms(&self) -> u64;
+
+    /// How much memory is in use, and what that admits.
+    fn memory(&self) -> Memory;
+
+    /// Whether documents are taken now, one or many at once; [`Engine::write`] asks the same.
+    ///
+    /// # Errors
+    /// [`EngineError::MemoryFull`].
+    fn admit(&self, is_bulk: bool) -> Result<(), EngineError>;
 
     /// Whether it can do its work.
     fn health(&self) -> Health;

@@ -60,6 +60,7 @@ codes! {
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
+    MemoryFull INSUFFICIENT_STORAGE "memory_full" "The memory budget is used up";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
 
@@ -163,7 +164,9 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::DiskFull | Code::Busy | Code::ShuttingDown => Some("not_applied"),
+            Code::ReadOnly | Code::Busy | Code::ShuttingDown | Code::MemoryFull | Code::DiskFull => {
+                Some("not_applied")
+            }
             _ => None,
         };
         Body {
@@ -225,6 +228,7 @@ impl From<EngineError> for Problem {
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,
             EngineError::DiskFull(_) => Code::DiskFull,
+            EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::CollectionExists(_) => Code::CollectionExists,
@@ -290,7 +294,7 @@ errors! {
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
     /// No room.
-    NoRoom { "507" "There is no room on the disk." }
+    NoRoom { "507" "There is no room on the disk or in the memory budget." }
     /// Not now.
     Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
 }

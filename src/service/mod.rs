@@ -27,7 +27,7 @@ pub use lookup::{Ask, By, Found};
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
-    Match, Outcome, Restored, Snapshot, Work,
+    Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
 pub use crate::fingerprint::{Profile, Status};
 pub use crate::pool::{Patience, PoolError};

@@ -251,9 +251,10 @@ async fn backups_that_were_changed_are_refused_or_the_same() {
             }
             _ => {
                 // Two blocks of the tar change places.
-                let (a, b) = (at / 512, numbers.next() as usize % (bad.len() / 512));
+                let blocks = bad.len() / 512;
+                let (a, b) = ((at / 512).min(blocks - 1) * 512, numbers.next() as usize % blocks * 512);
                 for i in 0..512 {
-                    bad.swap(a.min(bad.len() / 512 - 1) * 512 + i, b * 512 + i);
+                    bad.swap(a + i, b + i);
                 }
             }
         }

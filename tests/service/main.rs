@@ -17,5 +17,6 @@ mod damage;
 mod duplicates;
 mod expiry;
 mod kill;
+mod memory;
 mod road;
 mod server;

@@ -46,6 +46,18 @@ impl Server {
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
         command.envs(variables.iter().copied());
+        Server::started(command).await
+    }
+
+    /// The same in a control group.
+    pub async fn start_in(data: &Path, group: &Path) -> Server {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(BINARY);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env_clear();
+        Server::started(command).await
+    }
+
+    async fn started(mut command: Command) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));

@@ -9,6 +9,7 @@
 //! time of one copy.
 
 mod backup;
+mod budget;
 mod checkpoint;
 mod clock;
 mod directory;
@@ -36,8 +37,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::{
     Admission, Answer, Answering, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine,
-    EngineError, EngineStats, Health, Incoming, OpenError, Operation, Pieces, Query, Receipt, Restored,
-    Snapshot,
+    EngineError, EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces, Query, Receipt,
+    Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::GROUP;
@@ -45,6 +46,7 @@ use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 pub use crate::store::StoreSettings;
 use crate::store::{Store, StoreError};
+use budget::Budget;
 use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
 use planning::{Checked, NEAREST};
@@ -86,6 +88,10 @@ pub struct EmbeddedSettings {
     pub new_store: u64,
     /// The wall clock, in milliseconds since 1970-01-01 UTC. It is asked once, at the start.
     pub wall_ms: fn() -> u64,
+    /// Bytes of resident memory above nine tenths of which no document is inserted.
+    pub memory_budget: Option<u64>,
+    /// The bytes of resident memory; it is asked up to ten times a second while documents are written.
+    pub resident_bytes: fn() -> Option<u64>,
 }
 
 /// The engine in a data directory.
@@ -124,7 +130,9 @@ impl Embedded {
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);
         let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
-        let shared = Shared::new(store, recovered.registry, directory.snapshots, clock, recovered.last);
+        let budget = Budget::new(settings.memory_budget, settings.resident_bytes);
+        let shared =
+            Shared::new(store, recovered.registry, directory.snapshots, clock, budget, recovered.last);
         let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();
@@ -280,6 +288,10 @@ impl Engine for Embedded {
             return Err(EngineError::ReadOnly(reason));
         }
         self.shared.check_room()?;
+        if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
+            // Who waits for room brings more than one request's worth.
+            self.admit(admission == Admission::Wait)?;
+        }
         operations.iter().try_for_each(|operation| fits(&collection, operation))?;
         // Before there is room: who waits for a processor must not keep others from the queue.
         let mut checks = Vec::with_capacity(operations.len());
@@ -393,6 +405,7 @@ impl Engine for Embedded {
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
         }
+        self.admit(true)?;
         let permit = Arc::clone(&self.restores).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Busy("the room for restores under way"))?;
         let spooled = restore::spool(&self.incoming, tar).await?;
@@ -449,6 +462,14 @@ impl Engine for Embedded {
 
     fn now_ms(&self) -> u64 {
         self.shared.clock.now_ms()
+    }
+
+    fn memory(&self) -> Memory {
+        self.shared.budget.memory()
+    }
+
+    fn admit(&self, is_bulk: bool) -> Result<(), EngineError> {
+        self.shared.budget.admit(is_bulk)
     }
 
     fn health(&self) -> Health {

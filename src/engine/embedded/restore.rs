@@ -214,6 +214,7 @@ impl Writer {
 
     fn fill(&mut self, collection: &Arc<Collection>, documents: Vec<Document>) -> Result<(), EngineError> {
         self.refuse_read_only()?;
+        self.shared.budget.admit(true)?;
         let shared = Arc::clone(&self.shared);
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
         for document in documents {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::Budget;
 use super::clock::Clock;
 use super::registry::Registry;
 use crate::engine::EngineError;
@@ -17,6 +18,7 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) snapshots: PathBuf,
     pub(super) clock: Clock,
+    pub(super) budget: Budget,
     /// When the next document expires, as far as the writer knows; `u64::MAX` if none does.
     pub(super) next_expiry_ms: AtomicU64,
     /// The last change that is durable and in the index.
@@ -33,6 +35,7 @@ impl Shared {
         registry: Registry,
         snapshots: PathBuf,
         clock: Clock,
+        budget: Budget,
         last: Sequence,
     ) -> Shared {
         Shared {
@@ -40,6 +43,7 @@ impl Shared {
             registry,
             snapshots,
             clock,
+            budget,
             // Whatever there is, the writer looks.
             next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::values::{ExpiresIn, Timestamp, present};
 use crate::service::WantedCollection;
-use crate::service::{BucketSizes, CollectionInfo, EngineStats, Restored, Snapshot};
+use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
 /// The settings of a collection; what is left out keeps its value or gets the default.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -163,6 +163,8 @@ pub(in crate::http) struct StatsOut {
     log_entries: u64,
     /// Operations waiting to be written.
     queued_operations: u64,
+    /// The memory of the process.
+    memory: MemoryOut,
     /// The newest snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<SnapshotOut>,
@@ -174,6 +176,7 @@ impl StatsOut {
         sizes: BucketSizes,
         distances: &[u64],
         stats: EngineStats,
+        memory: Memory,
         now_ms: u64,
     ) -> StatsOut {
         let answered = distances.iter().copied().enumerate().filter(|(_, count)| *count > 0);
@@ -185,8 +188,47 @@ impl StatsOut {
             sequence: stats.sequence.0,
             log_entries: stats.log_entries,
             queued_operations: stats.queued_operations,
+            memory: memory.into(),
             snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
         }
+    }
+}
+
+/// The memory of the process.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Memory)]
+pub(in crate::http) struct MemoryOut {
+    /// Bytes of resident memory.
+    resident_bytes: u64,
+    /// The budget; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_bytes: Option<u64>,
+    /// What it admits: `open`, `no_bulk` above 80 % (documents one at a time), `full` above 90 % (no documents).
+    state: MemoryStateOut,
+}
+
+/// What the memory budget admits.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MemoryState)]
+pub(in crate::http) enum MemoryStateOut {
+    /// All.
+    Open,
+    /// Documents one at a time.
+    NoBulk,
+    /// No documents.
+    Full,
+}
+
+impl From<Memory> for MemoryOut {
+    fn from(memory: Memory) -> MemoryOut {
+        let state = match memory.state {
+            MemoryState::Open => MemoryStateOut::Open,
+            MemoryState::NoBulk => MemoryStateOut::NoBulk,
+            MemoryState::Full => MemoryStateOut::Full,
+        };
+        let Memory { resident_bytes, budget_bytes, .. } = memory;
+        MemoryOut { resident_bytes, budget_bytes, state }
     }
 }
 
