@@ -40,7 +40,7 @@ pub(super) static KEYS: [Key; 26] = [
     size("store.cache_bytes", 1 << 20, 1 << 40),
     size("store.reserve_bytes", 0, 1 << 40),
     key("store.verify", Kind::Switch),
-    size("memory.budget", 64 << 20, 1 << 50),
+    size("memory.budget", 16 << 20, 64 << 40),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),

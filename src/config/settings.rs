@@ -143,7 +143,7 @@ impl Default for Store {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// Bytes of resident memory above nine tenths of which no document is inserted, 64 MiB to 1 PiB; `None` leaves it
+    /// Bytes of resident memory above nine tenths of which no document is inserted, 16 MiB to 64 TiB; `None` leaves it
     /// to the machine: 80 % of the limit of the process's control group, or of all memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,

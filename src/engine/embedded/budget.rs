@@ -83,7 +83,9 @@ impl Budget {
 
     fn take_measure(&self) {
         // What cannot be measured is not held against anyone.
-        let resident = (self.measure)().unwrap_or(0);
+        let Some(resident) = (self.measure)() else {
+            return;
+        };
         self.resident.store(resident, Ordering::Relaxed);
         let Some(budget) = self.bytes else {
             return;

@@ -408,7 +408,7 @@ impl Engine for Embedded {
         self.admit(true)?;
         let permit = Arc::clone(&self.restores).try_acquire_owned();
         let permit = permit.map_err(|_| EngineError::Busy("the room for restores under way"))?;
-        let spooled = restore::spool(&self.incoming, tar).await?;
+        let spooled = restore::spool(&self.incoming, tar, &self.shared).await?;
         let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
         // A client that goes away now does not undo it: a thread of its own brings it to its end.
         let task = tokio::task::spawn_blocking(move || {

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::planning::Plan;
 use super::registry::Collection;
+use super::shared::Shared;
 use super::writer::{Command, Writer};
 use crate::backup::{self, BackupError, Manifest, Summary};
 use crate::engine::{Document, EngineError, Incoming, Operation, Restored};
@@ -55,14 +56,15 @@ impl Drop for Spooled {
     }
 }
 
-/// Writes an upload to a file in `dir`.
-pub(super) async fn spool(dir: &Path, mut tar: Incoming) -> Result<Spooled, EngineError> {
+/// Writes an upload to a file in `dir`, as long as there is room for others beside it.
+pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Result<Spooled, EngineError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = dir.join(format!("{}.tar", NUMBER.fetch_add(1, Ordering::Relaxed)));
     let spooled = Spooled(path.clone());
     let mut file = tokio::fs::File::create(&path).await.map_err(EngineError::Spool)?;
     while let Some(piece) = tar.next().await {
         let piece = piece.map_err(|error| EngineError::Upload(error.to_string()))?;
+        shared.check_room()?;
         file.write_all(&piece).await.map_err(EngineError::Spool)?;
     }
     file.flush().await.map_err(EngineError::Spool)?;
