@@ -9,7 +9,7 @@
 //!
 //! The other serves it: [`http`] calls [`service`], which fingerprints on the [`pool`] and asks the [`engine`],
 //! which holds the index, the durable [`store`] and [`snapshot`]s of the index. [`server`] puts it together from
-//! [`config`]; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
+//! [`config`] and what the [`machine`] gives; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
 //! import whom, and `tests/architecture.rs` enforces it.
 //!
 //! The whole road in a few lines:
@@ -30,6 +30,7 @@
 //! assert_eq!(found.len(), 1);
 //! ```
 
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod engine;
@@ -38,6 +39,7 @@ pub mod fingerprint;
 pub mod http;
 pub mod ids;
 pub mod index;
+pub mod machine;
 pub mod pool;
 pub mod server;
 pub mod service;

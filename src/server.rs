@@ -21,6 +21,7 @@ use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, Stor
 use crate::engine::{Engine, EngineError, OpenError};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
+use crate::machine;
 use crate::pool::{CpuPool, PoolLimits};
 use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
 use crate::telemetry::Metrics;
@@ -121,6 +122,7 @@ async fn start(
                 profile: Some(settings.collection.profile.clone()),
                 k: settings.collection.k,
                 keep_text: Some(settings.collection.keep_text),
+                expires_in: Some(None),
             };
             let made = service.make_collection(&engine, &default, wanted).await;
             made.map_err(ServerError::Default)?;
@@ -177,7 +179,26 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
             verify: settings.store.verify,
         },
         new_store: uuid::Uuid::new_v4().as_u64_pair().0,
+        wall_ms: now_ms,
+        memory_budget: memory_budget(settings),
+        resident_bytes: machine::resident_bytes,
     }
+}
+
+/// The budget that was set, or four fifths of what the process may have.
+fn memory_budget(settings: &Settings) -> Option<u64> {
+    let budget = match (settings.memory.budget, machine::memory_limit()) {
+        (Some(budget), _) => Some((budget, "memory.budget".to_owned())),
+        (None, Some(limit)) => Some((limit.bytes / 5 * 4, format!("80 % of {}", limit.from.display()))),
+        (None, None) => None,
+    };
+    match &budget {
+        Some((bytes, from)) => tracing::info!(bytes, from, "memory budget"),
+        None => tracing::warn!(
+            "there is no memory budget: the machine tells no limit and memory.budget is not set"
+        ),
+    }
+    budget.map(|(bytes, _)| bytes)
 }
 
 fn now_ms() -> u64 {

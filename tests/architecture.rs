@@ -16,11 +16,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("index", &["ids"]),
     ("store", &["ids"]),
     ("snapshot", &["ids", "index"]),
-    ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "pool"]),
+    ("backup", &["ids", "store"]),
+    ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "pool"]),
     ("http", &["ids", "service"]),
     ("config", &[]),
     ("telemetry", &[]),
+    ("machine", &[]),
     (
         "server",
         &[
@@ -32,14 +34,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "index",
             "store",
             "snapshot",
+            "backup",
             "engine",
             "service",
             "http",
             "config",
             "telemetry",
+            "machine",
         ],
     ),
-    ("cli", &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store"]),
+    (
+        "cli",
+        &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store", "backup"],
+    ),
     ("main", &["cli"]),
 ];
 

@@ -82,8 +82,16 @@ struct Problem {
 impl Problem {
     /// Whether the same line may be taken another time.
     fn says_later(&self) -> bool {
-        const LATER: [&str; 6] =
-            ["busy", "starting", "shutting_down", "read_only", "outcome_unknown", "internal"];
+        const LATER: [&str; 8] = [
+            "busy",
+            "starting",
+            "shutting_down",
+            "read_only",
+            "outcome_unknown",
+            "memory_full",
+            "disk_full",
+            "internal",
+        ];
         LATER.contains(&self.code.as_str())
     }
 }

@@ -3,12 +3,14 @@
 //! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
 //! setting is wrong.
 
+mod backup;
 mod client;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
 mod repair;
+mod restore;
 mod serve;
 mod verify;
 
@@ -41,6 +43,10 @@ enum Command {
     Verify(verify::VerifyArguments),
     /// Make a new data directory of what can be read of a damaged one.
     Repair(repair::RepairArguments),
+    /// Back up a collection of a server.
+    Backup(backup::BackupArguments),
+    /// Make a collection of a backup, or check one.
+    Restore(restore::RestoreArguments),
     /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
@@ -93,6 +99,8 @@ pub fn run() -> ExitCode {
         Command::Export(arguments) => client::block_on(export::run(arguments)),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
+        Command::Backup(arguments) => client::block_on(backup::run(arguments)),
+        Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
     };

@@ -22,7 +22,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 26] = [
+pub(super) static KEYS: [Key; 27] = [
     key("server.listen", Kind::Address),
     number("server.drain_seconds", 0, 3_600, "seconds"),
     key("data.dir", Kind::Text),
@@ -41,6 +41,7 @@ pub(super) static KEYS: [Key; 26] = [
     size("store.journal_bytes", 1 << 16, 1 << 40),
     size("store.reserve_bytes", 0, 1 << 40),
     key("store.verify", Kind::Switch),
+    size("memory.budget", 16 << 20, 64 << 40),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),

@@ -22,6 +22,8 @@ pub struct Settings {
     pub pool: Pool,
     /// The durable record of documents.
     pub store: Store,
+    /// How much memory the process may take.
+    pub memory: Memory,
     /// When snapshots of the index are taken and how many stay.
     pub snapshots: Snapshots,
     /// The collection `default`, as it is made at the first start.
@@ -138,6 +140,16 @@ impl Default for Store {
             verify: true,
         }
     }
+}
+
+/// How much memory the process may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Bytes of resident memory above nine tenths of which no document is inserted, 16 MiB to 64 TiB; `None` leaves it
+    /// to the machine: 80 % of the limit of the process's control group, or of all memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u64>,
 }
 
 /// When snapshots of the index are taken and how many stay.

@@ -180,7 +180,9 @@ pub(super) async fn respond(
     framing: Framing,
 ) -> Result<Response, Problem> {
     // Before the status: a collection that is not there is a 404, not a stream of errors.
-    state.service.engine()?.settings(&collection).await?;
+    let engine = state.service.engine()?;
+    engine.settings(&collection).await?;
+    engine.admit(true)?;
     let shared = Arc::new((state, collection));
     let preparing = Arc::clone(&shared);
     let results = chunks

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::State;
 use super::bulk::{self, Framing};
-use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
+use super::error::{BodyRefused, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_object, read_sized,
 };
@@ -34,7 +34,7 @@ const EXPORT_PAGE: usize = 500;
         (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
             content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
     )
 )]
 pub(super) async fn add(
@@ -74,7 +74,7 @@ pub(super) async fn add(
     responses(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.", body = AddedOut),
         (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
     )
 )]
 pub(super) async fn put(

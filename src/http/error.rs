@@ -12,6 +12,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, Response
 use utoipa::{IntoResponses, ToSchema};
 
 use super::json::Json;
+use crate::service::BackupError;
 use crate::service::EngineError;
 use crate::service::PoolError;
 use crate::service::ServiceError;
@@ -44,12 +45,14 @@ codes! {
     NoDocument NOT_FOUND "no_document" "There is no such document";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
+    CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
+    InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
@@ -57,6 +60,7 @@ codes! {
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
+    MemoryFull INSUFFICIENT_STORAGE "memory_full" "The memory budget is used up";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
 
@@ -160,7 +164,9 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::DiskFull | Code::Busy | Code::ShuttingDown => Some("not_applied"),
+            Code::ReadOnly | Code::Busy | Code::ShuttingDown | Code::MemoryFull | Code::DiskFull => {
+                Some("not_applied")
+            }
             _ => None,
         };
         Body {
@@ -222,14 +228,29 @@ impl From<EngineError> for Problem {
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,
             EngineError::DiskFull(_) => Code::DiskFull,
+            EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
             EngineError::Closed => Code::ShuttingDown,
+            EngineError::CollectionExists(_) => Code::CollectionExists,
+            EngineError::Upload(_) => Code::MalformedRequest,
+            EngineError::Spool(ref source) | EngineError::Backup(BackupError::Io(ref source)) => {
+                if is_full(source) {
+                    return Problem::new(Code::DiskFull, format!("{detail}: {source}"));
+                }
+                return Problem::internal(&detail, source);
+            }
+            EngineError::Backup(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
             EngineError::Store(ref source) => return Problem::internal(&detail, source),
             EngineError::Snapshot(ref source) => return Problem::internal(&detail, source),
         };
         Problem::new(code, detail)
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 impl Problem {
@@ -272,6 +293,8 @@ errors! {
     NotFound { "404" "There is no such document or collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
+    /// No room.
+    NoRoom { "507" "There is no room on the disk or in the memory budget." }
     /// Not now.
     Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
 }

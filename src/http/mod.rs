@@ -5,6 +5,7 @@
 //!
 //! *Absent*: how documents are kept and found, threads, files.
 
+mod backups;
 mod bulk;
 mod collections;
 mod connections;
@@ -70,6 +71,8 @@ fn router(state: State) -> Router {
             "/collections/{collection}",
             get(collections::get).put(collections::put).delete(collections::delete),
         )
+        .route("/collections/{collection}/backup", get(backups::backup))
+        .route("/collections/{collection}/restore", axum::routing::post(backups::restore))
         .route("/snapshots", get(operations::snapshots).post(operations::snapshot))
         .route("/livez", get(operations::livez))
         .route("/readyz", get(operations::readyz))

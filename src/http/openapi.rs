@@ -8,8 +8,8 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 use utoipa::openapi::{Required, path::Operation};
 
 use super::error::Body;
-use super::wire::{BatchOut, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{collections, documents, fingerprint, operations, similar};
+use super::wire::{BatchOut, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
+use super::{backups, collections, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,10 +22,11 @@ use super::{collections, documents, fingerprint, operations, similar};
         documents::add, documents::put, documents::get, documents::delete, documents::export,
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
+        backups::backup, backups::restore,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
+    components(schemas(Body, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "From text to hash."),
         (name = "documents", description = "What is stored."),

@@ -10,7 +10,7 @@ use super::extract::{NoParams, Target};
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
-use crate::service::{Health, Profile};
+use crate::service::{Health, MemoryState, Profile};
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -58,7 +58,8 @@ pub(super) async fn stats(
     let info = engine.collection(&collection).await?;
     let sizes = engine.bucket_sizes(&collection).await?;
     let stats = engine.stats().await?;
-    Ok(Json(StatsOut::new(info, sizes, &service.answered_distances(), stats, service.now_ms())))
+    let distances = service.answered_distances();
+    Ok(Json(StatsOut::new(info, sizes, &distances, stats, engine.memory(), service.now_ms())))
 }
 
 /// Takes a snapshot of the index now.
@@ -113,6 +114,16 @@ async fn record(state: &State) {
         metrics::gauge!("lookalike_distinct_hashes", &label).set(info.distinct_hashes as f64);
         metrics::gauge!("lookalike_index_bytes", &label).set(info.index_bytes as f64);
     }
+    let memory = engine.memory();
+    metrics::gauge!("lookalike_memory_resident_bytes").set(memory.resident_bytes as f64);
+    if let Some(budget) = memory.budget_bytes {
+        metrics::gauge!("lookalike_memory_budget_bytes").set(budget as f64);
+    }
+    let refuses = |kind, refused: bool| {
+        metrics::gauge!("lookalike_memory_refuses", "what" => kind).set(if refused { 1.0 } else { 0.0 });
+    };
+    refuses("bulk", memory.state != MemoryState::Open);
+    refuses("inserts", memory.state == MemoryState::Full);
     if let Ok(stats) = engine.stats().await {
         metrics::gauge!("lookalike_store_bytes").set(stats.disk_bytes as f64);
         metrics::gauge!("lookalike_log_entries").set(stats.log_entries as f64);

@@ -18,6 +18,8 @@ pub struct WantedCollection {
     pub k: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
+    /// After how many seconds documents expire that say nothing of it, [`super::EXPIRES_IN`]; `Some(None)` is never.
+    pub expires_in: Option<Option<u64>>,
 }
 
 impl Service {
@@ -85,5 +87,6 @@ fn merge(
         width: profile.width(),
         k,
         keep_text: wanted.keep_text.or(existing.map(|settings| settings.keep_text)).unwrap_or(false),
+        expires_in: wanted.expires_in.or(existing.map(|settings| settings.expires_in)).flatten(),
     })
 }

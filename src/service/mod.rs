@@ -6,6 +6,7 @@
 //!
 //! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
 
+mod backups;
 mod collections;
 mod cursor;
 mod documents;
@@ -17,7 +18,7 @@ mod lookup;
 use std::sync::{Arc, OnceLock};
 
 pub use collections::WantedCollection;
-pub use documents::{Added, Adding, Offered, Prepared, status};
+pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
@@ -25,8 +26,8 @@ pub use lookup::{Ask, By, Found};
 
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
-    Admission, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health, Match,
-    Outcome, Snapshot, Work,
+    Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
+    Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
 pub use crate::fingerprint::{Profile, Status};
 pub use crate::pool::{Patience, PoolError};

@@ -7,7 +7,7 @@ use super::codec;
 use super::error::StoreError;
 use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
 use super::trees::{Tree, Writes};
-use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
 
 /// Changes to be committed together. Dropped without [`Batch::commit`], it leaves no trace.
 pub struct Batch<'a> {
@@ -45,6 +45,21 @@ impl<'a> Batch<'a> {
         self.writes.remove(Tree::Rows, codec::row_key(collection, id));
     }
 
+    /// Writes when a document expires: beside its row, which says the same.
+    pub fn add_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
+        self.writes.insert(Tree::Expiries, codec::expiry_key(collection, at_ms, id), []);
+    }
+
+    /// Deletes when a document expires.
+    pub fn remove_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
+        self.writes.remove(Tree::Expiries, codec::expiry_key(collection, at_ms, id));
+    }
+
+    /// Records that it is so late, in milliseconds since 1970-01-01 UTC: time does not go back behind it.
+    pub fn record_time(&mut self, now_ms: u64) {
+        self.writes.insert(Tree::Meta, codec::CLOCK, now_ms.to_be_bytes());
+    }
+
     /// Writes who bears a hash; nobody if it is `None`.
     pub fn set_posting(&mut self, collection: CollectionId, hash: Hash, posting: Option<&Posting>) {
         let key = codec::posting_key(collection, hash);
@@ -57,7 +72,7 @@ impl<'a> Batch<'a> {
     /// Writes one of the documents that share a hash.
     pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, bearer: &Bearer) {
         let key = codec::bearer_key(collection, hash, &bearer.id);
-        self.writes.insert(Tree::Bearers, key, [codec::flag(bearer.has_metadata)]);
+        self.writes.insert(Tree::Bearers, key, codec::write_bearer(bearer));
     }
 
     /// Deletes one of the documents that share a hash.
@@ -79,9 +94,22 @@ impl<'a> Batch<'a> {
     }
 
     /// Deletes a collection; its rows are left to [`Store::sweep`].
-    pub fn delete_collection(&mut self, id: CollectionId) {
+    pub fn delete_collection(&mut self, id: CollectionId, width: Width) {
         self.writes.remove(Tree::Meta, codec::collection_key(id));
-        self.writes.insert(Tree::Meta, codec::garbage_key(id), []);
+        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+    }
+
+    /// Takes the number of a collection that is to be filled out of sight. Until [`Batch::finish_restore`] it counts
+    /// as a deleted one.
+    pub fn begin_restore(&mut self, id: CollectionId, width: Width) {
+        self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, u64::from(id.0).to_be_bytes());
+        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+    }
+
+    /// Makes a collection visible that was filled.
+    pub fn finish_restore(&mut self, record: &CollectionRecord) {
+        self.writes.remove(Tree::Meta, codec::garbage_key(record.id));
+        self.change_collection(record);
     }
 
     /// Appends a change to the log.

@@ -4,7 +4,7 @@
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    which store this is, and from where on the journal is needed
 //! DIR/journal/    every batch, until the trees have it on disk; the mark of what was acknowledged
-//! DIR/meta/ rows/ postings/ bearers/ log/    the trees
+//! DIR/meta/ rows/ postings/ bearers/ log/ expiries/    the trees
 //! ```
 //!
 //! *Invariants*
@@ -42,7 +42,7 @@ use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Bearer, Change, CollectionRecord, Posting, Row};
+pub use records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
 pub use salvage::LostRow;
 pub use verify::Verified;
 pub use view::View;
@@ -214,6 +214,19 @@ impl Store {
         Ok(self.number(codec::documents_key(collection))?.unwrap_or(0))
     }
 
+    /// The last time that a commit recorded, in milliseconds since 1970-01-01 UTC.
+    pub fn recorded_time(&self) -> Result<u64, StoreError> {
+        Ok(self.number(codec::CLOCK)?.unwrap_or(0))
+    }
+
+    /// When documents expire, the earliest first, those of deleted collections among them. The caller knows that
+    /// there is none before `from_ms`: what was deleted there need not be passed over one by one.
+    pub fn expiries(&self, from_ms: u64) -> impl Iterator<Item = Result<Expiry, StoreError>> + use<> {
+        let now = self.core.trees.views.published();
+        let expiries = self.core.trees.tree(Tree::Expiries);
+        expiries.range(from_ms.to_be_bytes().., now, None).map(|entry| codec::read_expiry_key(&entry.key()?))
+    }
+
     /// The rows and postings as they are now, whatever is written later.
     pub fn view(&self) -> View<'_> {
         View::new(self)
@@ -280,12 +293,34 @@ impl Store {
 
     /// Sweeps up to `most` rows of a deleted collection and all that points to them; whether it is done.
     pub fn sweep(&self, collection: CollectionId, most: usize) -> Result<bool, StoreError> {
+        let garbage = self.core.trees.tree(Tree::Meta).get(codec::garbage_key(collection), SeqNo::MAX)?;
+        let Some(width) = garbage else {
+            return Ok(true);
+        };
+        let width = codec::read_width(&width)?;
         let prefix = codec::collection_prefix(collection);
         let mut writes = Writes::default();
-        for tree in [Tree::Rows, Tree::Postings, Tree::Bearers] {
-            for entry in self.prefix(tree, prefix).take(most) {
-                writes.remove(tree, entry.key()?);
+        for entry in self.prefix(Tree::Rows, prefix).take(most) {
+            writes.remove(Tree::Rows, entry.key()?);
+        }
+        // Its expiries stand under their times, which its postings tell.
+        let mut remove = |tree: Tree, key: &[u8], bearer: Option<&Bearer>| {
+            if let Some(Bearer { id, expires_ms: Some(at_ms), .. }) = bearer {
+                writes.remove(Tree::Expiries, codec::expiry_key(collection, *at_ms, id));
             }
+            writes.remove(tree, key);
+        };
+        for entry in self.prefix(Tree::Postings, prefix).take(most) {
+            let (key, value) = entry.into_inner()?;
+            match codec::read_posting(&value)? {
+                Posting::Sole(bearer) => remove(Tree::Postings, &key, Some(&bearer)),
+                Posting::Shared(_) => remove(Tree::Postings, &key, None),
+            }
+        }
+        for entry in self.prefix(Tree::Bearers, prefix).take(most) {
+            let (key, value) = entry.into_inner()?;
+            let bearer = codec::read_bearer(codec::read_bearer_id(&key, width)?, &value)?;
+            remove(Tree::Bearers, &key, Some(&bearer));
         }
         let done = writes.is_empty();
         if done {
@@ -294,6 +329,16 @@ impl Store {
         }
         self.core.commit(&writes)?;
         Ok(done)
+    }
+
+    /// Deletes places in the order of expiry whose collections are gone: they may stand before those of others
+    /// long before [`Store::sweep`] comes to them.
+    pub fn drop_expiries(&self, dead: &[Expiry]) -> Result<(), StoreError> {
+        let mut writes = Writes::default();
+        for Expiry { at_ms, collection, id } in dead {
+            writes.remove(Tree::Expiries, codec::expiry_key(*collection, *at_ms, id));
+        }
+        self.core.commit(&writes)
     }
 
     /// The bytes it occupies on the disk.

@@ -130,8 +130,7 @@ impl Store {
         let shared = self.prefix(Tree::Bearers, prefix).filter_map(move |entry| {
             let (key, value) = entry.into_inner().ok()?;
             let hash = codec::read_posting_hash(&key, bytes).ok()?;
-            let id = codec::read_id(key.get(4 + bytes..)?).ok()?;
-            Some((hash, Bearer { id, has_metadata: *value == [codec::flag(true)] }))
+            Some((hash, codec::read_bearer(key.get(4 + bytes..)?, &value).ok()?))
         });
         sole.chain(shared)
     }

@@ -1,4 +1,4 @@
-//! The trees: five log-structured merge trees that hold what the journal said, each sorted by its keys.
+//! The trees: six log-structured merge trees that hold what the journal said, each sorted by its keys.
 //!
 //! *Invariants*
 //! - A batch is seen whole or not at all: it is written under one number, and views look no further than the last number
@@ -22,13 +22,13 @@ use super::error::StoreError;
 use super::views::Views;
 
 /// How many trees there are.
-pub(super) const TREES: usize = 5;
+pub(super) const TREES: usize = 6;
 /// Their names, which are their directories, in the order of [`Tree`].
-pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "bearers", "log"];
+pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "bearers", "log", "expiries"];
 
 /// Bytes of recent entries in memory, tree by tree. A skip list of a few megabytes stays in the processor's cache; one of
 /// 64 costs a lookup of a posting three microseconds.
-const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20];
+const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20];
 /// Open files kept at hand.
 const FILES: usize = 512;
 /// Values from this size on lie beside the tree, so that compaction need not copy texts of a megabyte.
@@ -43,9 +43,10 @@ pub(super) enum Tree {
     Postings = 2,
     Bearers = 3,
     Log = 4,
+    Expiries = 5,
 }
 
-const ALL: [Tree; TREES] = [Tree::Meta, Tree::Rows, Tree::Postings, Tree::Bearers, Tree::Log];
+const ALL: [Tree; TREES] = [Tree::Meta, Tree::Rows, Tree::Postings, Tree::Bearers, Tree::Log, Tree::Expiries];
 
 /// Writes to the trees, as the payload of a journal record.
 ///
@@ -232,6 +233,6 @@ fn configured(tree: Tree, config: Config) -> Config {
             .filter_block_pinning_policy(PinningPolicy::all(true))
             .data_block_hash_ratio_policy(HashRatioPolicy::all(1.0))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None)),
-        Tree::Meta | Tree::Bearers | Tree::Log => config,
+        Tree::Meta | Tree::Bearers | Tree::Log | Tree::Expiries => config,
     }
 }

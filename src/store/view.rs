@@ -9,7 +9,7 @@ use super::codec;
 use super::error::StoreError;
 use super::records::{Bearer, Posting, Row};
 use super::trees::Tree;
-use crate::ids::{CollectionId, DocumentId, Hash};
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
 /// A consistent view of a [`Store`].
 pub struct View<'a> {
@@ -30,6 +30,15 @@ impl<'a> View<'a> {
 
     fn get(&self, tree: Tree, key: Vec<u8>) -> Result<Option<lsm_tree::UserValue>, StoreError> {
         Ok(self.store.core.trees.tree(tree).get(key, self.seqno)?)
+    }
+
+    /// The number of the last change that it can see.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub fn high_water(&self) -> Result<Sequence, StoreError> {
+        let value = self.get(Tree::Meta, codec::HIGH_WATER.to_vec())?;
+        Ok(Sequence(value.map_or(Ok(0), |value| codec::read_number(&value))?))
     }
 
     /// The row of a document.
@@ -94,7 +103,7 @@ impl<'a> View<'a> {
         let bearers = self.store.core.trees.tree(Tree::Bearers);
         bearers.range(codec::after(&prefix, after), self.seqno, None).map(move |entry| {
             let (key, value) = entry.into_inner()?;
-            Ok(Bearer { id: codec::read_id(&key[skip..])?, has_metadata: *value == [codec::flag(true)] })
+            codec::read_bearer(&key[skip..], &value)
         })
     }
 }

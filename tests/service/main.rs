@@ -8,12 +8,15 @@
     reason = "tables of cases are long and nested"
 )]
 
+mod backup;
 mod bad_input;
 mod bulk;
 mod command_line;
 mod contract;
 mod damage;
 mod duplicates;
+mod expiry;
+mod memory;
 mod repair;
 mod road;
 mod server;

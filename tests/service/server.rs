@@ -62,6 +62,14 @@ impl Server {
         Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 
+    /// The same in a control group.
+    pub async fn start_in(data: &Path, group: &Path) -> Server {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(BINARY);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env_clear();
+        Server::launch(command).await.unwrap_or_else(|ended| panic!("{ended:?}"))
+    }
+
     /// Runs a command that is the server and waits until it is ready, or has ended before that.
     pub async fn launch(command: Command) -> Result<Server, Ended> {
         let mut server = Server::spawn(command)?;

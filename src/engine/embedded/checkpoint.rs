@@ -66,8 +66,15 @@ impl Checkpointer {
                     };
                     let _ = reply.send(answer);
                 }
-                Err(RecvTimeoutError::Timeout) if self.is_due() => drop(self.take()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    // The writer waits for commands and looks at no clock.
+                    if self.shared.expiry_is_due() {
+                        let _ = self.writer.send(Command::Expire);
+                    }
+                    if self.is_due() {
+                        let _ = self.take();
+                    }
+                }
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => {
                     if self.changes() > 0 && self.shared.read_only().is_none() {
                         let _ = self.take();

@@ -4,6 +4,7 @@
 //! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is whole
 //! DIR/store/       documents, postings, the change log (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
+//! DIR/incoming/    backups while they are uploaded; emptied at the start
 //! ```
 
 use std::fs::{self, File};
@@ -21,6 +22,7 @@ pub(super) struct Directory {
     path: PathBuf,
     pub(super) store: PathBuf,
     pub(super) snapshots: PathBuf,
+    pub(super) incoming: PathBuf,
     /// Whether it never held a whole store, so that one may be made.
     pub(super) is_new: bool,
 }
@@ -44,8 +46,8 @@ impl Directory {
                 return Err(OpenError::Damaged { path: marker, what });
             }
         };
-        let (store, snapshots) = (path.join("store"), path.join("snapshots"));
-        Ok(Directory { path: path.to_path_buf(), store, snapshots, is_new })
+        let [store, snapshots, incoming] = ["store", "snapshots", "incoming"].map(|name| path.join(name));
+        Ok(Directory { path: path.to_path_buf(), store, snapshots, incoming, is_new })
     }
 
     /// Says that the directory holds a whole store.

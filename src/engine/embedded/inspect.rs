@@ -14,9 +14,9 @@ use super::registry::Collection;
 use super::{EmbeddedSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::ids::{DocumentId, Hash, Sequence};
-use crate::index::of_width;
-use crate::snapshot::{self, Progress, SnapshotError};
-use crate::store::{Change, CollectionRecord, Store, StoreError, Verified};
+use crate::index::{Progress, of_width};
+use crate::snapshot::{self, SnapshotError};
+use crate::store::{Bearer, Change, CollectionRecord, Store, StoreError, Verified};
 
 /// Documents in a batch of a repair.
 const BATCH: usize = 1_000;
@@ -173,7 +173,7 @@ impl<'a> Copy<'a> {
                     "reduced: {} in {}: its hash {hash} is kept, metadata and text are lost",
                     bearer.id, self.record.name
                 ));
-                self.put(bare(bearer.id, hash))?;
+                self.put(bare(bearer, hash))?;
             }
         }
         self.write()
@@ -190,7 +190,7 @@ impl<'a> Copy<'a> {
 
     fn write(&mut self) -> Result<(), StoreError> {
         let last: Sequence = self.store.high_water()?;
-        let mut plan = Plan::new(self.store, last)?;
+        let mut plan = Plan::new(self.store, last, 0)?;
         for document in self.pending.drain(..) {
             let put = Operation::Put { document, unless_within: None };
             plan.decide(&self.collection, put, None, &mut self.recent)?;
@@ -205,7 +205,16 @@ impl<'a> Copy<'a> {
 }
 
 /// A document of which only the hash is known.
-fn bare(id: DocumentId, hash: Hash) -> Document {
-    let row = Row { hash, features: None, short: false, written_ms: 0, metadata: None, text: None };
+fn bare(Bearer { id, expires_ms, .. }: Bearer, hash: Hash) -> Document {
+    let row = Row {
+        hash,
+        features: None,
+        short: false,
+        written_ms: 0,
+        expires_ms,
+        sketch: None,
+        metadata: None,
+        text: None,
+    };
     Document { id, row }
 }

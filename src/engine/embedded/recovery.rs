@@ -35,13 +35,13 @@ pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> R
     let last = store.high_water()?;
     let records = store.collections()?;
     let (snapshot, indexes) = telling(progress, || match newest(store, snapshots, last, progress)? {
-        Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded)?)),
+        Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
         None => Ok((None, rebuild(store, &records, progress)?)),
     })?;
     let registry = Registry::default();
     for record in records {
         let index = indexes.get(&record.id).map_or_else(|| of_width(record.width), Arc::clone);
-        registry.add(Collection::new(record, index));
+        registry.add(Arc::new(Collection::new(record, index)));
     }
     Ok(Recovered { registry, last, snapshot })
 }
@@ -101,7 +101,12 @@ fn warn(error: &snapshot::SnapshotError) {
 }
 
 /// The snapshot's hashes, changed by the log after it.
-fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result<Indexes, StoreError> {
+fn replay(
+    store: &Store,
+    records: &[CollectionRecord],
+    loaded: Loaded,
+    progress: &Progress,
+) -> Result<Indexes, StoreError> {
     let known = |id| records.iter().find(|record| record.id == id);
     let mut indexes: Indexes = loaded
         .sections
@@ -109,6 +114,12 @@ fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result
         .filter(|(section, index)| known(section.collection).is_some_and(|r| r.width == index.width()))
         .map(|(section, index)| (section.collection, index))
         .collect();
+    // Made after the snapshot; if it came from a backup, the log may not tell of all its documents.
+    let missing: Vec<CollectionRecord> =
+        records.iter().filter(|record| !indexes.contains_key(&record.id)).cloned().collect();
+    if !missing.is_empty() {
+        indexes.extend(rebuild(store, &missing, progress)?);
+    }
     let mut replayed = 0u64;
     for change in store.changes_after(loaded.from) {
         let (_, change) = change?;

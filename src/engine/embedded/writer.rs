@@ -14,7 +14,7 @@
 //! A group is what has queued up while the group before was being made durable, so the disk's pace
 //! decides how large groups are: one document when there is one, thousands when there are thousands.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::planning::{Checked, Plan};
 use super::recent::Recent;
 use super::registry::Collection;
+use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
@@ -47,6 +48,10 @@ pub(super) enum Command {
     },
     /// A collection deleted.
     DeleteCollection { name: CollectionName, reply: oneshot::Sender<Result<bool, EngineError>> },
+    /// A step of a restore.
+    Restore(Step),
+    /// A document on the disk may have expired.
+    Expire,
     /// The log up to here is in every snapshot kept.
     TrimLog(Sequence),
     /// Nothing comes after this.
@@ -63,13 +68,17 @@ pub(super) struct Write {
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// A command that came behind writes and has to wait for their group.
     held: Option<Command>,
-    recent: Recent,
-    garbage: VecDeque<CollectionId>,
-    last: Sequence,
+    pub(super) recent: Recent,
+    pub(super) garbage: VecDeque<CollectionId>,
+    /// Collections that are being filled and that nobody sees yet.
+    pub(super) restoring: HashSet<CollectionId>,
+    pub(super) last: Sequence,
+    /// Whether documents on the disk have expired.
+    pub(super) expiring: bool,
 }
 
 impl Writer {
@@ -79,14 +88,25 @@ impl Writer {
         garbage: Vec<CollectionId>,
     ) -> Writer {
         let last = shared.applied();
-        Writer { shared, commands, held: None, recent: Recent::new(last), garbage: garbage.into(), last }
+        let recent = Recent::new(last);
+        let (garbage, restoring) = (garbage.into(), HashSet::new());
+        Writer { shared, commands, held: None, recent, garbage, restoring, last, expiring: true }
     }
 
     /// Works until [`Command::Close`] or until nobody is left to send one.
     pub(super) fn run(mut self) {
         while let Some(command) = self.next() {
             match command {
-                Command::Write(first) => self.group(first),
+                Command::Write(first) => {
+                    self.group(first);
+                    self.expiring |= self.shared.expiry_is_due();
+                    // A step between two groups: what expires as fast as it comes must not pile up.
+                    if self.expiring {
+                        self.expire();
+                    }
+                }
+                Command::Restore(step) => self.restore(step),
+                Command::Expire => self.expire(),
                 Command::PutCollection { name, settings, now_ms, reply } => {
                     let _ = reply.send(self.put_collection(&name, settings, now_ms));
                 }
@@ -105,20 +125,26 @@ impl Writer {
         }
     }
 
-    /// The next command; while there is none, what deleted collections left is swept away.
+    /// The next command; while there is none, what has expired is removed and what deleted collections left is
+    /// swept away.
     fn next(&mut self) -> Option<Command> {
         loop {
             if let Some(command) = self.held.take() {
                 return Some(command);
             }
-            let garbage = self.garbage.front().filter(|_| self.refuse_read_only().is_ok());
-            let Some(&collection) = garbage else {
+            let writable = self.refuse_read_only().is_ok();
+            let garbage = self.garbage.front().filter(|_| writable).copied();
+            if garbage.is_none() && !(self.expiring && writable) {
                 return self.commands.blocking_recv();
-            };
+            }
             match self.commands.try_recv() {
                 Ok(command) => return Some(command),
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
-                Err(mpsc::error::TryRecvError::Empty) => self.sweep(collection),
+                Err(mpsc::error::TryRecvError::Empty) => match garbage {
+                    _ if self.expiring => self.expire(),
+                    Some(collection) => self.sweep(collection),
+                    None => {}
+                },
             }
         }
     }
@@ -170,6 +196,8 @@ impl Writer {
         let planned = self.plan(&shared, group, &mut answers, &mut touched);
         let failed = match planned {
             Ok(plan) => {
+                let soonest = plan.soonest_ms().unwrap_or(u64::MAX);
+                self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
                 let (batch, postings) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &postings).err();
                 failed.map(|error| self.not_committed(&error))
@@ -190,7 +218,7 @@ impl Writer {
         answers: &mut Vec<Acknowledgement>,
         touched: &mut HashMap<CollectionId, Arc<Collection>>,
     ) -> Result<Plan<'s>, StoreError> {
-        let mut plan = Plan::new(&shared.store, self.last);
+        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms());
         for Write { collection, operations, reply, room } in group {
             let outcomes = match &mut plan {
                 Ok(plan) => self.decide(shared, plan, &collection, operations),
@@ -225,9 +253,9 @@ impl Writer {
     }
 
     /// Makes a batch durable and the index follow it.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
-        batch: Batch<'_>,
+        mut batch: Batch<'_>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
         postings: &[(CollectionId, Hash)],
     ) -> Result<(), StoreError> {
@@ -242,6 +270,7 @@ impl Writer {
                 collection.take_in(hash);
             }
         }
+        batch.record_time(self.shared.clock.now_ms());
         let started = std::time::Instant::now();
         touched.values().for_each(|collection| collection.sole.begin_commit());
         let committed = batch.commit();
@@ -283,6 +312,17 @@ impl Writer {
         }
     }
 
+    /// The same for who has to be told.
+    pub(super) fn commit_or_fail(
+        &mut self,
+        batch: Batch<'_>,
+        touched: &HashMap<CollectionId, Arc<Collection>>,
+        postings: &[(CollectionId, Hash)],
+    ) -> Result<(), EngineError> {
+        let committed = self.commit(batch, touched, postings);
+        committed.map_err(|error| self.not_committed(&error))
+    }
+
     fn put_collection(
         &mut self,
         name: &CollectionName,
@@ -306,6 +346,7 @@ impl Writer {
             width: settings.width,
             k: settings.k,
             keep_text: settings.keep_text,
+            expires_in: settings.expires_in,
             created_ms: existing.as_ref().map_or(now_ms, |collection| collection.record().created_ms),
         };
         let mut batch = shared.store.batch()?;
@@ -316,10 +357,13 @@ impl Writer {
             batch.create_collection(&record);
             batch.log(Change::CollectionCreated(id));
         }
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| self.not_committed(&error))?;
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
         match &existing {
             Some(collection) => collection.set_record(record),
-            None => shared.registry.add(Collection::new(record.clone(), of_width(record.width))),
+            None => {
+                let index = of_width(record.width);
+                shared.registry.add(Arc::new(Collection::new(record, index)));
+            }
         }
         Ok(existing.is_none())
     }
@@ -331,15 +375,15 @@ impl Writer {
             return Ok(false);
         };
         let mut batch = shared.store.batch()?;
-        batch.delete_collection(collection.id);
+        batch.delete_collection(collection.id, collection.index.width());
         batch.log(Change::CollectionDeleted(collection.id));
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| self.not_committed(&error))?;
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
         shared.registry.remove(name);
         self.garbage.push_back(collection.id);
         Ok(true)
     }
 
-    fn refuse_read_only(&self) -> Result<(), EngineError> {
+    pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
         self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
         self.shared.check_room()
     }
@@ -353,7 +397,7 @@ impl Writer {
     }
 
     /// Takes no more writes; answers with the reason.
-    fn fail(&self, error: &StoreError) -> String {
+    pub(super) fn fail(&self, error: &StoreError) -> String {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let reason =
             format!("a write failed ({error}{cause}); no more are taken until the server is restarted");

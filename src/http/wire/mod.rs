@@ -6,11 +6,11 @@ mod similar;
 mod values;
 
 pub(super) use collections::{
-    CollectionIn, CollectionOut, CollectionsOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
+    CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
 pub(super) use documents::{
     AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut, FingerprintsOut,
     LineOut, Summary, SummaryOut,
 };
 pub(super) use similar::{AskIn, BatchOut, NearIdParams, NearParams, SimilarIn, SimilarOut, SimilarParams};
-pub(super) use values::{Hex, Id, Metadata, Timestamp};
+pub(super) use values::{ExpiresIn, Hex, Id, Metadata, Timestamp};

@@ -247,6 +247,10 @@ pub(in crate::http) struct MatchOut {
     hash: Hex,
     /// The bits in which the hashes differ.
     distance: u32,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
     /// What came with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
@@ -259,6 +263,7 @@ impl From<Match> for MatchOut {
             id: Id(found.id),
             hash: Hex(found.hash),
             distance: found.distance,
+            expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
         }
     }
