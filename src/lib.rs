@@ -9,7 +9,7 @@
 //!
 //! The other serves it: [`http`] calls [`service`], which fingerprints on the [`pool`] and asks the [`engine`],
 //! which holds the index, the durable [`store`] and [`snapshot`]s of the index. [`server`] puts it together from
-//! [`config`]; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
+//! [`config`] and [`profiles`]; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
 //! import whom, and `tests/architecture.rs` enforces it.
 //!
 //! The whole road in a few lines:
@@ -33,12 +33,14 @@
 pub mod cli;
 pub mod config;
 pub mod engine;
+pub mod eval;
 pub mod features;
 pub mod fingerprint;
 pub mod http;
 pub mod ids;
 pub mod index;
 pub mod pool;
+pub mod profiles;
 pub mod server;
 pub mod service;
 pub mod snapshot;

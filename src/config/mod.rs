@@ -29,7 +29,9 @@ mod tests;
 use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin};
-pub use settings::{Collection, Data, Limits, Log, LogFormat, Pool, Server, Settings, Snapshots, Store};
+pub use settings::{
+    Collection, Data, Limits, Log, LogFormat, Pool, Profiles, Server, Settings, Snapshots, Store,
+};
 pub use value::{Range, Unit};
 
 use layers::Layers;

@@ -102,7 +102,7 @@ impl Service {
     async fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
         let settings = self.engine()?.settings(collection).await?;
         Ok(Preparation {
-            profile: profile_named(&settings.profile)?,
+            profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             metadata_bytes: self.limits.metadata_bytes,
             now_ms: self.now_ms(),

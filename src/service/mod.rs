@@ -28,7 +28,7 @@ pub use crate::engine::{
     Admission, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health, Match,
     Outcome, Snapshot, Work,
 };
-pub use crate::fingerprint::{Profile, Status};
+pub use crate::fingerprint::{Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
 
 use crate::engine::Engine;
@@ -43,6 +43,8 @@ pub struct Surroundings {
     pub now_ms: fn() -> u64,
     /// An id that nobody else has.
     pub new_id: fn() -> DocumentId,
+    /// The recipes from text to hash.
+    pub profiles: Profiles,
 }
 
 /// The service.
@@ -81,6 +83,11 @@ impl Service {
     /// The time, in milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         (self.surroundings.now_ms)()
+    }
+
+    /// The recipes from text to hash.
+    pub fn profiles(&self) -> Profiles {
+        self.surroundings.profiles
     }
 
     /// How many requests wait for the CPU pool.
