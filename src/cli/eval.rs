@@ -11,8 +11,10 @@ use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::Failure;
-use crate::eval::{Checked, Labels, Measured, Pair, Set, measure, report, second_check, svg, with_edits};
-use crate::fingerprint::Profile;
+use crate::eval::{
+    Banded, Checked, Labels, Measured, Pair, Set, banded, measure, report, second_check, svg, with_edits,
+};
+use crate::fingerprint::{Banding, MinHash, Profile};
 use crate::profiles;
 
 #[derive(Debug, Args)]
@@ -41,6 +43,12 @@ pub(super) struct EvalArguments {
     /// Measure the second check, too: candidates within 15 of 64 bits and 31 of 128
     #[arg(long)]
     check: bool,
+    /// Measure MinHash, too
+    #[arg(long)]
+    minhash: bool,
+    /// A set whose marks tell of a common origin and not of likeness: similarities decide there
+    #[arg(long, value_name = "SET")]
+    revisions: Vec<String>,
     /// Write the curves as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -69,7 +77,9 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         measured.push(of_set);
         checked.push(if arguments.check { checks(&profiles, set) } else { Vec::new() });
     }
-    let text = report(&sets, &measured, &checked, arguments.documents as f64);
+    let banded: Vec<Vec<Banded>> =
+        sets.iter().map(|set| if arguments.minhash { bands(set, &start) } else { Vec::new() }).collect();
+    let text = report(&sets, &measured, &checked, &banded, arguments.documents as f64);
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.svg {
         fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
@@ -101,6 +111,22 @@ fn checks(profiles: &[&'static Profile], set: &Set) -> Vec<(String, u32, Vec<Che
     profiles.iter().flat_map(of).collect()
 }
 
+/// The recipes with their own cuts, and others of the same features.
+fn bands(set: &Set, start: &Instant) -> Vec<Banded> {
+    let thresholds: Vec<f64> = (0..=18).map(|step| f64::from(step) / 20.0).collect();
+    let cut = |bands, rows| Banding { bands, rows };
+    let others = [cut(16, 8), cut(32, 4), cut(50, 4)];
+    let of = |recipe: &MinHash| {
+        let clock = || start.elapsed();
+        others
+            .iter()
+            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, clock))
+            .collect::<Vec<_>>()
+    };
+    eprintln!("{}: MinHash", set.name);
+    MinHash::ALL.iter().flat_map(of).collect()
+}
+
 fn read_set(path: &Path, arguments: &EvalArguments) -> Result<Set, Failure> {
     let name =
         path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
@@ -117,7 +143,6 @@ fn read_set(path: &Path, arguments: &EvalArguments) -> Result<Set, Failure> {
         let detail = "neither pairs.tsv nor similarity.tsv is there; --edits makes labels";
         return Err(Failure::new(format!("{}: {detail}", path.display())));
     };
-    // What a mark means is told by a third column of edits: without one beside similarities, it tells of revisions.
     let kinds: Vec<(Pair, String)> = either
         .iter()
         .filter_map(|row| {
@@ -128,7 +153,7 @@ fn read_set(path: &Path, arguments: &EvalArguments) -> Result<Set, Failure> {
     let marked: Option<Vec<Pair>> = marked.map(|rows| rows.into_iter().map(|row| row.0).collect());
     let similar: Option<Vec<(Pair, f64)>> = similar
         .map(|rows| rows.into_iter().map(|(pair, value)| (pair, value.parse().unwrap_or(1.0))).collect());
-    let labels = Labels::read(marked.as_deref(), similar.as_deref(), name.contains("revisions"));
+    let labels = Labels::read(marked.as_deref(), similar.as_deref(), arguments.revisions.contains(&name));
     Ok(Set { name, texts, labels, edits: kinds })
 }
 

@@ -125,6 +125,7 @@ mod tests {
         let labels = Labels {
             positive: [(0, 1), (0, 3)].into_iter().collect(),
             ignored: [(1, 2)].into_iter().collect(),
+            ..Labels::default()
         };
         let curve = Curve::of(&hashes, &[true; 4], &labels);
         // 0-1 right at 1, 1-2 ignored at 1, 0-2 wrong at 2, 2-3 wrong at 6, 1-3 wrong at 7, 0-3 right at 8.

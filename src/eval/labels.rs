@@ -17,6 +17,16 @@ pub struct Labels {
     pub positive: HashSet<Pair>,
     /// Neither right nor wrong.
     pub ignored: HashSet<Pair>,
+    /// Negative, although somebody marked them.
+    pub unlike: HashSet<Pair>,
+}
+
+impl Labels {
+    /// The same by a second reading, in which unlike pairs do not count.
+    pub fn second_reading(&self) -> Labels {
+        let ignored = self.ignored.union(&self.unlike).copied().collect();
+        Labels { positive: self.positive.clone(), ignored, unlike: HashSet::new() }
+    }
 }
 
 impl Labels {
@@ -24,7 +34,8 @@ impl Labels {
     ///
     /// Marked pairs alone are positive. With similarities alone, pairs from 0.8 are positive and those from 0.6 do
     /// not count. With both, marked pairs are positive and others from 0.8 do not count; `revisions` says that
-    /// marks tell of a common origin and not of likeness, and similarities decide alone.
+    /// marks tell of a common origin and not of likeness, and similarities decide alone: marked pairs that are not
+    /// similar are then `unlike`.
     pub fn read(marked: Option<&[Pair]>, similar: Option<&[(Pair, f64)]>, revisions: bool) -> Labels {
         let from = |least: f64| {
             similar.unwrap_or_default().iter().filter(move |row| row.1 >= least).map(|row| row.0)
@@ -35,8 +46,10 @@ impl Labels {
             }
             _ => (from(COPY).collect(), from(DOUBTFUL).collect()),
         };
-        let ignored = ignored.difference(&positive).copied().collect();
-        Labels { positive, ignored }
+        let ignored: HashSet<Pair> = ignored.difference(&positive).copied().collect();
+        let is_unlike = |pair: &&Pair| !positive.contains(*pair) && !ignored.contains(*pair);
+        let unlike = marked.unwrap_or_default().iter().filter(is_unlike).copied().collect();
+        Labels { positive, ignored, unlike }
     }
 }
 
@@ -53,7 +66,7 @@ mod tests {
             pairs
         };
         let read = |marked: Option<&[Pair]>, similar, revisions| {
-            let Labels { positive, ignored } = Labels::read(marked, similar, revisions);
+            let Labels { positive, ignored, .. } = Labels::read(marked, similar, revisions);
             (sorted(positive), sorted(ignored))
         };
         assert_eq!(read(Some(&[(0, 1)]), None, false), (vec![(0, 1)], vec![]));

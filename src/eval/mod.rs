@@ -8,6 +8,7 @@
 mod curve;
 mod edits;
 mod labels;
+mod min_hash;
 mod recommend;
 mod report;
 mod second_check;
@@ -17,6 +18,7 @@ mod svg;
 pub use curve::{Curve, Point};
 pub use edits::{Edit, with_edits};
 pub use labels::{Labels, Pair};
+pub use min_hash::{Banded, banded};
 pub use recommend::{Recommendation, recommend};
 pub use report::report;
 pub use second_check::{Checked, second_check};
@@ -50,6 +52,8 @@ pub struct Measured {
     pub curve: Curve,
     /// The same among pairs of which neither text is short.
     pub curve_without_short: Curve,
+    /// The same by the second reading of the labels, if that differs.
+    pub second_reading: Option<Curve>,
     /// Texts that are short, and those that are empty.
     pub short: usize,
     /// Texts without a feature.
@@ -76,6 +80,9 @@ pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duratio
     // Empty texts are never stored.
     let stored: Vec<bool> = made.iter().map(|made| made.status != Status::Empty).collect();
     let long: Vec<bool> = made.iter().map(|made| made.status == Status::Ok).collect();
+    // A copy shares buckets with its original because it is one; skew is about texts that have nothing in common.
+    let mut originals = stored.clone();
+    set.labels.positive.iter().for_each(|&(_, copy)| originals[copy as usize] = false);
     let index = of_width(profile.width());
     index.insert_all(&mut hashes.iter().zip(&stored).filter(|(_, stored)| **stored).map(|(hash, _)| *hash));
     let count = |wanted: Status| made.iter().filter(|made| made.status == wanted).count();
@@ -83,9 +90,11 @@ pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duratio
         profile,
         curve: Curve::of(&hashes, &stored, &set.labels),
         curve_without_short: Curve::of(&hashes, &long, &set.labels),
+        second_reading: (!set.labels.unlike.is_empty())
+            .then(|| Curve::of(&hashes, &stored, &set.labels.second_reading())),
         short: count(Status::Short),
         empty: count(Status::Empty),
-        skew: skew(&hashes, &stored),
+        skew: skew(&hashes, &originals),
         bytes_a_second: bytes as f64 / seconds.max(1e-9),
         index_bytes: index.bytes() as f64 / index.len().max(1) as f64,
         edits: by_edit(&hashes, set),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::min_hash::Banded;
 use super::second_check::Checked;
 use super::{Measured, Set, recommend};
 
@@ -13,6 +14,7 @@ pub fn report(
     sets: &[Set],
     measured: &[Vec<Measured>],
     checked: &[Vec<(String, u32, Vec<Checked>)>],
+    banded: &[Vec<Banded>],
     documents: f64,
 ) -> String {
     let mut out = String::new();
@@ -34,6 +36,9 @@ pub fn report(
     }
     if checked.iter().any(|checked| !checked.is_empty()) {
         second_checks(&mut out, sets, checked);
+    }
+    if banded.iter().any(|banded| !banded.is_empty()) {
+        min_hash(&mut out, sets, banded);
     }
     let _ = match recommend(measured, documents) {
         Some(best) => writeln!(
@@ -107,6 +112,18 @@ fn curve(out: &mut String, one: &Measured) {
             neighbours.join(" | ")
         );
     }
+    if let Some(second) = &one.second_reading {
+        let points = steps(second.width(), one.profile.default_k());
+        let figures = points.into_iter().map(|k| second.at(k));
+        let figures =
+            figures.map(|point| format!("k={} {:.4}/{:.4}", point.k, point.precision, point.recall));
+        let figures: Vec<String> = figures.collect();
+        let _ = writeln!(
+            out,
+            "\nIf marked pairs that are not similar did not count, precision/recall would be: {}.",
+            figures.join(", ")
+        );
+    }
     if one.short > 0 {
         let (all, long) =
             (one.curve.at(one.profile.default_k()), one.curve_without_short.at(one.profile.default_k()));
@@ -169,6 +186,54 @@ fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Ve
                 out,
                 "| `{profile}` k={k} | {way} | {} | {best:.2} | {} |",
                 if bytes == 0 { "the text".to_owned() } else { bytes.to_string() },
+                figures.join(" | ")
+            );
+        }
+    }
+    out.push('\n');
+}
+
+/// MinHash: each recipe and cut at the threshold that is best over all sets, and at 0.8.
+fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
+    let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
+    let _ = writeln!(
+        out,
+        "## MinHash\n\nPairs that meet in a band, by the estimated similarity; one threshold for all sets. \
+         Precision/recall, F1; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
+         core | bytes a document | error | threshold | {} |\n|---|---|--:|--:|--:|--:|{}",
+        names.join(" | "),
+        "---|".repeat(names.len())
+    );
+    let Some(first) = banded.first() else { return };
+    let f1 = |(_, precision, recall): &(f64, f64, f64)| {
+        if precision + recall > 0.0 { 2.0 * precision * recall / (precision + recall) } else { 0.0 }
+    };
+    for (number, one) in first.iter().enumerate() {
+        let all: Vec<&Banded> = banded.iter().map(|set| &set[number]).collect();
+        let least = |at: usize| all.iter().map(|one| f1(&one.thresholds[at])).fold(1.0, f64::min);
+        let best = (0..one.thresholds.len()).max_by(|&a, &b| least(a).total_cmp(&least(b))).unwrap_or(0);
+        let mean = |of: fn(&Banded) -> f64| all.iter().map(|one| of(one)).sum::<f64>() / all.len() as f64;
+        let mut wanted = vec![0, best];
+        wanted.extend(one.thresholds.iter().position(|(threshold, ..)| (threshold - 0.8).abs() < 1e-9));
+        wanted.dedup();
+        for at in wanted {
+            let figures: Vec<String> = all
+                .iter()
+                .map(|one| {
+                    let point = &one.thresholds[at];
+                    format!("{:.3}/{:.3}, {:.3}", point.1, point.2, f1(point))
+                })
+                .collect();
+            let _ = writeln!(
+                out,
+                "| `{}` | {} × {} | {:.1} | {:.0} | {:.3} | {:.2} | {} |",
+                one.recipe,
+                one.banding.bands,
+                one.banding.rows,
+                mean(|one| one.bytes_a_second / 1e6),
+                mean(|one| one.bytes),
+                mean(|one| one.error),
+                one.thresholds[at].0,
                 figures.join(" | ")
             );
         }

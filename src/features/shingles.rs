@@ -6,8 +6,8 @@
 //!
 //! - punctuation separates like a space: it is what reprints change first;
 //! - a gram runs across the spaces of its run, so that it knows the order of words;
-//! - a short spaced run among other scripts, such as a product name in Chinese, is words and pairs: as grams
-//!   one name would weigh as much as a sentence;
+//! - a spaced run among other scripts that is not long, such as a product name in Chinese, is words and pairs:
+//!   as grams one name would weigh as much as a sentence;
 //! - Chinese words that are not in the dictionary are split, which is faster and loses nothing.
 //!
 //! Leaves out: counts and weights.
@@ -26,8 +26,11 @@ pub struct ShinglePlan {
 }
 
 impl ShinglePlan {
-    /// What the profiles use that were measured.
+    /// Of the first versions of the profiles.
     pub const MEASURED: ShinglePlan = ShinglePlan { gram: 5, name: 32 };
+    /// Of the second: a line of code or a name of several words in a Chinese text is words, too, not grams. On
+    /// Chinese documentation precision rose from .9899 to .9913 at k=7 of 64 bits; elsewhere nothing changed much.
+    pub const WIDER: ShinglePlan = ShinglePlan { gram: 5, name: 256 };
 }
 
 /// Hands every shingle of a normalised text to `each`, as often as it occurs.

@@ -15,14 +15,29 @@ pub(super) fn profiles() -> Vec<Profile> {
             1,
             "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
              found by dictionary, 5-character grams elsewhere, weight 1 + ln count, 64 bits.",
-            copies(Width::Bits64, 7),
+            copies(Width::Bits64, 7, ShinglePlan::MEASURED),
+        ),
+        named(
+            "copies-64",
+            2,
+            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
+             found by dictionary and in what stands between such words, 5-character grams elsewhere, weight 1 + ln \
+             count, 64 bits.",
+            copies(Width::Bits64, 7, ShinglePlan::WIDER),
         ),
         named(
             "copies-128",
             1,
             "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
              memory.",
-            copies(Width::Bits128, 23),
+            copies(Width::Bits128, 23, ShinglePlan::MEASURED),
+        ),
+        named(
+            "copies-128",
+            2,
+            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
+             memory.",
+            copies(Width::Bits128, 23, ShinglePlan::WIDER),
         ),
         named(
             "keywords-zh",
@@ -66,10 +81,10 @@ fn named(name: &str, version: u32, summary: &str, recipe: Recipe) -> Profile {
     Profile { id: ProfileId::new(name, version, None), summary: summary.to_owned(), recipe }
 }
 
-fn copies(width: Width, k: u32) -> Recipe {
+fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
     Recipe {
         preparation: Preparation::Normalise,
-        features: Features::Shingles(ShinglePlan::MEASURED),
+        features: Features::Shingles(plan),
         dictionary: None,
         weights: Weights::Logarithm,
         hash: HashFunction::Xxh3,
@@ -98,7 +113,7 @@ fn keywords_zh() -> Recipe {
         weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Some(20) },
         k: 3,
         min_features: 8,
-        ..copies(Width::Bits64, 3)
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
     }
 }
 
@@ -111,7 +126,7 @@ pub(super) fn cppjieba(top: usize) -> Recipe {
         hash: HashFunction::Lookup3,
         tie: Tie::Zero,
         min_features: 8,
-        ..copies(Width::Bits64, 3)
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
     }
 }
 
@@ -121,7 +136,7 @@ fn fnv_zh() -> Recipe {
         weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: None },
         hash: HashFunction::Fnv1aUtf16,
         tie: Tie::One,
-        ..copies(Width::Bits64, 3)
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
     }
 }
 
@@ -132,7 +147,7 @@ fn shingle_md5_128() -> Recipe {
         weights: Weights::One,
         hash: HashFunction::Md5,
         tie: Tie::One,
-        ..copies(Width::Bits128, 15)
+        ..copies(Width::Bits128, 15, ShinglePlan::WIDER)
     }
 }
 
@@ -143,6 +158,6 @@ fn python_simhash() -> Recipe {
         weights: Weights::Count,
         hash: HashFunction::Md5,
         tie: Tie::Zero,
-        ..copies(Width::Bits64, 3)
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
     }
 }

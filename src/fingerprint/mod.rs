@@ -5,6 +5,7 @@
 //! it finds.
 
 mod built_in;
+mod compare;
 mod definition;
 mod minhash;
 mod profile;
@@ -14,6 +15,7 @@ mod vote;
 #[cfg(test)]
 mod golden;
 
+pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 pub use definition::{Definition, DefinitionError, Value};
 pub use minhash::{Banding, MinHash, Signature, Sketch};
 pub use profile::{Profile, ProfileId, Profiles};

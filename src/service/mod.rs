@@ -7,6 +7,7 @@
 //! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
 
 mod collections;
+mod compare;
 mod cursor;
 mod documents;
 mod error;
@@ -17,6 +18,7 @@ mod lookup;
 use std::sync::{Arc, OnceLock};
 
 pub use collections::WantedCollection;
+pub use compare::{Change, Comparison, Side};
 pub use documents::{Added, Adding, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
@@ -28,7 +30,7 @@ pub use crate::engine::{
     Admission, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health, Match,
     Outcome, Snapshot, Work,
 };
-pub use crate::fingerprint::{Profile, Profiles, Status};
+pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
 
 use crate::engine::Engine;

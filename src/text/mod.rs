@@ -12,6 +12,7 @@ mod prepare;
 mod runs;
 mod segment;
 mod simplify;
+mod tokens;
 mod visible;
 
 pub use dictionary::{Dictionary, WrongWord};
@@ -20,3 +21,4 @@ pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use runs::{Run, System, runs};
 pub use segment::{NewWords, is_word_character, words};
+pub use tokens::tokens;
