@@ -23,6 +23,7 @@ use crate::http;
 use crate::ids::{CollectionName, DocumentId};
 use crate::machine;
 use crate::pool::{CpuPool, PoolLimits};
+use crate::profiles::{self, ProfilesError};
 use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
 use crate::telemetry::Metrics;
 
@@ -38,6 +39,9 @@ pub enum ServerError {
     /// The collection `default` cannot be made.
     #[error("the collection \"default\" cannot be made")]
     Default(#[source] ServiceError),
+    /// The profiles of the user cannot be used.
+    #[error(transparent)]
+    Profiles(#[from] ProfilesError),
     /// Metrics cannot be recorded.
     #[error("metrics cannot be recorded")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -57,7 +61,8 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     let metrics = Metrics::install()?;
     let pool = CpuPool::new(pool_limits(&settings));
-    let surroundings = Surroundings { now_ms, new_id };
+    let profiles = profiles::load(settings.profiles.file.as_deref())?;
+    let surroundings = Surroundings { now_ms, new_id, profiles };
     let service = Arc::new(Service::new(pool.clone(), limits(&settings), surroundings));
     let draining = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(Notify::new());

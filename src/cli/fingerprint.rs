@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::Failure;
 use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::profiles;
 use crate::text::main_text;
 
 #[derive(Debug, Args)]
@@ -18,6 +19,9 @@ pub(super) struct FingerprintArguments {
     /// Profile, with or without version
     #[arg(long, default_value = "copies-64")]
     profile: String,
+    /// A TOML file with profiles of your own
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
     /// Take the files for HTML pages and use their main text
     #[arg(long)]
     html: bool,
@@ -27,10 +31,7 @@ pub(super) struct FingerprintArguments {
 }
 
 pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
-    let profile = Profile::named(&arguments.profile).ok_or_else(|| {
-        let known: Vec<String> = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
-        Failure::new(format!("there is no profile {:?}; there are {}", arguments.profile, known.join(", ")))
-    })?;
+    let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
     let mut failed = 0;
     for file in &arguments.files {
         let name = file.display().to_string();
@@ -46,6 +47,14 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
         }
     }
     if failed > 0 { Err(Failure::new(format!("{failed} of the files could not be read"))) } else { Ok(()) }
+}
+
+/// The profile of this name, among the built-in ones and those of a file.
+pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profile, Failure> {
+    let profiles = profiles::load(file).map_err(|error| Failure::of(&error, 78))?;
+    profiles.named(name).ok_or_else(|| {
+        Failure::new(format!("there is no profile {name:?}; there are {}", profiles.listing()))
+    })
 }
 
 fn read(file: &PathBuf) -> io::Result<String> {

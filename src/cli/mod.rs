@@ -5,6 +5,7 @@
 
 mod backup;
 mod client;
+mod eval;
 mod export;
 mod fingerprint;
 mod healthcheck;
@@ -35,6 +36,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Print the fingerprints of files.
     Fingerprint(fingerprint::FingerprintArguments),
+    /// Measure what profiles find on labelled texts or on edited copies of your own.
+    Eval(eval::EvalArguments),
     /// Send a file of documents to a server.
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
@@ -95,6 +98,7 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
+        Command::Eval(arguments) => eval::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
         Command::Verify(arguments) => verify::run(&arguments),

@@ -22,7 +22,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 27] = [
+pub(super) static KEYS: [Key; 28] = [
     key("server.listen", Kind::Address),
     number("server.drain_seconds", 0, 3_600, "seconds"),
     key("data.dir", Kind::Text),
@@ -45,6 +45,7 @@ pub(super) static KEYS: [Key; 27] = [
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),
+    key("profiles.file", Kind::Text),
     key("collection.profile", Kind::Text),
     number("collection.k", 0, 128, "bits"),
     key("collection.keep_text", Kind::Switch),

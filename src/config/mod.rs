@@ -30,7 +30,7 @@ use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin};
 pub use settings::{
-    Collection, Data, Limits, Log, LogFormat, Memory, Pool, Server, Settings, Snapshots, Store,
+    Collection, Data, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots, Store,
 };
 pub use value::{Range, Unit};
 

@@ -26,6 +26,8 @@ pub struct Settings {
     pub memory: Memory,
     /// When snapshots of the index are taken and how many stay.
     pub snapshots: Snapshots,
+    /// Profiles of the user's own.
+    pub profiles: Profiles,
     /// The collection `default`, as it is made at the first start.
     pub collection: Collection,
     /// What is logged, and how.
@@ -168,6 +170,16 @@ impl Default for Snapshots {
     fn default() -> Snapshots {
         Snapshots { every_changes: 100_000, every_seconds: 300, keep: 2 }
     }
+}
+
+/// Profiles of the user's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Profiles {
+    /// The TOML file that defines them, not empty; `None` if there are none. A relative path starts at the working
+    /// directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
 }
 
 /// The collection `default`, as it is made at the first start. Later starts find it and leave it as it is.

@@ -366,6 +366,7 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     let mut settings = Settings::default();
     settings.collection.k = Some(0);
     settings.memory.budget = Some(0);
+    settings.profiles.file = Some("profiles.toml".into());
     let fields = toml::Table::try_from(settings).unwrap();
     assert_eq!(fields.len(), keys::sections().len());
     for (section, keys) in &fields {

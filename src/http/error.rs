@@ -54,6 +54,7 @@ codes! {
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
     InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
+    ProfileChanged CONFLICT "profile_changed" "The profile's definition has changed";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
@@ -211,6 +212,7 @@ impl From<ServiceError> for Problem {
             ServiceError::EmptyText => Problem::new(Code::EmptyText, detail),
             ServiceError::Cursor => Problem::field(Code::InvalidCursor, "/cursor", detail),
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
+            ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
             ServiceError::Engine(error) => error.into(),
         }

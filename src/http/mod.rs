@@ -8,6 +8,7 @@
 mod backups;
 mod bulk;
 mod collections;
+mod compare;
 mod connections;
 mod documents;
 mod error;
@@ -93,6 +94,7 @@ fn per_collection() -> Router<State> {
         .route("/documents/{id}", get(documents::get).put(documents::put).delete(documents::delete))
         .route("/documents/{id}/similar", get(similar::by_document))
         .route("/similar", get(similar::by_query).post(similar::by_body))
+        .route("/compare", axum::routing::post(compare::compare))
         .route("/export", get(documents::export).layer(CompressionLayer::new()))
         .route("/stats", get(operations::stats))
 }

@@ -9,7 +9,7 @@ use utoipa::openapi::{Required, path::Operation};
 
 use super::error::Body;
 use super::wire::{BatchOut, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{backups, collections, documents, fingerprint, operations, similar};
+use super::{backups, collections, compare, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -18,7 +18,7 @@ use super::{backups, collections, documents, fingerprint, operations, similar};
         description = "Exact near-duplicate lookup: fingerprints, documents, and which of them lie within Hamming distance k."
     ),
     paths(
-        fingerprint::fingerprint,
+        fingerprint::fingerprint, compare::compare,
         documents::add, documents::put, documents::get, documents::delete, documents::export,
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
@@ -38,8 +38,8 @@ use super::{backups, collections, documents, fingerprint, operations, similar};
 struct Contract;
 
 /// The routes of documents, which stand under `/collections/{collection}` too.
-const PER_COLLECTION: [&str; 6] =
-    ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/export", "/stats"];
+const PER_COLLECTION: [&str; 7] =
+    ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/compare", "/export", "/stats"];
 
 static YAML: LazyLock<String> =
     LazyLock::new(|| contract().to_yaml().expect("the contract is plain data and always serialises"));

@@ -10,7 +10,7 @@ use super::extract::{NoParams, Target};
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
-use crate::service::{Health, MemoryState, Profile};
+use crate::service::{Health, MemoryState};
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -141,8 +141,8 @@ async fn record(state: &State) {
     get, path = "/version", tag = "operations",
     responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
 )]
-pub(super) async fn version(_: NoParams) -> Json<VersionOut> {
-    let profiles = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
+pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<VersionOut> {
+    let profiles = state.service.profiles().iter().map(|profile| profile.id().to_string()).collect();
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
 }
 

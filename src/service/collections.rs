@@ -6,7 +6,7 @@ use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
 use crate::engine::{CollectionInfo, CollectionSettings, Engine, EngineError};
-use crate::fingerprint::Profile;
+use crate::fingerprint::{Profile, Profiles};
 use crate::ids::CollectionName;
 
 /// The settings that a request names; what it leaves out keeps its value or gets the default.
@@ -50,7 +50,7 @@ impl Service {
             Err(EngineError::NoCollection(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let settings = merge(existing.as_deref(), &wanted)?;
+        let settings = merge(self.profiles(), existing.as_deref(), &wanted)?;
         let created = engine.put_collection(name, settings, self.now_ms()).await?;
         Ok((created, engine.collection(name).await?))
     }
@@ -68,12 +68,13 @@ impl Service {
 }
 
 fn merge(
+    profiles: Profiles,
     existing: Option<&CollectionSettings>,
     wanted: &WantedCollection,
 ) -> Result<CollectionSettings, ServiceError> {
     let profile = match (&wanted.profile, existing) {
-        (Some(name), _) => profile_named(name)?,
-        (None, Some(settings)) => profile_named(&settings.profile)?,
+        (Some(name), _) => profile_named(profiles, name)?,
+        (None, Some(settings)) => profile_named(profiles, &settings.profile)?,
         (None, None) => Profile::default_profile(),
     };
     let bits = profile.width().bits();

@@ -148,7 +148,7 @@ impl Service {
         let engine = self.engine()?;
         let settings = engine.settings(collection).await?;
         Ok(Preparation {
-            profile: profile_named(&settings.profile)?,
+            profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             metadata_bytes: self.limits.metadata_bytes,
             now_ms: self.now_ms(),

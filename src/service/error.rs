@@ -37,6 +37,17 @@ pub enum ServiceError {
         /// All there are.
         known: String,
     },
+    /// A profile of the user's own that is another now than the one that was stored.
+    #[error(
+        "the collection was made with profile {stored}, and the definition that is loaded now is {now}: their hashes \
+         cannot be compared. Load the old definition under this name again, or make a new collection"
+    )]
+    ProfileChanged {
+        /// The id that was stored.
+        stored: String,
+        /// The id of the definition of the same name.
+        now: String,
+    },
     /// No such document.
     #[error("there is no document {id:?} in collection \"{collection}\"", id = .id.as_str())]
     NoDocument {

@@ -8,6 +8,7 @@
 
 mod backups;
 mod collections;
+mod compare;
 mod cursor;
 mod documents;
 mod error;
@@ -18,6 +19,7 @@ mod lookup;
 use std::sync::{Arc, OnceLock};
 
 pub use collections::WantedCollection;
+pub use compare::{Change, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
@@ -29,7 +31,7 @@ pub use crate::engine::{
     Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
     Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
-pub use crate::fingerprint::{Profile, Status};
+pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
 
 use crate::engine::{Engine, Progress};
@@ -44,6 +46,8 @@ pub struct Surroundings {
     pub now_ms: fn() -> u64,
     /// An id that nobody else has.
     pub new_id: fn() -> DocumentId,
+    /// The recipes from text to hash.
+    pub profiles: Profiles,
 }
 
 /// The service.
@@ -89,6 +93,11 @@ impl Service {
     /// The time, in milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         (self.surroundings.now_ms)()
+    }
+
+    /// The recipes from text to hash.
+    pub fn profiles(&self) -> Profiles {
+        self.surroundings.profiles
     }
 
     /// How many requests wait for the CPU pool.

@@ -46,7 +46,7 @@ pub(in crate::http) struct CollectionOut {
     /// Its name.
     name: String,
     /// The profile of its fingerprints.
-    #[schema(example = "copies-64@1")]
+    #[schema(example = "copies-64@2")]
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,

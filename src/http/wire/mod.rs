@@ -1,6 +1,7 @@
 //! What goes over the wire: JSON as clients write and read it. Nothing but shapes and their conversion.
 
 mod collections;
+mod compare;
 mod documents;
 mod similar;
 mod values;
@@ -8,6 +9,7 @@ mod values;
 pub(super) use collections::{
     CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
+pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use documents::{
     AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut, FingerprintsOut,
     LineOut, Summary, SummaryOut,

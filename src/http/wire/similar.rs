@@ -221,7 +221,7 @@ impl NearIdParams {
 }
 
 /// What a question is about: exactly one of these.
-fn subject(
+pub(super) fn subject(
     id: Option<Id>,
     text: Option<String>,
     html: Option<String>,
