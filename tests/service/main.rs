@@ -16,6 +16,7 @@ mod contract;
 mod damage;
 mod duplicates;
 mod expiry;
+mod golden;
 mod memory;
 mod repair;
 mod road;
