@@ -8,7 +8,7 @@
 //! - After a write or a sync that failed, nothing is written any more until the store is opened again. Want of room is no
 //!   such failure: then nothing was appended, memtables stay in memory, and the work is tried again.
 //!
-//! *Locks*: the journal, for the time of a batch; views and trees below it.
+//! *Locks*: `kept`, for the time of a checkpoint; the journal, for the time of a batch; views and trees below it.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -188,19 +188,21 @@ impl Core {
 
     /// Writes everything out, and deletes what the journal says of it.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
+        // One at a time: the manifest of an older one, written last, would ask for segments that are deleted.
+        let mut kept = self.kept.lock();
         let through = {
             let journal = self.journal.lock();
             self.trees.rotate(true);
             journal.last()
         };
-        if *self.kept.lock() == through {
+        if *kept == through {
             return Ok(());
         }
         self.flush()?;
         let manifest =
             Manifest { store: self.store, replay_from: through + 1, versions: self.trees.versions() };
         manifest.write(&self.dir)?;
-        *self.kept.lock() = through;
+        *kept = through;
         let retired = {
             let mut journal = self.journal.lock();
             journal.sync_mark().map_err(|source| StoreError::io(&self.dir, "synced", source))?;

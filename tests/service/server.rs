@@ -147,10 +147,15 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop and waits for it.
-    pub fn stop(mut self) -> ExitStatus {
+    /// Asks it to stop.
+    pub fn terminate(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// Asks it to stop and waits for it.
+    pub fn stop(mut self) -> ExitStatus {
+        self.terminate();
         let status = self.child.wait().unwrap();
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();

@@ -119,6 +119,23 @@ async fn export(server: &Server, name: &str) -> Result<Documents, String> {
     Ok(found)
 }
 
+/// Whether every document was sent like this at some time; one without metadata, whether with its hash.
+pub async fn sent_only(server: &Server, ledger: &Ledger) -> Result<(), String> {
+    for name in collections(server).await.map_err(|wrong| wrong.join(", "))?.keys() {
+        let lines = server.get(&format!("/collections/{name}/export")).await.text().await.map_err(told)?;
+        for line in lines.lines() {
+            let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
+            let mark = document["metadata"]["v"].as_u64();
+            let whole = document.get("metadata").is_none() || version_of(&document).is_some();
+            let (id, hash) = (document["id"].as_str(), document["hash"].as_str());
+            if !whole || !ledger.was_sent(name, id.unwrap_or_default(), hash.unwrap_or_default(), mark) {
+                return Err(format!("{name} has what was never sent to it: {line}"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A document as it was written, or `None` if any part of it is not what its mark says.
 fn version_of(document: &Value) -> Option<Version> {
     let mark = document["metadata"]["v"].as_u64()?;

@@ -11,9 +11,15 @@ use crate::audit::{Seen, audit};
 use crate::ledger::Ledger;
 use crate::server::{self, Server};
 
-/// Snapshots as often as can be, so that everything that happens on the disk happens often.
-pub const OFTEN: &[(&str, &str)] =
-    &[("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"), ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1")];
+/// Snapshots and checkpoints as often as can be, so that everything that happens on the disk happens often.
+pub const OFTEN: &[(&str, &str)] = &[
+    ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
+    ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
+    ("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"),
+];
+
+/// Checkpoints as often as can be, snapshots when they are asked for: what happens is the same each time.
+pub const SHORT: &[(&str, &str)] = &[("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 
 /// A data directory and what is known of it.
 pub struct Bench {

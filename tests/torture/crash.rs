@@ -8,7 +8,7 @@ use fastrand::Rng;
 use serde_json::Value;
 
 use crate::audit::audit;
-use crate::bench::{Bench, cycles, seeded};
+use crate::bench::{Bench, SHORT, cycles, seeded};
 use crate::load::Load;
 use crate::server::{Ended, Server, serve};
 use crate::strace::{self, Fault, Point, points, recorded, with_fault};
@@ -27,7 +27,7 @@ async fn scenario(server: Server, bench: &Bench) {
 async fn record(origin: &Bench) -> Result<Vec<Point>, String> {
     let bench = origin.fork();
     let trace = bench.data.with_file_name("trace");
-    let server = Server::launch(recorded(&serve(&bench.data, &[]), &trace)).await.map_err(ended)?;
+    let server = Server::launch(recorded(&serve(&bench.data, SHORT), &trace)).await.map_err(ended)?;
     scenario(server, &bench).await;
     // strace writes the last lines after the server has ended.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -40,7 +40,7 @@ fn ended(ended: Ended) -> String {
 
 /// Starts it with a kill at a point and runs the scenario as far as it gets.
 async fn run_into(bench: &Bench, point: &Point) -> Result<(), String> {
-    let command = with_fault(&serve(&bench.data, &[]), &bench.data, point, Fault::Kill);
+    let command = with_fault(&serve(&bench.data, SHORT), &bench.data, point, Fault::Kill);
     bench.ledger.note(&format!("killed at {point:?}"));
     match Server::launch(command).await {
         Ok(server) => scenario(server, bench).await,
@@ -98,7 +98,7 @@ async fn a_kill_at_any_call_that_changes_the_disk_loses_nothing() {
     let (mut rng, share) = (seeded(), cycles(60) / 2);
     let bench = Bench::new();
     let mut wrong = all_points(&bench, share, &mut rng, "from nothing").await;
-    let server = Server::start(&bench.data).await;
+    let server = Server::start_with(&bench.data, SHORT).await;
     Load::steps(&server.url, &bench.ledger, 60, &mut rng).await;
     server.post("/snapshots", Value::Null).await;
     Load::steps(&server.url, &bench.ledger, 20, &mut rng).await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, cycles, seeded};
+use crate::bench::{Bench, SHORT, cycles, seeded};
 use crate::load::Load;
 use crate::server::{Ended, Server, serve};
 use crate::strace::{self, Fault, Point, points, recorded, with_fault};
@@ -25,7 +25,7 @@ const FAULTS: [Fault; 5] = [
 /// A directory with documents and a snapshot, ended by a kill.
 async fn filled(rng: &mut Rng) -> Bench {
     let bench = Bench::new();
-    let server = Server::start(&bench.data).await;
+    let server = Server::start_with(&bench.data, SHORT).await;
     Load::steps(&server.url, &bench.ledger, 50, rng).await;
     server.post("/snapshots", Value::Null).await;
     Load::steps(&server.url, &bench.ledger, 20, rng).await;
@@ -48,7 +48,7 @@ async fn scenario(server: &Server, bench: &Bench) {
 async fn record(origin: &Bench) -> Vec<Point> {
     let bench = origin.fork();
     let trace = bench.data.with_file_name("trace");
-    let server = Server::launch(recorded(&serve(&bench.data, &[]), &trace)).await.unwrap();
+    let server = Server::launch(recorded(&serve(&bench.data, SHORT), &trace)).await.unwrap();
     scenario(&server, &bench).await;
     let _ = server.stop();
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -110,7 +110,8 @@ async fn examine(server: &Server, context: &str) -> Effect {
 async fn one(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> Effect {
     let (bench, context) = (origin.fork(), format!("{fault:?} at {point:?}"));
     bench.ledger.note(&context);
-    let effect = match Server::launch(with_fault(&serve(&bench.data, &[]), &bench.data, point, fault)).await {
+    let effect = match Server::launch(with_fault(&serve(&bench.data, SHORT), &bench.data, point, fault)).await
+    {
         Ok(server) => {
             scenario(&server, &bench).await;
             let effect = examine(&server, &context).await;
@@ -175,7 +176,7 @@ async fn a_slow_sync_keeps_no_query_waiting() {
     // The start may sync, too; the ones that come with writes are later.
     point.number = syncs.iter().filter(|other| other.file == point.file).count() / 2;
     let bench = origin.fork();
-    let command = with_fault(&serve(&bench.data, &[]), &bench.data, &point, Fault::Slow(6));
+    let command = with_fault(&serve(&bench.data, SHORT), &bench.data, &point, Fault::Slow(6));
     let server = std::sync::Arc::new(Server::launch(command).await.unwrap());
     // Writes until one of them waits for the disk.
     let writes = tokio::spawn({

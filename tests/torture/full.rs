@@ -74,7 +74,6 @@ async fn heals(server: &Server, when: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a full disk is not told apart from a failing one yet"]
 async fn a_full_disk_refuses_writes_answers_queries_and_heals() {
     let dir = directory();
     let Some(disk) = Disk::ext4(dir.path(), 192) else {

@@ -20,6 +20,11 @@ async fn no_acknowledged_write_is_lost_by_kills_at_any_time() {
         let span = if cycle % 8 == 0 { 15 } else { 260 };
         tokio::time::sleep(Duration::from_millis(rng.u64(1..span))).await;
         bench.ledger.note("kill -9");
+        if cycle % 4 == 0 {
+            // In the middle of a stop in order, which writes out what is in memory.
+            server.terminate();
+            tokio::time::sleep(Duration::from_millis(rng.u64(..40))).await;
+        }
         server.kill();
         load.join().await;
     }

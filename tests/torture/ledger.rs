@@ -92,6 +92,8 @@ struct Inner {
     /// Whether acknowledgements do not count: the disk is known to forget.
     deaf: bool,
     collections: BTreeMap<String, Collection>,
+    /// Every version ever sent: where to, and its hash.
+    sent: BTreeMap<u64, (String, String, String)>,
     file: File,
 }
 
@@ -121,6 +123,7 @@ impl Ledger {
             acknowledged: 0,
             deaf: false,
             collections,
+            sent: BTreeMap::new(),
             file: File::create(path).unwrap(),
         }))
     }
@@ -128,15 +131,15 @@ impl Ledger {
     /// The same knowledge in a ledger of its own, for a copy of the directory.
     pub fn fork(&self, path: &Path) -> Ledger {
         let inner = self.0.lock().unwrap();
-        let file = File::create(path).unwrap();
-        let (clock, acknowledged) = (inner.clock, inner.acknowledged);
-        Ledger(Mutex::new(Inner {
-            clock,
-            acknowledged,
+        let inner = Inner {
+            clock: inner.clock,
+            acknowledged: inner.acknowledged,
             deaf: false,
             collections: inner.collections.clone(),
-            file,
-        }))
+            sent: inner.sent.clone(),
+            file: File::create(path).unwrap(),
+        };
+        Ledger(Mutex::new(inner))
     }
 
     /// A number that no other version bears.
@@ -150,6 +153,9 @@ impl Ledger {
         let begun = inner.tick();
         let told = state.as_ref().map_or_else(|| "nothing".to_owned(), |v| format!("{} #{}", v.hash, v.mark));
         inner.write(&format!("INTENT {begun} {collection}/{id} {told}\n"));
+        if let Some(Version { hash, mark }) = &state {
+            inner.sent.insert(*mark, (collection.to_owned(), id.to_owned(), hash.clone()));
+        }
         let documents = &mut inner.collections.get_mut(collection).unwrap().documents;
         let register = documents.entry(id.to_owned()).or_insert_with(|| Register::of(None));
         register.attempts.push(Attempt { begun, ended: None, state });
@@ -196,6 +202,16 @@ impl Ledger {
         match &ticket.id {
             Some(id) => collection.documents.get_mut(id).unwrap().drop_attempt(ticket.begun),
             None => collection.bits.drop_attempt(ticket.begun),
+        }
+    }
+
+    /// Whether a document was ever sent like this; without a mark, whether any was with its hash.
+    pub fn was_sent(&self, collection: &str, id: &str, hash: &str, mark: Option<u64>) -> bool {
+        let inner = self.0.lock().unwrap();
+        let fits = |sent: &(String, String, String)| sent.0 == collection && sent.1 == id && sent.2 == hash;
+        match mark {
+            Some(mark) => inner.sent.get(&mark).is_some_and(fits),
+            None => inner.sent.values().any(fits),
         }
     }
 
