@@ -75,6 +75,8 @@ pub(super) struct Core {
     failed: Mutex<Option<String>>,
     /// Whether memtables could not be written out for want of room.
     stuck: AtomicBool,
+    /// Whether everything is to be written out, so that memory becomes free.
+    relieving: AtomicBool,
     /// The last record that all trees have on disk.
     kept: Mutex<u64>,
     flushing: Bell,
@@ -102,6 +104,7 @@ impl Core {
             _lock: lock,
             failed: Mutex::default(),
             stuck: AtomicBool::new(false),
+            relieving: AtomicBool::new(false),
             kept: Mutex::new(manifest.replay_from - 1),
             flushing: Bell::default(),
             compacting: Bell::default(),
@@ -139,6 +142,12 @@ impl Core {
     /// Why nothing is written any more.
     pub(super) fn failure(&self) -> Option<String> {
         self.failed.lock().clone()
+    }
+
+    /// Has everything written out in the background, so that memory becomes free.
+    pub(super) fn relieve(&self) {
+        self.relieving.store(true, Ordering::Relaxed);
+        self.flushing.ring();
     }
 
     /// Whether there is room for more.
@@ -266,7 +275,8 @@ impl Keeper {
             while !core.stopping.load(Ordering::Relaxed) {
                 core.flushing.wait();
                 if core.failure().is_none() {
-                    let full = core.journal.lock().bytes() > core.journal_limit;
+                    let relieving = core.relieving.swap(false, Ordering::Relaxed);
+                    let full = relieving || core.journal.lock().bytes() > core.journal_limit;
                     core.settle(if full { core.checkpoint() } else { core.flush() });
                 }
             }

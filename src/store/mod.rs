@@ -179,6 +179,11 @@ impl Store {
         }
     }
 
+    /// Has what lies in memory written out in the background: memory is scarce.
+    pub fn relieve(&self) {
+        self.core.relieve();
+    }
+
     /// Whether there is room on the disk for more.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The memory budget: inserts are refused before the kernel kills the process, and go on when there is room.
 //!
-//! Above four fifths of the budget nobody brings many documents at once, above nine tenths nobody brings any;
+//! From seven tenths of the budget on, the store writes out what it holds in memory, and again every few seconds as
+//! long as that goes on: what is left then is the index, which cannot be written out. Above four fifths of the budget nobody brings many documents at once, above nine tenths nobody brings any;
 //! deletions and queries go on. What is refused is taken again when a twentieth of the budget has become free:
 //! a client that tries on and on should not be let in for one document at a time.
 //!
@@ -15,6 +16,8 @@ use crate::engine::{EngineError, Memory, MemoryState};
 
 /// Milliseconds for which a measurement counts.
 const FRESH_MS: u64 = 100;
+/// Milliseconds between two times that memory is written out.
+const RELIEF_MS: u64 = 2_000;
 
 /// The budget and the last measurement.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Budget {
     measured_ms: AtomicU64,
     resident: AtomicU64,
     state: AtomicU8,
+    /// When memory was written out last, in milliseconds since the start.
+    relieved_ms: AtomicU64,
 }
 
 const OPEN: u8 = 0;
@@ -42,6 +47,7 @@ impl Budget {
             measured_ms: AtomicU64::new(0),
             resident: AtomicU64::new(0),
             state: AtomicU8::new(OPEN),
+            relieved_ms: AtomicU64::new(0),
         };
         budget.take_measure();
         budget
@@ -49,7 +55,7 @@ impl Budget {
 
     /// How things stand, measured a moment ago.
     pub(super) fn memory(&self) -> Memory {
-        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = self.elapsed_ms();
         let last = self.measured_ms.load(Ordering::Relaxed);
         // Of several that come at once one measures.
         if now.saturating_sub(last) >= FRESH_MS
@@ -63,6 +69,24 @@ impl Budget {
             _ => MemoryState::Full,
         };
         Memory { resident_bytes: self.resident.load(Ordering::Relaxed), budget_bytes: self.bytes, state }
+    }
+
+    /// Whether memory is to be written out now; asked by one thread.
+    pub(super) fn wants_relief(&self) -> bool {
+        let Memory { resident_bytes, budget_bytes: Some(budget), .. } = self.memory() else {
+            return false;
+        };
+        let now = self.elapsed_ms();
+        let rested = now.saturating_sub(self.relieved_ms.load(Ordering::Relaxed)) >= RELIEF_MS;
+        let wants = rested && resident_bytes >= share(budget, 70);
+        if wants {
+            self.relieved_ms.store(now, Ordering::Relaxed);
+        }
+        wants
+    }
+
+    fn elapsed_ms(&self) -> u64 {
+        u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Whether documents are taken, one or many at once.
@@ -109,8 +133,12 @@ impl Budget {
     }
 }
 
+fn share(budget: u64, percent: u64) -> u64 {
+    (u128::from(budget) * u128::from(percent) / 100) as u64
+}
+
 fn judge(before: u8, resident: u64, budget: u64) -> u8 {
-    let share = |percent: u64| (u128::from(budget) * u128::from(percent) / 100) as u64;
+    let share = |percent| share(budget, percent);
     let above =
         |state: u8, percent: u64| resident >= share(if before >= state { percent - 5 } else { percent });
     if above(FULL, 90) {

@@ -71,6 +71,9 @@ impl Checkpointer {
                     if self.shared.expiry_is_due() {
                         let _ = self.writer.send(Command::Expire);
                     }
+                    if self.shared.budget.wants_relief() {
+                        self.shared.store.relieve();
+                    }
                     if self.is_due() {
                         let _ = self.take();
                     }
