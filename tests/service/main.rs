@@ -17,6 +17,7 @@ mod damage;
 mod duplicates;
 mod expiry;
 mod memory;
+mod profiles;
 mod repair;
 mod road;
 mod server;
