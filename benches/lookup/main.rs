@@ -1,10 +1,11 @@
-//! Lookups side by side: the index, `mih-rs`, the linear scan, and the same over HTTP beside a bare handler.
+//! Fingerprints of every profile, and lookups side by side: the index, `mih-rs`, the linear scan, and the same over HTTP beside a bare handler.
 //!
 //! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
 //! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`index`, `snapshot`, `http`, `ingest`) and other numbers of hashes.
+//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`) and other numbers of hashes.
 
 mod data;
+mod fingerprint;
 mod http;
 mod index;
 mod ingest;
@@ -35,6 +36,9 @@ fn main() {
     let parts: Vec<&String> =
         arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| *wanted == part);
+    if wanted("fingerprint") {
+        fingerprint::run();
+    }
     if wanted("index") {
         index::run(&counts);
     }

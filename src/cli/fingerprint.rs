@@ -1,5 +1,6 @@
 //! `lookalike fingerprint`: files to hashes, without a server.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -9,11 +10,11 @@ use clap::Args;
 use super::Failure;
 use crate::fingerprint::{Fingerprint, Profile, Status};
 use crate::profiles;
-use crate::text::main_text;
+use crate::text::{decode, main_text};
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
-    /// Files of UTF-8 text; - is standard input
+    /// Files of text; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Profile, with or without version
@@ -25,6 +26,9 @@ pub(super) struct FingerprintArguments {
     /// Take the files for HTML pages and use their main text
     #[arg(long)]
     html: bool,
+    /// The charset of the files, gbk for example; without it UTF-8, or what they say or look like
+    #[arg(long)]
+    charset: Option<String>,
     /// Print a JSON object a line
     #[arg(long)]
     json: bool,
@@ -35,7 +39,7 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     let mut failed = 0;
     for file in &arguments.files {
         let name = file.display().to_string();
-        match read(file) {
+        match read(file, arguments.charset.as_deref(), arguments.html) {
             Ok(text) => {
                 let text = if arguments.html { main_text(&text) } else { text };
                 print(&name, profile, profile.fingerprint(&text), arguments.json)?;
@@ -57,17 +61,14 @@ pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profil
     })
 }
 
-fn read(file: &PathBuf) -> io::Result<String> {
+fn read(file: &PathBuf, charset: Option<&str>, is_page: bool) -> io::Result<String> {
     let mut bytes = Vec::new();
     if file.as_os_str() == "-" {
         io::stdin().lock().read_to_end(&mut bytes)?;
     } else {
         bytes = fs::read(file)?;
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("not UTF-8: byte {at} does not fit"))
-    })
+    decode(&bytes, charset, is_page).map(Cow::into_owned).map_err(io::Error::other)
 }
 
 fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Result<()> {

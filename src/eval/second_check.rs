@@ -33,8 +33,14 @@ impl Checked {
 /// Sketches that are tried: minima and bits of each.
 const SKETCHES: [(usize, u32); 5] = [(64, 1), (128, 1), (256, 1), (64, 4), (128, 8)];
 
-/// What is left of the pairs within k, for every sketch and each threshold.
-pub fn second_check(profile: &'static Profile, set: &Set, k: u32, thresholds: &[f64]) -> Vec<Checked> {
+/// What is left of the pairs within k, for every sketch and each threshold. Features are compared by `features`.
+pub fn second_check(
+    profile: &Profile,
+    features: &Profile,
+    set: &Set,
+    k: u32,
+    thresholds: &[f64],
+) -> Vec<Checked> {
     let made: Vec<_> = set.texts.iter().map(|text| profile.fingerprint(text)).collect();
     let mut candidates: Vec<Pair> = Vec::new();
     for (a, one) in made.iter().enumerate().filter(|(_, made)| made.status != Status::Empty) {
@@ -48,7 +54,7 @@ pub fn second_check(profile: &'static Profile, set: &Set, k: u32, thresholds: &[
     }
     let mut sets: HashMap<u32, Vec<u64>> = HashMap::new();
     for number in candidates.iter().flat_map(|&(a, b)| [a, b]) {
-        sets.entry(number).or_insert_with(|| profile.feature_set(&set.texts[number as usize]));
+        sets.entry(number).or_insert_with(|| features.feature_set(&set.texts[number as usize]));
     }
     let exact: Vec<f64> = candidates.iter().map(|(a, b)| jaccard(&sets[a], &sets[b])).collect();
     let mut all = judge(set, &candidates, &exact, thresholds, "exact".to_owned(), 0);

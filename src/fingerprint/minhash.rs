@@ -159,7 +159,7 @@ impl MinHash {
         MinHash { id: "minhash@1", features: "shingle-md5-128@1", banding: Banding::CLASSIC, threshold: 0.8 },
         MinHash {
             id: "minhash-copies@1",
-            features: "copies-64@1",
+            features: "pairs-64@1",
             banding: Banding { bands: 32, rows: 4 },
             threshold: 0.4,
         },

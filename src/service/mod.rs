@@ -33,6 +33,7 @@ pub use crate::engine::{
 };
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
+pub use crate::text::decode;
 
 use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;

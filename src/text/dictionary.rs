@@ -10,13 +10,15 @@ use jieba_rs::Jieba;
 use super::cppjieba;
 use super::segment::NewWords;
 
-/// The dictionary without words of a user's own.
-static BUILT_IN: LazyLock<Dictionary> = LazyLock::new(|| Dictionary { jieba: Jieba::new() });
+/// About 32 MiB and a tenth of a second to load; shared, since it is read only.
+static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 
-/// Chinese words with their frequencies. About 32 MiB and a tenth of a second to load, and to be shared.
+/// Chinese words with their frequencies.
 #[derive(Debug)]
 pub struct Dictionary {
-    jieba: Jieba,
+    /// jieba's dictionary with words of a user's own; without any it is `JIEBA`, which is loaded when a first Chinese
+    /// word is to be cut.
+    own: Option<Jieba>,
 }
 
 /// A line of a user's dictionary that is none.
@@ -30,7 +32,7 @@ pub struct WrongWord {
 impl Dictionary {
     /// jieba's dictionary of 349,000 words.
     pub fn built_in() -> &'static Dictionary {
-        &BUILT_IN
+        &Dictionary { own: None }
     }
 
     /// jieba's dictionary and these words: one a line, with a space and a frequency if it has one, and a part of
@@ -53,19 +55,23 @@ impl Dictionary {
                 frequency.map_err(|_| WrongWord { line, text: text.chars().take(40).collect() })?;
             jieba.add_word(word, frequency, None);
         }
-        Ok(Dictionary { jieba })
+        Ok(Dictionary { own: Some(jieba) })
+    }
+
+    fn jieba(&self) -> &Jieba {
+        self.own.as_ref().unwrap_or_else(|| &JIEBA)
     }
 
     /// Hands the words of a text to `each`, in order, and what stands between them character by character.
     pub fn cut(&self, text: &str, new_words: NewWords, mut each: impl FnMut(&str)) {
-        for token in self.jieba.cut(text, new_words == NewWords::Guess) {
+        for token in self.jieba().cut(text, new_words == NewWords::Guess) {
             each(token.word);
         }
     }
 
     /// The same as cppjieba cuts: see `cppjieba`.
     pub fn cut_like_cppjieba(&self, text: &str, each: impl FnMut(&str)) {
-        cppjieba::cut(&self.jieba, text, each);
+        cppjieba::cut(self.jieba(), text, each);
     }
 }
 

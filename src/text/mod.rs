@@ -3,6 +3,7 @@
 //! Everything here is a function of its argument alone: no I/O, no clock, no settings. The dictionaries are
 //! part of the program and loaded when first needed. Leaves out: counts, weights and hashes, which are features.
 
+mod charset;
 mod class;
 mod cppjieba;
 mod dictionary;
@@ -15,6 +16,7 @@ mod simplify;
 mod tokens;
 mod visible;
 
+pub use charset::{WrongBytes, decode};
 pub use dictionary::{Dictionary, WrongWord};
 pub use main_text::main_text;
 pub use normalise::normalise;

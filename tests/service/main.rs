@@ -18,6 +18,7 @@ mod duplicates;
 mod expiry;
 mod golden;
 mod memory;
+mod profiles;
 mod repair;
 mod road;
 mod server;
