@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, ids};
 
 /// Small tables and segments, so that a small directory has some of each.
-const SMALL: [(&str, &str); 2] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LOG__LEVEL", "warn")];
+const SMALL: [(&str, &str); 2] =
+    [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LOG__LEVEL", "warn")];
 const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
 const FORMAT: u32 = 2;
 
@@ -56,7 +57,10 @@ async fn directories_of_every_format_open_and_hold_what_they_held() {
             let hash = document["hash"].as_str().unwrap();
             let route = format!("/collections/{collection}/similar?hash={hash}&k=0&limit=1000");
             let found = ids(&server.json(&route).await);
-            assert!(found.iter().any(|id| document["id"] == *id), "{name}: {document} is not found: {found:?}");
+            assert!(
+                found.iter().any(|id| document["id"] == *id),
+                "{name}: {document} is not found: {found:?}"
+            );
         }
         opened += 1;
     }
@@ -83,7 +87,11 @@ async fn fill(server: &Server, from: u64, to: u64) {
         server.delete(&format!("/documents/d{i}")).await;
     }
     let long: String = (0..2_000).map(|i| format!("word{} ", i * from)).collect();
-    for (id, text) in [("short", "Two texts within k bits are near-duplicates."), ("zh", "两篇文章只差几个字。"), ("long", &long)] {
+    for (id, text) in [
+        ("short", "Two texts within k bits are near-duplicates."),
+        ("zh", "两篇文章只差几个字。"),
+        ("long", &long),
+    ] {
         let document = json!({"id": format!("{id}{from}"), "text": text});
         let (status, said) = server.post("/collections/texts/documents", document).await;
         assert!(status.is_success(), "{said}");
@@ -107,7 +115,8 @@ async fn make_the_golden_directory_of_this_format() {
     server.kill();
     let name = format!("data-{FORMAT}");
     fs::write(place().join(format!("{name}.jsonl")), lines).unwrap();
-    let packed = GzEncoder::new(File::create(place().join(format!("{name}.tar.gz"))).unwrap(), Compression::best());
+    let packed =
+        GzEncoder::new(File::create(place().join(format!("{name}.tar.gz"))).unwrap(), Compression::best());
     let mut tar = tar::Builder::new(packed);
     tar.append_dir_all(".", data.path()).unwrap();
     tar.into_inner().unwrap().finish().unwrap();
