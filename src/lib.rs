@@ -38,6 +38,7 @@ pub mod fingerprint;
 pub mod http;
 pub mod ids;
 pub mod index;
+pub mod keys;
 pub mod pool;
 pub mod server;
 pub mod service;

@@ -18,7 +18,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("snapshot", &["ids", "index"]),
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "pool"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "pool"]),
-    ("http", &["ids", "service"]),
+    ("keys", &["ids"]),
+    ("http", &["ids", "keys", "service"]),
     ("config", &[]),
     ("telemetry", &[]),
     (
@@ -34,12 +35,16 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "snapshot",
             "engine",
             "service",
+            "keys",
             "http",
             "config",
             "telemetry",
         ],
     ),
-    ("cli", &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store"]),
+    (
+        "cli",
+        &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store", "keys"],
+    ),
     ("main", &["cli"]),
 ];
 

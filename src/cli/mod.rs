@@ -4,10 +4,12 @@
 //! setting is wrong.
 
 mod client;
+mod config;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
+mod keys;
 mod serve;
 
 use std::error::Error;
@@ -35,6 +37,10 @@ enum Command {
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
     Export(export::ExportArguments),
+    /// Make, list and revoke keys.
+    Keys(keys::KeysArguments),
+    /// Show the settings.
+    Config(config::ConfigArguments),
     /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
@@ -85,6 +91,8 @@ pub fn run() -> ExitCode {
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
+        Command::Keys(arguments) => keys::run(arguments),
+        Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
     };

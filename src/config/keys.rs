@@ -22,9 +22,21 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 23] = [
+pub(super) static KEYS: [Key; 35] = [
     key("server.listen", Kind::Address),
+    key("server.open", Kind::Switch),
+    number("server.connections", 1, 1_000_000, "connections"),
+    number("server.connections_per_address", 1, 1_000_000, "connections"),
+    number("server.header_seconds", 1, 3_600, "seconds"),
+    number("server.idle_seconds", 1, 86_400, "seconds"),
+    number("server.body_seconds", 1, 3_600, "seconds"),
+    size("server.bytes_per_second", 0, 1 << 30),
+    number("server.stall_seconds", 1, 3_600, "seconds"),
+    number("server.lame_duck_seconds", 0, 600, "seconds"),
     number("server.drain_seconds", 0, 3_600, "seconds"),
+    key("tls.certificate", Kind::Text),
+    key("tls.key", Kind::Text),
+    key("keys.file", Kind::Text),
     key("data.dir", Kind::Text),
     size("limits.document_bytes", 1, 1 << 30),
     size("limits.batch_bytes", 1, 1 << 30).not_below("limits.document_bytes"),

@@ -8,6 +8,7 @@
 //! does not read its results is slowed down with them.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +22,7 @@ use serde::Serialize;
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::parse_object;
+use super::extract::{broken, parse_object};
 use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
 use crate::ids::CollectionName;
 use crate::service::{Added, Admission, Patience, Prepared};
@@ -49,7 +50,7 @@ pub(super) enum Framing {
 }
 
 /// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone.
-pub(super) fn lines<E: Send + 'static>(
+pub(super) fn lines<E: Error + Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
     limit: usize,
 ) -> BoxStream<'static, Chunk> {
@@ -98,7 +99,7 @@ struct Cutter<S> {
     ended: bool,
 }
 
-impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
+impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
         let (mut chunk, mut bytes) = (Chunk::new(), 0);
         if !self.rest.is_empty() {
@@ -120,11 +121,10 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
                     bytes += part.len();
                     self.cut(part, &mut chunk);
                 }
-                Some(Err(_)) => {
+                Some(Err(error)) => {
                     // Half a line is no document, even if it happens to parse.
                     self.ended = true;
-                    let problem = Problem::new(Code::MalformedRequest, "the body ended before its end");
-                    chunk.push((self.number, Err(problem)));
+                    chunk.push((self.number, Err(broken(&error))));
                 }
                 None => {
                     self.ended = true;

@@ -11,7 +11,8 @@ use super::State;
 use super::bulk::{self, Framing};
 use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
-    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_object, read_sized,
+    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
+    read_sized,
 };
 use super::json::Json;
 use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
@@ -57,12 +58,14 @@ pub(super) async fn add(
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes = read_sized(request, size).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let elements: Vec<&RawValue> = parse(&bytes)?;
-        let elements = elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes()));
-        let lines = bulk::elements(elements.collect(), limits.document_bytes);
+        let elements = parse_aside(&state, bytes, |bytes| {
+            let elements: Vec<&RawValue> = parse(bytes)?;
+            Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
+        });
+        let lines = bulk::elements(elements.await?, limits.document_bytes);
         return bulk::respond(state, collection, unless_within, lines, Framing::Array).await;
     }
-    let offered = parse_object::<DocumentIn>(&bytes)?.offered()?;
+    let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
     Ok(created(state.service.add(&collection, offered, unless_within).await?))
 }
 
@@ -190,7 +193,7 @@ async fn unless_within(
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k).await;
+    let k = state.service.k_or_default(collection, params.k.map(|k| k.0)).await;
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 

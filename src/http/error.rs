@@ -4,6 +4,7 @@
 //! keeps it complete.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +18,7 @@ use crate::service::PoolError;
 use crate::service::ServiceError;
 
 /// Seconds after which a client that was turned away may try again.
-const RETRY_AFTER: &str = "1";
+const RETRY_AFTER: u64 = 1;
 
 macro_rules! codes {
     ($($variant:ident $status:ident $code:literal $title:literal;)*) => {
@@ -39,11 +40,16 @@ macro_rules! codes {
 
 codes! {
     MalformedRequest BAD_REQUEST "malformed_request" "The request cannot be read";
+    Unauthorized UNAUTHORIZED "unauthorized" "A key is needed";
+    Forbidden FORBIDDEN "forbidden" "The key does not allow this";
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
+    TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
+    UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
+    HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
@@ -174,21 +180,28 @@ impl Problem {
     }
 }
 
+/// Why a request was refused, for the log; goes with the answer and not over the wire.
+#[derive(Clone, Debug)]
+pub(super) struct Reason {
+    /// The kind of error.
+    pub(super) code: Code,
+    /// What the client was told.
+    pub(super) detail: Arc<str>,
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.code.status();
-        // Whoever polls for readiness asks before it is there; that is no failure.
-        if self.code == Code::Starting {
-            tracing::debug!("a request came before the data was read");
-        } else if status.is_server_error() {
-            tracing::warn!(code = self.code.name(), detail = self.detail, "a request failed");
-        }
-        let mut response = (status, Json(self.body())).into_response();
+        let mut response = (self.status(), Json(self.body())).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"lookalike\""));
+        }
+        // For the line in the log, which is written where the request's id is known.
+        response.extensions_mut().insert(Reason { code: self.code, detail: self.detail.into() });
         response
     }
 }
@@ -231,6 +244,21 @@ impl From<EngineError> for Problem {
 }
 
 impl Problem {
+    /// The status.
+    pub(super) fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    /// The stable name of its kind.
+    pub(super) fn name(&self) -> &'static str {
+        self.code.name()
+    }
+
+    /// Seconds after which the same request may be taken.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER)
+    }
+
     /// The error in one line, for a stream that breaks.
     pub(super) fn body_text(&self) -> String {
         format!("{}: {}", self.code.name(), self.detail)
@@ -263,6 +291,7 @@ errors! {
     /// What can be wrong with a body before its fields are looked at.
     BodyRefused {
         "400" "The body cannot be read."
+        "408" "The body came too slowly."
         "413" "The body is too large."
         "415" "The body has another type."
     }
@@ -270,6 +299,13 @@ errors! {
     NotFound { "404" "There is no such document or collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
+    /// What can be wrong with every request where keys are asked for.
+    NotAllowed {
+        "401" "The server asks for a key, and none that it knows came."
+        "403" "The key does not allow this."
+    }
+    /// Anything else that is no success.
+    AnyProblem { "default" "The request cannot be read, comes too slowly or too often, or cannot be done now." }
     /// Not now.
     Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
 }

@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
-use super::extract::{NoParams, check_type, parse_object, read};
+use super::extract::{NoParams, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
 use crate::service::Content;
@@ -32,11 +32,14 @@ pub(super) async fn fingerprint(
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
     let bytes = read(request, limit).await?;
-    let wanted = match kind {
-        "application/json" => parse_object(&bytes)?,
-        "text/plain" => FingerprintIn { text: Some(utf8(&bytes)?), ..FingerprintIn::default() },
-        _ => FingerprintIn { html: Some(utf8(&bytes)?), ..FingerprintIn::default() },
-    };
+    let wanted = parse_aside(&state, bytes, move |bytes| {
+        Ok(match kind {
+            "application/json" => parse_object(bytes)?,
+            "text/plain" => FingerprintIn { text: Some(utf8(bytes)?), ..FingerprintIn::default() },
+            _ => FingerprintIn { html: Some(utf8(bytes)?), ..FingerprintIn::default() },
+        })
+    });
+    let wanted: FingerprintIn = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref()).await?;
     let explain = wanted.explain;
     let several = wanted.texts.is_some();

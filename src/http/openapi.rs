@@ -2,13 +2,16 @@
 
 use std::sync::LazyLock;
 
-use utoipa::OpenApi;
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
 use utoipa::openapi::{Required, path::Operation};
+use utoipa::{IntoResponses, OpenApi};
 
-use super::error::Body;
-use super::wire::{BatchOut, FingerprintsOut, Hex, Id, Metadata, Timestamp};
+use super::error::{AnyProblem, Body, NotAllowed};
+use super::wire::{BatchOut, Bits, Count, FingerprintsOut, Hex, Id, Metadata, Timestamp};
 use super::{collections, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
@@ -25,7 +28,7 @@ use super::{collections, documents, fingerprint, operations, similar};
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
+    components(schemas(Body, Bits, Count, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "From text to hash."),
         (name = "documents", description = "What is stored."),
@@ -58,15 +61,39 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
             contract.paths.paths.insert(format!("/collections/{{collection}}{route}"), item);
         }
     }
+    for (path, item) in &mut contract.paths.paths {
+        let is_open = ["/livez", "/readyz", "/openapi.yaml"].contains(&path.as_str());
+        operations(item).for_each(|operation| add_refusals(operation, is_open));
+    }
+    let schemes = &mut contract.components.get_or_insert_default().security_schemes;
+    schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
+    let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    schemes.insert("key".to_owned(), SecurityScheme::ApiKey(header).into());
+    let none: [&str; 0] = [];
+    // Nothing is asked for where the server has no keys.
+    contract.security = Some(vec![
+        SecurityRequirement::default(),
+        SecurityRequirement::new("bearer", none),
+        SecurityRequirement::new("key", none),
+    ]);
     contract
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+}
+
+/// What may be wrong with any request.
+fn add_refusals(operation: &mut Operation, is_open: bool) {
+    if !is_open {
+        operation.responses.responses.extend(NotAllowed::responses());
+    }
+    operation.responses.responses.extend(AnyProblem::responses());
 }
 
 /// The same operations with the collection in the path.
 fn per_collection(mut item: PathItem) -> PathItem {
-    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten();
-    for operation in operations {
-        add_collection(operation);
-    }
+    operations(&mut item).for_each(add_collection);
     item
 }
 

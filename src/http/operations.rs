@@ -5,8 +5,9 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Code, Problem};
+use super::error::{Body, Code, Problem, Unavailable};
 use super::extract::{NoParams, Target};
+use super::gauges;
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
@@ -67,10 +68,11 @@ pub(super) async fn stats(
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
+        Unavailable,
     )
 )]
 pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
-    let snapshot = state.service.engine()?.snapshot().await?;
+    let snapshot = state.service.snapshot().await?;
     let out = SnapshotOut::new(snapshot, state.service.now_ms());
     Ok((StatusCode::CREATED, Json(out)).into_response())
 }
@@ -96,33 +98,9 @@ pub(super) async fn snapshots(
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
-    record(&state).await;
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, (state.render_metrics)()).into_response()
-}
-
-/// Sets the gauges that are read, not counted.
-async fn record(state: &State) {
-    let Ok(engine) = state.service.engine() else {
-        return;
-    };
-    metrics::gauge!("lookalike_pool_waiting_requests").set(state.service.waiting() as f64);
-    for info in engine.collections().await.unwrap_or_default() {
-        let label = [("collection", info.name.to_string())];
-        metrics::gauge!("lookalike_documents", &label).set(info.documents as f64);
-        metrics::gauge!("lookalike_distinct_hashes", &label).set(info.distinct_hashes as f64);
-        metrics::gauge!("lookalike_index_bytes", &label).set(info.index_bytes as f64);
-    }
-    if let Ok(stats) = engine.stats().await {
-        metrics::gauge!("lookalike_store_bytes").set(stats.disk_bytes as f64);
-        metrics::gauge!("lookalike_log_entries").set(stats.log_entries as f64);
-        metrics::gauge!("lookalike_write_queue_operations").set(stats.queued_operations as f64);
-        if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
-            metrics::gauge!("lookalike_snapshot_timestamp_seconds").set(written as f64 / 1_000.0);
-        }
-    }
-    let ready = engine.health() == Health::Ready;
-    metrics::gauge!("lookalike_ready").set(if ready { 1.0 } else { 0.0 });
+    let mut text = (state.render_metrics)();
+    gauges::append(&state, &mut text).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 /// What answers here.

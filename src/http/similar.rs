@@ -5,14 +5,16 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
-use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_object, read};
+use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
-use crate::service::Ask;
+use crate::service::{Ask, Limits};
 
 /// Matches in the answer to several questions, at most: each may bring its metadata.
 const MATCHES_IN_ALL: usize = 20_000;
+/// What a match comes to in JSON, about.
+const MATCH_BYTES: usize = 64;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
@@ -66,17 +68,40 @@ pub(super) async fn by_body(
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
-    let bytes = read(request, state.service.limits().batch_bytes).await?;
-    let mut body: SimilarIn<'_> = parse_object(&bytes)?;
+    let limits = *state.service.limits();
+    let bytes = read(request, limits.batch_bytes).await?;
+    match parse_aside(&state, bytes, move |bytes| questions(bytes, &limits)).await? {
+        Questions::One(ask, stats) => Ok(Json(one(&state, &collection, *ask, stats).await?).into_response()),
+        Questions::Several(asks, stats) => {
+            let found = state.service.similar_batch(&collection, asks).await?;
+            let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
+            let write = move || {
+                let results =
+                    found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
+                Json(BatchOut { results: results.collect() }).into_response()
+            };
+            Ok(state.service.aside(matches * MATCH_BYTES, write).await?)
+        }
+    }
+}
+
+/// What a body asks, and for each question whether to tell how it was answered.
+enum Questions {
+    One(Box<Ask>, bool),
+    Several(Vec<Ask>, Vec<bool>),
+}
+
+fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
+    let mut body: SimilarIn<'_> = parse_object(bytes)?;
     let Some(queries) = body.queries.take() else {
         let stats = body.wants_stats();
-        return Ok(Json(one(&state, &collection, body.ask()?, stats).await?).into_response());
+        return Ok(Questions::One(Box::new(body.ask()?), stats));
     };
-    let (most, default) = (state.service.limits().batch_items, state.service.limits().default_matches);
     if body.has_single() {
         let detail = "queries stands alone: put every other field into one of its elements";
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
+    let most = limits.batch_items;
     if queries.len() > most {
         let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
@@ -89,16 +114,15 @@ pub(super) async fn by_body(
         stats.push(query.wants_stats());
         asks.push(query.ask().map_err(within)?);
     }
-    let wanted: usize = asks.iter().map(|ask| ask.limit.unwrap_or(default)).sum();
+    let limit = |ask: &Ask| ask.limit.unwrap_or(limits.default_matches);
+    let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(limit(ask)));
     if wanted > MATCHES_IN_ALL {
         let detail = format!(
             "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one answer. Ask for fewer, or in several requests"
         );
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    let found = state.service.similar_batch(&collection, asks).await?;
-    let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
-    Ok(Json(BatchOut { results: results.collect() }).into_response())
+    Ok(Questions::Several(asks, stats))
 }
 
 async fn one(

@@ -13,8 +13,11 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod strict_json;
 
 use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Semaphore;
 
 pub use collections::WantedCollection;
 pub use documents::{Added, Adding, Offered, Prepared, status};
@@ -22,6 +25,7 @@ pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
 pub use lookup::{Ask, By, Found};
+pub use strict_json::Strict;
 
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
@@ -52,12 +56,30 @@ pub struct Service {
     limits: Limits,
     surroundings: Surroundings,
     distances: Distances,
+    snapshots: Semaphore,
+    collection_changes: Semaphore,
 }
+
+/// Snapshots that are taken or waited for at a time: one more than is taken, so that whoever asks while an
+/// old one is being finished gets one that has what he wrote.
+const SNAPSHOTS: usize = 2;
+/// Collections that are made, changed or deleted at a time.
+const COLLECTION_CHANGES: usize = 16;
+/// Bodies up to this size are parsed where they are read: it takes less than handing them over.
+const ASIDE_BYTES: usize = 32 << 10;
 
 impl Service {
     /// A service that is not ready: [`Service::start`] makes it so.
     pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
-        Service { engine: OnceLock::new(), pool, limits, surroundings, distances: Distances::default() }
+        Service {
+            engine: OnceLock::new(),
+            pool,
+            limits,
+            surroundings,
+            distances: Distances::default(),
+            snapshots: Semaphore::new(SNAPSHOTS),
+            collection_changes: Semaphore::new(COLLECTION_CHANGES),
+        }
     }
 
     /// Gives it the engine; a second one is ignored.
@@ -81,6 +103,31 @@ impl Service {
     /// The time, in milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         (self.surroundings.now_ms)()
+    }
+
+    /// Does work on so many bytes: at once if they are few, else on the CPU pool.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if the pool is busy.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        if bytes <= ASIDE_BYTES {
+            return Ok(work());
+        }
+        Ok(self.pool.run(Patience::Interactive, work).await?)
+    }
+
+    /// Takes a snapshot of the index now.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] if one is being taken and another is waited for already.
+    pub async fn snapshot(&self) -> Result<Snapshot, ServiceError> {
+        let engine = self.engine()?;
+        let _turn = self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
+        Ok(engine.snapshot().await?)
     }
 
     /// How many requests wait for the CPU pool.

@@ -44,7 +44,16 @@ impl Server {
 
     /// The same with settings from the environment.
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
+        let mut server = Server::listening(data, variables);
+        server.wait_until_ready().await;
+        server
+    }
+
+    /// A server that says that it listens, which it does when it has read its data.
+    pub fn listening(data: &Path, variables: &[(&str, &str)]) -> Server {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+        // Nobody has to learn that there is one server less.
+        command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
         command.envs(variables.iter().copied());
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -58,9 +67,19 @@ impl Server {
                 line.clear();
             }
         });
-        let mut server = Server { url, client: Client::new(), child, log, reader: Some(reader) };
-        server.wait_until_ready().await;
-        server
+        Server { url, client: Client::new(), child, log, reader: Some(reader) }
+    }
+
+    /// Waits until it has ended a connection for this reason.
+    pub async fn ends(&self, reason: &str) {
+        let line = format!("lookalike_http_connections_ended_total{{reason=\"{reason}\"}}");
+        for _ in 0..1_000 {
+            if self.get("/metrics").await.text().await.unwrap().contains(&line) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("no connection was ended for {reason}:\n{}", self.log());
     }
 
     async fn wait_until_ready(&mut self) {
@@ -176,7 +195,7 @@ fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> String {
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
         log.lock().unwrap().push_str(&line);
         if let Some((_, rest)) = line.split_once("listening on ") {
-            return rest.split_whitespace().next().unwrap().to_owned();
+            return rest.split_whitespace().next().unwrap().trim_end_matches(',').to_owned();
         }
         line.clear();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::Timestamp;
+use super::values::{Bits, Timestamp};
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Snapshot};
 
@@ -18,14 +18,14 @@ pub(in crate::http) struct CollectionIn {
     #[schema(example = "copies-128")]
     profile: Option<String>,
     /// The distance that queries use unless they name another; the profile's own if there is none.
-    k: Option<u32>,
+    k: Option<Bits>,
     /// Whether documents keep the text that they were made from.
     keep_text: Option<bool>,
 }
 
 impl From<CollectionIn> for WantedCollection {
     fn from(wanted: CollectionIn) -> WantedCollection {
-        WantedCollection { profile: wanted.profile, k: wanted.k, keep_text: wanted.keep_text }
+        WantedCollection { profile: wanted.profile, k: wanted.k.map(|k| k.0), keep_text: wanted.keep_text }
     }
 }
 

@@ -13,4 +13,4 @@ pub(super) use documents::{
     LineOut, Summary, SummaryOut,
 };
 pub(super) use similar::{AskIn, BatchOut, NearIdParams, NearParams, SimilarIn, SimilarOut, SimilarParams};
-pub(super) use values::{Hex, Id, Metadata, Timestamp};
+pub(super) use values::{Bits, Count, Hex, Id, Metadata, Timestamp};
