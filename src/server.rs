@@ -249,6 +249,8 @@ fn limits(settings: &Settings) -> Limits {
         default_matches: limits.default_matches,
         matches: limits.matches,
         batch_items: limits.batch_items,
+        query_time: Duration::from_millis(limits.query_ms),
+        write_time: Duration::from_millis(limits.write_ms),
     }
 }
 

@@ -39,6 +39,10 @@ struct CreateArguments {
     /// Collection for which it is good; may be given several times. Without it: all
     #[arg(long = "collection", value_name = "NAME", value_parser = collection_name)]
     collections: Vec<CollectionName>,
+    /// Units a second that may be asked for with it: one for each request, or millisecond of answering it, or document
+    /// of a stream. Without it: as many as there are
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rate: Option<u64>,
     #[command(flatten)]
     settings: ServeArguments,
 }
@@ -91,7 +95,8 @@ fn create(arguments: CreateArguments) -> Result<(), Failure> {
     let scope = if names.is_empty() { Scope::All } else { Scope::Named(names) };
     let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let random = [uuid::Uuid::new_v4().as_u128(), uuid::Uuid::new_v4().as_u128()];
-    let (key, secret) = Key::new(arguments.name, arguments.role.into(), scope, made_at, random);
+    let (key, secret) =
+        Key::new(arguments.name, arguments.role.into(), scope, arguments.rate, made_at, random);
     file.add(key).map_err(failure)?;
     writeln!(std::io::stdout().lock(), "{secret}")?;
     eprintln!("keep it: only its hash is in {}", file.path().display());
@@ -112,7 +117,8 @@ fn list(file: &KeyFile) -> Result<(), Failure> {
             Scope::All => "all collections".to_owned(),
             Scope::Named(names) => names.iter().map(CollectionName::as_str).collect::<Vec<_>>().join(","),
         };
-        writeln!(out, "{}\t{}\t{place}\t{}", key.name, key.role.name(), key.made_at)?;
+        let rate = key.rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{rate} units/s"));
+        writeln!(out, "{}\t{}\t{place}\t{rate}\t{}", key.name, key.role.name(), key.made_at)?;
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 35] = [
+pub(super) static KEYS: [Key; 37] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -44,6 +44,8 @@ pub(super) static KEYS: [Key; 35] = [
     number("limits.default_matches", 1, 100_000, "matches"),
     number("limits.matches", 1, 100_000, "matches").not_below("limits.default_matches"),
     number("limits.batch_items", 1, 100_000, "items"),
+    number("limits.query_ms", 1, 3_600_000, "milliseconds"),
+    number("limits.write_ms", 1, 3_600_000, "milliseconds"),
     number("pool.permits", 0, 1_024, "tasks"),
     number("pool.queue", 0, 65_536, "callers"),
     number("pool.wait_ms", 0, 60_000, "milliseconds"),

@@ -131,6 +131,10 @@ pub struct Limits {
     pub matches: usize,
     /// Queries or texts in one request, 1 to 100000.
     pub batch_items: usize,
+    /// Milliseconds until a question is answered, 1 to 3600000.
+    pub query_ms: u64,
+    /// Milliseconds until a document is stored, 1 to 3600000.
+    pub write_ms: u64,
 }
 
 impl Default for Limits {
@@ -142,6 +146,8 @@ impl Default for Limits {
             default_matches: 10,
             matches: 1_000,
             batch_items: 1_000,
+            query_ms: 2_000,
+            write_ms: 5_000,
         }
     }
 }

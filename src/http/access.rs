@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Method, header};
 
 use super::error::{Code, Problem};
 use crate::ids::CollectionName;
-use crate::keys::{Key, Keyring, Role, Scope};
+use crate::keys::{Held, Key, Keyring, Role, Scope};
 
 /// For what a key must be good.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,12 +101,24 @@ pub(super) fn check(keyring: &Keyring, request: &mut Request) -> Result<(), Prob
             "this server asks for a key: send it as `Authorization: Bearer lk_…` or as `X-API-Key: lk_…`";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
-    let Some(key) = crate::keys::find(&keys, secret) else {
+    let Some(held) = crate::keys::find(&keys, secret) else {
         let detail = "the key is not known here: it was mistyped or revoked, or belongs to another server";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
-    allows(key, role, &place)?;
-    request.extensions_mut().insert(Bearer(key.clone()));
+    allows(&held.key, role, &place)?;
+    if let Some(Err(wait)) = held.bucket.as_ref().map(|bucket| bucket.take(1)) {
+        let rate = held.key.rate.unwrap_or_default();
+        metrics::counter!("lookalike_rate_limited_requests_total", "key" => held.key.name.clone())
+            .increment(1);
+        let detail = format!(
+            "the key {:?} has used its {rate} units a second; try again in {:.1} s, or store many documents as one \
+             stream, which is slowed down in place of failing",
+            held.key.name,
+            wait.as_secs_f64()
+        );
+        return Err(Problem::new(Code::RateLimited, detail).retry_in(wait));
+    }
+    request.extensions_mut().insert(Bearer(held.clone()));
     Ok(())
 }
 
@@ -139,7 +151,7 @@ fn allows(key: &Key, role: Role, place: &Place) -> Result<(), Problem> {
 
 /// The key of a request, in its extensions; absent where none is asked for.
 #[derive(Clone, Debug)]
-pub(super) struct Bearer(pub(super) Key);
+pub(super) struct Bearer(pub(super) Held);
 
 #[cfg(test)]
 mod tests {

@@ -23,8 +23,9 @@ pub(super) async fn list(
     bearer: Option<Extension<Bearer>>,
 ) -> Result<Json<CollectionsOut>, Problem> {
     let collections = state.service.engine()?.collections().await?;
-    let shown =
-        |name: &CollectionName| bearer.as_ref().is_none_or(|Extension(Bearer(key))| key.scope.holds(name));
+    let shown = |name: &CollectionName| {
+        bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
+    };
     let collections = collections.into_iter().filter(|info| shown(&info.name));
     let collections = collections.map(CollectionOut::from).collect();
     Ok(Json(CollectionsOut { collections }))

@@ -1,14 +1,16 @@
 //! Documents: add, read back, delete, export.
 
 use axum::body::{Body as Bytes_, Bytes};
-use axum::extract::{Request, State as From_};
+use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::value::RawValue;
 
 use super::State;
-use super::bulk::{self, Framing};
+use super::access::Bearer;
+use super::bulk::{self, Framing, Into_};
+use super::deadline::Deadline;
 use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
@@ -42,18 +44,22 @@ pub(super) async fn add(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
+    deadline: Deadline,
+    bearer: Option<Extension<Bearer>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
+    let bucket = bearer.and_then(|Extension(Bearer(held))| held.bucket);
+    let into = Into_ { state: state.clone(), collection: collection.clone(), unless_within, bucket };
     if kind == "application/x-ndjson" {
         let waits = request.headers().contains_key(header::EXPECT);
         let mut lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
         if waits {
             lines = bulk::told_to_go_on(lines).await;
         }
-        return bulk::respond(state, collection, unless_within, lines, Framing::Lines).await;
+        return bulk::respond(into, lines, Framing::Lines).await;
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes = read_sized(request, size).await?;
@@ -63,10 +69,10 @@ pub(super) async fn add(
             Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
         });
         let lines = bulk::elements(elements.await?, limits.document_bytes);
-        return bulk::respond(state, collection, unless_within, lines, Framing::Array).await;
+        return bulk::respond(into, lines, Framing::Array).await;
     }
     let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
-    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
 }
 
 /// Stores a document under this id, in place of the one that has it.
@@ -85,11 +91,12 @@ pub(super) async fn put(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearParams>,
+    deadline: Deadline,
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let offered = document.offered_as(&id)?;
-    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
 }
 
 /// Reads a document back.
@@ -124,8 +131,9 @@ pub(super) async fn delete(
     _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
+    deadline: Deadline,
 ) -> Result<StatusCode, Problem> {
-    state.service.delete(&collection, &id).await?;
+    deadline.write(state.service.delete(&collection, &id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -57,6 +58,8 @@ codes! {
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
+    RateLimited TOO_MANY_REQUESTS "rate_limited" "The key has used its units";
+    DeadlineExceeded SERVICE_UNAVAILABLE "deadline_exceeded" "There was no answer in time";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
@@ -121,25 +124,39 @@ pub(super) struct Problem {
     code: Code,
     detail: String,
     errors: Vec<FieldProblem>,
+    /// Of a write whose code does not say it.
+    outcome: Option<&'static str>,
+    /// Of a refusal that knows when it ends.
+    retry_after: Option<u64>,
 }
 
 impl Problem {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, detail: detail.into(), errors: Vec::new() }
+        Problem { code, detail: detail.into(), errors: Vec::new(), outcome: None, retry_after: None }
+    }
+
+    /// The same for a write of which nobody can tell whether it will be stored.
+    pub(super) fn with_unknown_outcome(self) -> Problem {
+        Problem { outcome: Some("unknown"), ..self }
+    }
+
+    /// The same for what may be done after this time.
+    pub(super) fn retry_in(self, wait: Duration) -> Problem {
+        Problem { retry_after: Some(wait.as_secs() + 1), ..self }
     }
 
     /// A wrong field of the body, by its JSON pointer.
     pub(super) fn field(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Problem {
         let (pointer, detail) = (pointer.into(), detail.into());
         let field = FieldProblem { pointer: Some(pointer), parameter: None, detail: detail.clone() };
-        Problem { code, detail, errors: vec![field] }
+        Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
     /// A wrong parameter of the path or the query.
     pub(super) fn parameter(code: Code, name: &str, detail: impl Into<String>) -> Problem {
         let detail = detail.into();
         let field = FieldProblem { pointer: None, parameter: Some(name.into()), detail: detail.clone() };
-        Problem { code, detail, errors: vec![field] }
+        Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
     /// The same for what is wrong within a part of the body.
@@ -165,8 +182,8 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::Busy | Code::ShuttingDown => Some("not_applied"),
-            _ => None,
+            Code::ReadOnly | Code::Busy | Code::ShuttingDown | Code::RateLimited => Some("not_applied"),
+            _ => self.outcome,
         };
         Body {
             r#type: format!("/docs/errors#{code}"),
@@ -256,7 +273,7 @@ impl Problem {
 
     /// Seconds after which the same request may be taken.
     pub(super) fn retry_after(&self) -> Option<u64> {
-        (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER)
+        self.retry_after.or_else(|| (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER))
     }
 
     /// The error in one line, for a stream that breaks.
@@ -303,6 +320,7 @@ errors! {
     NotAllowed {
         "401" "The server asks for a key, and none that it knows came."
         "403" "The key does not allow this."
+        "429" "The key has used its units."
     }
     /// Anything else that is no success.
     AnyProblem { "default" "The request cannot be read, comes too slowly or too often, or cannot be done now." }

@@ -4,6 +4,7 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, check_type, parse_aside, parse_object, read};
 use super::json::Json;
@@ -26,6 +27,7 @@ use crate::service::Content;
 pub(super) async fn fingerprint(
     From_(state): From_<State>,
     _: NoParams,
+    deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
     let limits = *state.service.limits();
@@ -46,10 +48,10 @@ pub(super) async fn fingerprint(
     let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;
     if explain {
         let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
-        let explained = state.service.explain(profile, content).await?;
+        let explained = deadline.query(state.service.explain(profile, content)).await?;
         return Ok(Json(FingerprintOut::from(explained)).into_response());
     }
-    let made = state.service.fingerprint(profile, contents).await?;
+    let made = deadline.query(state.service.fingerprint(profile, contents)).await?;
     let mut fingerprints: Vec<FingerprintOut> = made.into_iter().map(FingerprintOut::from).collect();
     match fingerprints.pop() {
         Some(one) if !several => Ok(Json(one).into_response()),

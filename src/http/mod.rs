@@ -8,6 +8,7 @@
 mod access;
 mod bulk;
 mod collections;
+mod deadline;
 mod documents;
 mod edge;
 mod error;

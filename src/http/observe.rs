@@ -20,6 +20,7 @@ use futures::future::Either;
 use metrics::{Counter, Histogram};
 use tower::Service;
 
+use super::access::Bearer;
 use super::error::{Code, Problem, Reason};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -50,7 +51,9 @@ where
     let id = request_id(&request);
     let method = method(&request);
     let route = route(request.uri().path());
-    let answer = match gate(&mut request) {
+    let passed = gate(&mut request);
+    let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
+    let answer = match passed {
         Ok(()) => Either::Left(service.call(request)),
         Err(problem) => Either::Right(std::future::ready(Ok(problem.into_response()))),
     };
@@ -63,6 +66,10 @@ where
         let status = response.status().as_u16();
         let elapsed = start.elapsed();
         count(method, route, status, elapsed.as_secs_f64());
+        if let Some(bucket) = bucket {
+            // The first unit was taken before.
+            bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
+        }
         tracing::debug!(method, route, status, ?elapsed, request_id = ?id, "answered");
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
             refused(method, route, status, &reason, &id);

@@ -4,6 +4,7 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
@@ -28,10 +29,11 @@ pub(super) async fn by_query(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<SimilarParams>,
+    deadline: Deadline,
 ) -> Result<Json<SimilarOut>, Problem> {
     let stats = params.wants_stats();
     let ask = params.ask().map_err(Problem::in_query)?;
-    one(&state, &collection, ask, stats).await.map(Json).map_err(Problem::in_query)
+    deadline.query(one(&state, &collection, ask, stats)).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -48,9 +50,11 @@ pub(super) async fn by_document(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearIdParams>,
+    deadline: Deadline,
 ) -> Result<Json<SimilarOut>, Problem> {
     let stats = params.wants_stats();
-    one(&state, &collection, params.ask(id), stats).await.map(Json).map_err(Problem::in_query)
+    let answering = one(&state, &collection, params.ask(id), stats);
+    deadline.query(answering).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
@@ -65,15 +69,18 @@ pub(super) async fn by_body(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
     let bytes = read(request, limits.batch_bytes).await?;
     match parse_aside(&state, bytes, move |bytes| questions(bytes, &limits)).await? {
-        Questions::One(ask, stats) => Ok(Json(one(&state, &collection, *ask, stats).await?).into_response()),
+        Questions::One(ask, stats) => {
+            Ok(Json(deadline.query(one(&state, &collection, *ask, stats)).await?).into_response())
+        }
         Questions::Several(asks, stats) => {
-            let found = state.service.similar_batch(&collection, asks).await?;
+            let found = deadline.query(state.service.similar_batch(&collection, asks)).await?;
             let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
             let write = move || {
                 let results =

@@ -57,6 +57,9 @@ struct Written {
     /// Missing for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     collections: Option<Vec<String>>,
+    /// Missing for as many as there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units_per_second: Option<u64>,
     made_at: String,
     sha256: String,
 }
@@ -85,7 +88,10 @@ impl KeyFile {
     pub fn read(&self) -> Result<Option<Vec<Key>>, KeyError> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // A data directory that is none is the engine's to name.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             Err(source) => return Err(self.failed("read", source)),
         };
         // The parser's own message would quote the file.
@@ -108,8 +114,8 @@ impl KeyFile {
                 Scope::Named(names.map_err(|_| of_key("collections"))?)
             }
         };
-        let Written { name, role, made_at, .. } = written;
-        Ok(Key { name, role, scope, made_at, digest })
+        let Written { name, role, units_per_second: rate, made_at, .. } = written;
+        Ok(Key { name, role, scope, rate, made_at, digest })
     }
 
     /// Adds a key.
@@ -151,6 +157,7 @@ impl KeyFile {
                 Scope::All => None,
                 Scope::Named(names) => Some(names.iter().map(ToString::to_string).collect()),
             },
+            units_per_second: key.rate,
             made_at: key.made_at.clone(),
             sha256: key.digest.iter().map(|byte| format!("{byte:02x}")).collect(),
         };
@@ -202,7 +209,7 @@ mod tests {
     use super::*;
 
     fn key(name: &str, scope: Scope) -> Key {
-        Key::new(name.to_owned(), Role::Write, scope, "2026-11-21T09:30:00Z".to_owned(), [7, 8]).0
+        Key::new(name.to_owned(), Role::Write, scope, Some(7), "2026-11-21T09:30:00Z".to_owned(), [7, 8]).0
     }
 
     #[test]

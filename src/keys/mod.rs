@@ -7,14 +7,17 @@
 //! *Absent*: routes and what they need (`http` knows them), the clock, and any log of a key.
 
 mod file;
+mod rate;
 mod ring;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 pub use file::{KeyError, KeyFile};
+pub use rate::Bucket;
 pub use ring::Keyring;
 
 use crate::ids::CollectionName;
@@ -77,6 +80,8 @@ pub struct Key {
     pub role: Role,
     /// Where.
     pub scope: Scope,
+    /// Units a second that may be asked for with it, see [`Bucket`]; `None` for as many as there are.
+    pub rate: Option<u64>,
     /// When it was made, as the clock of the one who made it had it.
     pub made_at: String,
     digest: [u8; 32],
@@ -84,11 +89,27 @@ pub struct Key {
 
 impl Key {
     /// A key of these random bits, and the text to be handed out once.
-    pub fn new(name: String, role: Role, scope: Scope, made_at: String, random: [u128; 2]) -> (Key, String) {
+    pub fn new(
+        name: String,
+        role: Role,
+        scope: Scope,
+        rate: Option<u64>,
+        made_at: String,
+        random: [u128; 2],
+    ) -> (Key, String) {
         let secret = format!("{PREFIX}{:032x}{:032x}", random[0], random[1]);
         let digest = digest_of(secret.as_bytes());
-        (Key { name, role, scope, made_at, digest }, secret)
+        (Key { name, role, scope, rate, made_at, digest }, secret)
     }
+}
+
+/// A key in use, with its units.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// The key.
+    pub key: Key,
+    /// Its units, if they are limited.
+    pub bucket: Option<Arc<Bucket>>,
 }
 
 fn digest_of(secret: &[u8]) -> [u8; 32] {
@@ -96,16 +117,16 @@ fn digest_of(secret: &[u8]) -> [u8; 32] {
 }
 
 /// The key among these whose secret this is. Takes as long for one that is there as for one that is not.
-pub fn find<'a>(keys: &'a [Key], secret: &[u8]) -> Option<&'a Key> {
+pub fn find<'a>(keys: &'a [Held], secret: &[u8]) -> Option<&'a Held> {
     // What cannot be a key is not hashed: its length is no secret, and a peer chooses it.
     if secret.len() != PREFIX.len() + DIGITS {
         return None;
     }
     let digest = digest_of(secret);
     let mut found = None;
-    for key in keys {
-        if bool::from(key.digest.ct_eq(&digest)) {
-            found = Some(key);
+    for held in keys {
+        if bool::from(held.key.digest.ct_eq(&digest)) {
+            found = Some(held);
         }
     }
     found
@@ -117,16 +138,17 @@ mod tests {
 
     #[test]
     fn a_key_is_known_by_its_secret_alone() {
-        let made =
-            |name: &str, random| Key::new(name.to_owned(), Role::Read, Scope::All, "now".to_owned(), random);
+        let made = |name: &str, random| {
+            Key::new(name.to_owned(), Role::Read, Scope::All, None, "now".to_owned(), random)
+        };
         let (one, first) = made("one", [1, 2]);
         let (two, second) = made("two", [1, 3]);
-        let keys = [one, two];
+        let keys = [one, two].map(|key| Held { key, bucket: None });
         assert_eq!(first.len(), 67);
-        assert_eq!(find(&keys, first.as_bytes()).map(|key| key.name.as_str()), Some("one"));
-        assert_eq!(find(&keys, second.as_bytes()).map(|key| key.name.as_str()), Some("two"));
+        assert_eq!(find(&keys, first.as_bytes()).map(|held| held.key.name.as_str()), Some("one"));
+        assert_eq!(find(&keys, second.as_bytes()).map(|held| held.key.name.as_str()), Some("two"));
         for wrong in ["", "lk_", &first[1..], &first.to_uppercase(), &format!("{first}0"), &"0".repeat(67)] {
-            assert_eq!(find(&keys, wrong.as_bytes()), None, "{wrong}");
+            assert!(find(&keys, wrong.as_bytes()).is_none(), "{wrong}");
         }
         assert!(!format!("{keys:?}").contains(&first[3..]));
     }

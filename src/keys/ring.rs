@@ -4,13 +4,13 @@ use std::fs;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
-use super::{Key, KeyError, KeyFile, find};
+use super::{Bucket, Held, Key, KeyError, KeyFile, find};
 
 /// The keys in use. Shared by all who ask; a change of the file replaces them at once.
 pub struct Keyring {
     file: KeyFile,
     /// `None`: no key is asked for. Once one was, that stays so until the process ends.
-    keys: RwLock<Option<Arc<[Key]>>>,
+    keys: RwLock<Option<Arc<[Held]>>>,
 }
 
 /// When a file was changed, and its size; `None` if it is not there.
@@ -22,17 +22,17 @@ impl Keyring {
     /// # Errors
     /// [`KeyError`] if it is there and cannot be read.
     pub fn open(file: KeyFile) -> Result<Keyring, KeyError> {
-        let keys = RwLock::new(file.read()?.map(Arc::from));
-        Ok(Keyring { file, keys })
+        let keys = file.read()?.map(|keys| hold(keys, &[]));
+        Ok(Keyring { file, keys: RwLock::new(keys) })
     }
 
     /// The keys, if any are asked for.
-    pub fn keys(&self) -> Option<Arc<[Key]>> {
+    pub fn keys(&self) -> Option<Arc<[Held]>> {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The key whose secret this is.
-    pub fn find(&self, secret: &[u8]) -> Option<Key> {
+    pub fn find(&self, secret: &[u8]) -> Option<Held> {
         find(&self.keys()?, secret).cloned()
     }
 
@@ -42,7 +42,9 @@ impl Keyring {
     /// [`KeyError`] if it cannot be read.
     pub fn read_again(&self) -> Result<(), KeyError> {
         if let Some(keys) = self.file.read()? {
-            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys.into());
+            let held = self.keys();
+            let keys = hold(keys, held.as_deref().unwrap_or_default());
+            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
         }
         Ok(())
     }
@@ -75,6 +77,17 @@ impl Keyring {
     }
 }
 
+/// The keys with their units. One that was there before keeps what it has left: a change of the file gives nobody
+/// new ones.
+fn hold(keys: Vec<Key>, before: &[Held]) -> Arc<[Held]> {
+    let held = keys.into_iter().map(|key| {
+        let same = before.iter().find(|held| held.key == key).and_then(|held| held.bucket.clone());
+        let bucket = key.rate.map(|rate| same.unwrap_or_else(|| Arc::new(Bucket::new(rate))));
+        Held { key, bucket }
+    });
+    held.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,10 +99,10 @@ mod tests {
         let file = KeyFile::at(directory.path().join("keys.toml"));
         let ring = Keyring::open(file.clone()).unwrap();
         assert!(ring.keys().is_none());
-        let (key, secret) = Key::new("a".to_owned(), Role::Read, Scope::All, "now".to_owned(), [1, 2]);
+        let (key, secret) = Key::new("a".to_owned(), Role::Read, Scope::All, None, "now".to_owned(), [1, 2]);
         file.add(key.clone()).unwrap();
         ring.read_again().unwrap();
-        assert_eq!(ring.find(secret.as_bytes()), Some(key));
+        assert_eq!(ring.find(secret.as_bytes()).map(|held| held.key), Some(key));
         fs::write(file.path(), "damage").unwrap();
         assert!(ring.read_again().is_err());
         assert!(ring.find(secret.as_bytes()).is_some());

@@ -142,6 +142,7 @@ impl Service {
         };
         if asks.iter().all(|ask| of_hash(ask).is_some()) {
             let query = |ask: Ask| {
+                self.check(&ask)?;
                 let hash = of_hash(&ask).unwrap_or(Hash::from_u64(0));
                 Ok((self.query_about(hash, ask)?, None))
             };
@@ -162,6 +163,7 @@ impl Service {
         collection: &CollectionName,
         ask: Ask,
     ) -> Result<(Query, Option<Status>), ServiceError> {
+        self.check(&ask)?;
         let (hash, status, itself) = match &ask.by {
             By::Content(Content::Hash(hash)) => (*hash, None, None),
             By::Id(id) => {
@@ -179,8 +181,8 @@ impl Service {
         Ok((query, status))
     }
 
-    /// The query of a question, now that the hash is known.
-    fn query_about(&self, hash: Hash, ask: Ask) -> Result<Query, ServiceError> {
+    /// Refuses a question that asks for too much, before anything is done for it.
+    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
@@ -189,12 +191,18 @@ impl Service {
             );
             return Err(ServiceError::invalid("limit", detail));
         }
-        let filter = ask.filter;
-        let (excluded, most) = (filter.exclude.len(), self.limits.batch_items);
+        let (excluded, most) = (ask.filter.exclude.len(), self.limits.batch_items);
         if excluded > most {
             let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
             return Err(ServiceError::invalid("filter/exclude", detail));
         }
+        Ok(())
+    }
+
+    /// The query of a question that was checked, now that the hash is known.
+    fn query_about(&self, hash: Hash, ask: Ask) -> Result<Query, ServiceError> {
+        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        let filter = ask.filter;
         let k = ask.k;
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
         Ok(Query { hash, k, limit, after, filter, scan: ask.scan })

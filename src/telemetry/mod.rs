@@ -111,6 +111,10 @@ fn describe() {
         "Requests given up because their body came too slowly."
     );
     describe_counter!(
+        "lookalike_rate_limited_requests_total",
+        "Requests refused because their key had used its units."
+    );
+    describe_counter!(
         "lookalike_tls_handshake_failures_total",
         "Connections that failed before the first request."
     );

@@ -197,7 +197,7 @@ async fn keys_are_made_listed_and_revoked_while_the_server_runs() {
     let dir = data.path().to_str().unwrap();
     let listed = command(&["keys", "list", "--data", dir]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.starts_with("crawler\twrite\tdefault\t20"), "{listed}");
+    assert!(listed.starts_with("crawler\twrite\tdefault\tunlimited\t20"), "{listed}");
     assert!(command(&["keys", "revoke", "crawler", "--data", dir]).status().unwrap().success());
     becomes(StatusCode::UNAUTHORIZED).await;
     assert!(!command(&["keys", "revoke", "crawler", "--data", dir]).output().unwrap().status.success());
