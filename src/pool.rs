@@ -105,6 +105,11 @@ impl CpuPool {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// Whether a caller in a hurry would be turned away.
+    pub fn is_full(&self) -> bool {
+        self.waiting() >= self.limits.queue && self.permits.available_permits() == 0
+    }
+
     /// How many tasks run at a time.
     pub fn permits(&self) -> usize {
         self.limits.permits

@@ -251,6 +251,7 @@ fn limits(settings: &Settings) -> Limits {
         batch_items: limits.batch_items,
         query_time: Duration::from_millis(limits.query_ms),
         write_time: Duration::from_millis(limits.write_ms),
+        slow_query: Duration::from_millis(settings.log.slow_query_ms),
     }
 }
 

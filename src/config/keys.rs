@@ -22,7 +22,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 37] = [
+pub(super) static KEYS: [Key; 38] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -60,6 +60,7 @@ pub(super) static KEYS: [Key; 37] = [
     key("collection.keep_text", Kind::Switch),
     key("log.level", Kind::Text),
     key("log.format", Kind::OneOf(&["text", "json"])),
+    number("log.slow_query_ms", 0, 3_600_000, "milliseconds"),
 ];
 
 const fn key(path: &'static str, kind: Kind) -> Key {

@@ -233,11 +233,13 @@ pub struct Log {
     pub level: String,
     /// The form of a line.
     pub format: LogFormat,
+    /// Milliseconds from which on a query gets a line, 0 to 3600000.
+    pub slow_query_ms: u64,
 }
 
 impl Default for Log {
     fn default() -> Log {
-        Log { level: "info".into(), format: LogFormat::Text }
+        Log { level: "info".into(), format: LogFormat::Text, slow_query_ms: 200 }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ids::CollectionName;
 
 /// All collections for which the key is good.
 #[utoipa::path(
-    get, path = "/collections", tag = "collections",
+    get, path = "/collections", tag = "collections", operation_id = "list_collections",
     responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
 )]
 pub(super) async fn list(

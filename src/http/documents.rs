@@ -17,7 +17,10 @@ use super::extract::{
     read_sized,
 };
 use super::json::Json;
-use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
+use super::wire::{
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams,
+    OnDuplicate, SummaryOut,
+};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Added, Outcome};
 
@@ -29,13 +32,13 @@ const EXPORT_PAGE: usize = 500;
 /// A stream is `application/x-ndjson`, a document a line, of any length. Its answer streams too: a result
 /// for each line, in order, and a summary at the end; read it while you send. A bad line fails alone.
 #[utoipa::path(
-    post, path = "/documents", tag = "documents", params(NearParams),
+    post, path = "/documents", tag = "documents", operation_id = "add_documents", params(NearParams),
     request_body(content(
         (DocumentIn = "application/json"), (String = "application/x-ndjson")
     )),
     responses(
         (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
-            content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
+            content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
         BodyRefused, NotFound, Refused, Unavailable,
     )
@@ -141,7 +144,7 @@ pub(super) async fn delete(
 ///
 /// Documents that come or go meanwhile may or may not be among them.
 #[utoipa::path(
-    get, path = "/export", tag = "documents",
+    get, path = "/export", tag = "documents", operation_id = "export_documents",
     responses(
         (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
         NotFound,
@@ -207,5 +210,5 @@ async fn unless_within(
 
 /// Shapes that are streamed and so never built whole.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(BulkOut, SummaryOut)))]
+#[openapi(components(schemas(BulkOut, SummaryOut, OnDuplicate)))]
 pub(super) struct Streamed;

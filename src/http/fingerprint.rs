@@ -8,7 +8,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
+use super::wire::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
 /// Turns a text, a page or several texts into fingerprints.
@@ -20,7 +20,7 @@ use crate::service::Content;
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
     responses(
-        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintOut),
+        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintedOneOrSeveral),
         BodyRefused, Refused, Unavailable,
     )
 )]

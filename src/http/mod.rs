@@ -70,7 +70,8 @@ pub async fn serve(
     let answer = move |request| {
         let gate = |request: &mut Request| {
             head::check(request)?;
-            access::check(&state.keys, request)
+            access::check(&state.keys, request)?;
+            if state.service.is_busy() { head::check_load(request) } else { Ok(()) }
         };
         observe::answer(router.clone(), &gate, request)
     };

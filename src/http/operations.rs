@@ -43,7 +43,7 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
 
 /// The numbers of a collection and of the server.
 #[utoipa::path(
-    get, path = "/stats", tag = "operations",
+    get, path = "/stats", tag = "operations", operation_id = "get_stats",
     responses(
         (status = 200, description = "The numbers.", body = StatsOut),
         (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
@@ -64,7 +64,7 @@ pub(super) async fn stats(
 
 /// Takes a snapshot of the index now.
 #[utoipa::path(
-    post, path = "/snapshots", tag = "operations",
+    post, path = "/snapshots", tag = "operations", operation_id = "take_snapshot",
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
@@ -79,7 +79,7 @@ pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<
 
 /// The snapshots kept.
 #[utoipa::path(
-    get, path = "/snapshots", tag = "operations",
+    get, path = "/snapshots", tag = "operations", operation_id = "list_snapshots",
     responses((status = 200, description = "The newest first.", body = SnapshotsOut))
 )]
 pub(super) async fn snapshots(
@@ -116,7 +116,7 @@ pub(super) async fn version(_: NoParams) -> Json<VersionOut> {
 /// The contract, as YAML.
 #[utoipa::path(
     get, path = "/openapi.yaml", tag = "operations",
-    responses((status = 200, description = "The contract.", body = String, content_type = "application/yaml"))
+    responses((status = 200, description = "The contract.", body = Object, content_type = "application/yaml"))
 )]
 pub(super) async fn contract() -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], openapi::yaml()).into_response()

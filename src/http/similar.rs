@@ -8,7 +8,9 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
+use super::wire::{
+    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams,
+};
 use crate::ids::CollectionName;
 use crate::service::{Ask, Limits};
 
@@ -19,7 +21,7 @@ const MATCH_BYTES: usize = 64;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
-    get, path = "/similar", tag = "similar", params(SimilarParams),
+    get, path = "/similar", tag = "similar", operation_id = "get_similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         NotFound, Refused, Unavailable,
@@ -38,7 +40,7 @@ pub(super) async fn by_query(
 
 /// The neighbours of a stored document, itself left out.
 #[utoipa::path(
-    get, path = "/documents/{id}/similar", tag = "similar",
+    get, path = "/documents/{id}/similar", tag = "similar", operation_id = "get_document_similar",
     params(("id" = String, Path, description = "The document."), NearIdParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
@@ -59,9 +61,9 @@ pub(super) async fn by_document(
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
 #[utoipa::path(
-    post, path = "/similar", tag = "similar", request_body = SimilarIn,
+    post, path = "/similar", tag = "similar", operation_id = "post_similar", request_body = SimilarIn,
     responses(
-        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = SimilarOut),
+        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = AnsweredOneOrSeveral),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]

@@ -21,6 +21,8 @@ pub struct Limits {
     pub query_time: Duration,
     /// Until a document is stored.
     pub write_time: Duration,
+    /// How long a query takes that gets a line in the log.
+    pub slow_query: Duration,
 }
 
 impl Default for Limits {
@@ -34,6 +36,7 @@ impl Default for Limits {
             batch_items: 1_000,
             query_time: Duration::from_secs(2),
             write_time: Duration::from_secs(5),
+            slow_query: Duration::from_millis(200),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use metrics::Counter;
 
 use super::Service;
 use super::cursor;
@@ -82,6 +83,33 @@ impl Distances {
     }
 }
 
+/// What queries cost, for the metrics. The handles are kept: finding one by its name takes longer than counting.
+pub(super) struct Counters {
+    by_index: Counter,
+    by_scan: Counter,
+    probes: Counter,
+    candidates: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            by_index: metrics::counter!("lookalike_queries_total", "method" => "index"),
+            by_scan: metrics::counter!("lookalike_queries_total", "method" => "scan"),
+            probes: metrics::counter!("lookalike_query_probes_total"),
+            candidates: metrics::counter!("lookalike_query_candidates_total"),
+        }
+    }
+}
+
+impl Counters {
+    fn count(&self, work: &Work) {
+        if work.scanned { &self.by_scan } else { &self.by_index }.increment(1);
+        self.probes.increment(work.probes);
+        self.candidates.increment(work.candidates);
+    }
+}
+
 impl Service {
     /// Answers a question about a collection.
     ///
@@ -154,6 +182,11 @@ impl Service {
 
     fn found(&self, answer: Answer, (hash, k): (Hash, Option<u32>), status: Option<Status>) -> Found {
         self.distances.count(&answer.matches);
+        self.counters.count(&answer.work);
+        if answer.work.elapsed >= self.limits.slow_query {
+            let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
+            tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");
+        }
         let next = answer.next.map(|position| cursor::write(&position, hash, k));
         Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
     }

@@ -38,7 +38,7 @@ pub use crate::pool::{Patience, PoolError};
 use crate::engine::Engine;
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
-use lookup::Distances;
+use lookup::{Counters, Distances};
 
 /// What the outside world gives to the service.
 #[derive(Clone, Copy)]
@@ -56,6 +56,7 @@ pub struct Service {
     limits: Limits,
     surroundings: Surroundings,
     distances: Distances,
+    counters: Counters,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -77,6 +78,7 @@ impl Service {
             limits,
             surroundings,
             distances: Distances::default(),
+            counters: Counters::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }
@@ -128,6 +130,11 @@ impl Service {
         let engine = self.engine()?;
         let _turn = self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
         Ok(engine.snapshot().await?)
+    }
+
+    /// Whether the CPU pool has as many waiting as it takes: what needs it now is refused in any case.
+    pub fn is_busy(&self) -> bool {
+        self.pool.is_full()
     }
 
     /// How many requests wait for the CPU pool.

@@ -100,6 +100,9 @@ fn describe() {
         Unit::Seconds,
         "Time from a request's head to its answer's head."
     );
+    describe_counter!("lookalike_queries_total", "Queries answered, by index or by scan.");
+    describe_counter!("lookalike_query_probes_total", "Runs of hashes read for queries.");
+    describe_counter!("lookalike_query_candidates_total", "Places for hashes compared for queries.");
     describe_gauge!("lookalike_http_connections", "Open connections.");
     describe_counter!("lookalike_http_connections_accepted_total", "Connections accepted.");
     describe_counter!(

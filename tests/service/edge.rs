@@ -78,7 +78,8 @@ fn attack(to: SocketAddr, host: impl Fn(usize) -> Ipv4Addr, pause: Duration) -> 
                         }
                     }
                 }
-                tokio::time::sleep(pause).await;
+                // Not all at the same moment.
+                tokio::time::sleep(pause / 2 + pause * (number % 16) as u32 / 16).await;
             }
         });
     }

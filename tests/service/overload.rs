@@ -4,12 +4,13 @@
 //! run by hand and prints its figures: `LOOKALIKE_TEST_OVERLOAD_SECONDS=20 cargo test --release --locked --test service
 //! overload -- --nocapture --test-threads 1`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::server::{Server, directory};
@@ -25,6 +26,10 @@ fn text(number: u64) -> String {
     format!("{number}市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的。").repeat(20)
 }
 
+/// Requests made beforehand: the client has the same processors as the server.
+static BODIES: LazyLock<Vec<String>> =
+    LazyLock::new(|| (0..256).map(|number| json!({"text": text(number)}).to_string()).collect());
+
 #[derive(Default)]
 struct Tally {
     done: AtomicU64,
@@ -34,28 +39,28 @@ struct Tally {
 /// Offers so many requests a second, whatever becomes of them; how many a second were done, and refused.
 async fn offer(server: &Server, rate: f64, time: Duration) -> (f64, f64) {
     let tally = Arc::new(Tally::default());
+    // As many as there may be connections; what is due beyond that is not sent.
+    let places = Arc::new(Semaphore::new(512));
     let (begin, mut sent, mut tasks) = (Instant::now(), 0u64, JoinSet::new());
     while begin.elapsed() < time {
         let due = (begin.elapsed().as_secs_f64() * rate) as u64;
         for number in sent..due {
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
             let request = server
                 .client
                 .post(format!("{}/fingerprint", server.url))
-                .json(&json!({"text": text(number)}));
+                .header("content-type", "application/json")
+                .body(BODIES[number as usize % BODIES.len()].as_str());
             let tally = Arc::clone(&tally);
             tasks.spawn(async move {
-                // A connection that is refused is an early no, too.
-                let status = match request.send().await {
-                    Ok(response) => {
-                        let status = response.status();
-                        assert!(
-                            status != StatusCode::SERVICE_UNAVAILABLE
-                                || response.headers().contains_key("retry-after")
-                        );
-                        status
-                    }
-                    Err(_) => StatusCode::SERVICE_UNAVAILABLE,
-                };
+                let _place = place;
+                let response = request.send().await.unwrap();
+                let status = response.status();
+                assert!(
+                    status != StatusCode::SERVICE_UNAVAILABLE
+                        || response.headers().contains_key("retry-after")
+                );
+                let _ = response.bytes().await;
                 match status {
                     StatusCode::OK => tally.done.fetch_add(1, Ordering::Relaxed),
                     StatusCode::SERVICE_UNAVAILABLE => tally.refused.fetch_add(1, Ordering::Relaxed),
@@ -88,7 +93,8 @@ async fn best(server: &Server, time: Duration) -> f64 {
                 }
                 let request = http
                     .post(format!("{url}/fingerprint"))
-                    .json(&json!({"text": text(client * 1_000_000 + number)}));
+                    .header("content-type", "application/json")
+                    .body(BODIES[(client + number) as usize % BODIES.len()].as_str());
                 let answer = request.send().await.unwrap();
                 done.fetch_add(u64::from(answer.status() == StatusCode::OK), Ordering::Relaxed);
             }
@@ -102,7 +108,8 @@ async fn best(server: &Server, time: Duration) -> f64 {
 async fn at_three_times_the_load_the_server_goes_on_doing_its_best() {
     let (time, by_hand) = part();
     let data = directory();
-    let server = Server::start(data.path()).await;
+    let server =
+        Server::start_with(data.path(), &[("LOOKALIKE_SERVER__CONNECTIONS_PER_ADDRESS", "1024")]).await;
     best(&server, Duration::from_millis(300)).await;
     let before = best(&server, time).await;
     let (done, refused) = offer(&server, before * 3.0, time).await;
@@ -136,6 +143,10 @@ async fn lookups_hardly_notice_a_stream_of_documents() {
     let (time, by_hand) = part();
     let data = directory();
     let server = Arc::new(Server::start(data.path()).await);
+    let lines: String =
+        (0..500u64).map(|i| format!("{}\n", json!({"id": format!("d{i}"), "text": text(i)}))).collect();
+    let lines: &'static str = lines.leak();
+    lookups(&server, Duration::from_millis(300)).await;
     let idle = lookups(&server, time).await;
     let is_over = Arc::new(AtomicBool::new(false));
     let stream = {
@@ -143,11 +154,11 @@ async fn lookups_hardly_notice_a_stream_of_documents() {
         tokio::spawn(async move {
             let mut stored = 0;
             while !is_over.load(Ordering::Relaxed) {
-                let lines: String = (stored..stored + 500)
-                    .map(|i: u64| format!("{}\n", json!({"id": format!("d{i}"), "text": text(i)})))
-                    .collect();
-                let (_, summary) = server.stream("/documents", lines).await;
-                stored += summary["created"].as_u64().unwrap();
+                let request = server.client.post(format!("{}/documents", server.url));
+                let request = request.header("content-type", "application/x-ndjson").body(lines);
+                let answer = request.send().await.unwrap().text().await.unwrap();
+                assert!(answer.ends_with("\"errors\":0}}\n"), "{answer}");
+                stored += 500;
             }
             stored
         })

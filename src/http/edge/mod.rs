@@ -108,6 +108,8 @@ where
                 let connection =
                     connection(stream, answer.clone(), admitted, tls.clone(), graceful.watcher(), limits);
                 peers.may_end(&peer, tasks.spawn(connection));
+                // Whoever sent its request with the connection is heard before the next one may ask for its place.
+                tokio::task::yield_now().await;
             }
             Err(error) if is_of_the_peer(&error) => {}
             Err(error) => {

@@ -84,6 +84,7 @@ pub(in crate::http) struct CollectionsOut {
 #[schema(as = Buckets)]
 pub(in crate::http) struct BucketsOut {
     /// How many buckets hold fewer hashes than the key, and at least half as many.
+    #[schema(value_type = BTreeMap<String, u64>)]
     fewer_than: BTreeMap<u64, u64>,
     /// How many hashes the largest holds.
     largest: u64,
@@ -108,6 +109,7 @@ pub(in crate::http) struct StatsOut {
     /// The sizes of its buckets.
     pub(in crate::http) buckets: BucketsOut,
     /// How many matches at each distance were answered since the start, in all collections.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub(in crate::http) answered_distances: BTreeMap<usize, u64>,
     /// Bytes on disk, all collections.
     disk_bytes: u64,

@@ -9,8 +9,11 @@ pub(super) use collections::{
     CollectionIn, CollectionOut, CollectionsOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
 pub(super) use documents::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut, FingerprintsOut,
-    LineOut, Summary, SummaryOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
+    FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
-pub(super) use similar::{AskIn, BatchOut, NearIdParams, NearParams, SimilarIn, SimilarOut, SimilarParams};
+pub(super) use similar::{
+    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, NearParams, OnDuplicate, SimilarIn, SimilarOut,
+    SimilarParams,
+};
 pub(super) use values::{Bits, Count, Hex, Id, Metadata, Timestamp};

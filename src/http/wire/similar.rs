@@ -349,6 +349,16 @@ impl SimilarOut {
     }
 }
 
+/// The answer to one question, or to several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = SimilarOrBatch)]
+#[allow(dead_code, reason = "a shape for the contract")]
+pub(in crate::http) enum AnsweredOneOrSeveral {
+    One(SimilarOut),
+    Several(BatchOut),
+}
+
 /// Answers, in the order of the questions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SimilarBatch)]

@@ -282,6 +282,7 @@ impl PartialSchema for Id {
         let schema = string()
             .min_length(Some(1))
             .max_length(Some(256))
+            .pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))
             .description(Some("A document id: 1 to 256 bytes of UTF-8 without control characters."))
             .examples(["article-1"]);
         RefOr::T(schema.into())
