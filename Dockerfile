@@ -29,7 +29,10 @@ FROM debian:trixie-slim
 RUN install -d -o 10001 -g 10001 -m 0750 /data
 COPY --from=builder /build/lookalike /usr/local/bin/lookalike
 # These overrule a settings file; config/default.toml shows every setting and its variable.
+# OPEN: inside a container every address is the container's own, so it listens on all of them without asking for keys.
+# Who may reach it is what `docker run -p` says: publish the port to 127.0.0.1, or make keys first and set OPEN to false.
 ENV LOOKALIKE_SERVER__LISTEN=0.0.0.0:8080 \
+    LOOKALIKE_SERVER__OPEN=true \
     LOOKALIKE_DATA__DIR=/data
 USER 10001:10001
 VOLUME /data

@@ -40,6 +40,7 @@ pub mod fingerprint;
 pub mod http;
 pub mod ids;
 pub mod index;
+pub mod keys;
 pub mod machine;
 pub mod pool;
 pub mod profiles;

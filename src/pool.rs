@@ -3,16 +3,25 @@
 //! It promises that no more tasks run than there are permits, that no more wait than the queue holds, and
 //! that a caller who is in a hurry is told so within a stated time instead of waiting without end.
 //!
-//! Built on tokio's blocking threads. Those cannot be cancelled, so the permit travels with the work: a
-//! caller that goes away leaves its permit with the task until the task is done.
+//! Bulk work has threads of its own, as many as there are permits, which give way to all others of this process: while
+//! nobody is in a hurry it has every processor, and who is in a hurry hardly notices it. A share of permits for each
+//! would leave processors idle or make queries wait for whole chunks.
 //!
-//! *Absent*: priorities, and anything that holds a lock across an `.await`.
+//! Work for those in a hurry runs on tokio's blocking threads. Neither can be cancelled, so the permit travels with the
+//! work: a caller that goes away leaves its permit with the task until the task is done.
+//!
+//! *Absent*: anything that holds a lock across an `.await`.
 
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc as sync_mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+
+/// By how much bulk threads give way: at 10 the system gives them a tenth of a processor that another wants.
+const NICE: i32 = 10;
 
 /// How long a caller is ready to wait for a permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,13 +54,16 @@ pub enum PoolError {
     Panicked,
 }
 
-/// A handle to the pool; clones share it.
+/// A piece of bulk work.
+type Task = Box<dyn FnOnce() + Send>;
+
+/// A handle to the pool; clones share it. The bulk threads end with the last of them.
 #[derive(Clone)]
 pub struct CpuPool {
     permits: Arc<Semaphore>,
-    /// Held by the one bulk caller that stands in line for a permit; the others wait behind it, so that a
-    /// caller in a hurry has at most one of them before it.
-    bulk_turn: Arc<Mutex<()>>,
+    /// As many as there are bulk threads; the others wait here.
+    bulk_permits: Arc<Semaphore>,
+    bulk: sync_mpsc::Sender<Task>,
     waiting: Arc<AtomicUsize>,
     limits: PoolLimits,
 }
@@ -68,17 +80,34 @@ impl Drop for Waiting<'_> {
 impl CpuPool {
     /// A pool with these limits, of which each is at least 1.
     pub fn new(limits: PoolLimits) -> CpuPool {
+        let permits = limits.permits.max(1);
+        let (bulk, tasks) = sync_mpsc::channel::<Task>();
+        let tasks = Arc::new(Mutex::new(tasks));
+        for number in 0..permits {
+            let tasks = Arc::clone(&tasks);
+            let thread = std::thread::Builder::new().name(format!("lookalike-bulk-{number}"));
+            // Without a thread the work waits for the others; without any it fails, which is told to who asks.
+            if let Err(error) = thread.spawn(move || work_off(&tasks)) {
+                tracing::error!(%error, "a thread for bulk work cannot be started");
+            }
+        }
         CpuPool {
-            permits: Arc::new(Semaphore::new(limits.permits.max(1))),
-            bulk_turn: Arc::default(),
+            permits: Arc::new(Semaphore::new(permits)),
+            bulk_permits: Arc::new(Semaphore::new(permits)),
+            bulk,
             waiting: Arc::new(AtomicUsize::new(0)),
-            limits,
+            limits: PoolLimits { permits, ..limits },
         }
     }
 
     /// How many callers wait.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Whether a caller in a hurry would be turned away.
+    pub fn is_full(&self) -> bool {
+        self.waiting() >= self.limits.queue && self.permits.available_permits() == 0
     }
 
     /// How many tasks run at a time.
@@ -95,7 +124,10 @@ impl CpuPool {
         patience: Patience,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let permit = self.permit(patience).await?;
+        if patience == Patience::Bulk {
+            return self.run_in_bulk(work).await;
+        }
+        let permit = self.permit().await?;
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             work()
@@ -103,12 +135,23 @@ impl CpuPool {
         task.await.map_err(|_| PoolError::Panicked)
     }
 
-    async fn permit(&self, patience: Patience) -> Result<OwnedSemaphorePermit, PoolError> {
+    async fn run_in_bulk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let permit = Arc::clone(&self.bulk_permits).acquire_owned().await.map_err(|_| PoolError::Busy)?;
+        let (done, result) = oneshot::channel();
+        let task = move || {
+            let _permit = permit;
+            // Whoever asked may have gone away; the work is done, and nobody wants it.
+            let _ = done.send(work());
+        };
+        self.bulk.send(Box::new(task)).map_err(|_| PoolError::Panicked)?;
+        result.await.map_err(|_| PoolError::Panicked)
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, PoolError> {
         let permits = Arc::clone(&self.permits);
-        if patience == Patience::Bulk {
-            let _turn = self.bulk_turn.lock().await;
-            return permits.acquire_owned().await.map_err(|_| PoolError::Busy);
-        }
         if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
             return Ok(permit);
         }
@@ -121,6 +164,20 @@ impl CpuPool {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(PoolError::Busy),
         }
+    }
+}
+
+/// The life of a bulk thread.
+fn work_off(tasks: &Mutex<sync_mpsc::Receiver<Task>>) {
+    // Of this thread alone, as Linux has it. Where it cannot be had, bulk work is as urgent as the rest.
+    if let Err(error) = rustix::process::nice(NICE) {
+        tracing::debug!(%error, "bulk work does not give way");
+    }
+    loop {
+        // Held while one waits for a task; the others wait for the lock, which comes to the same.
+        let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(task) = task else { return };
+        let _ = std::panic::catch_unwind(AssertUnwindSafe(task));
     }
 }
 
@@ -137,25 +194,48 @@ mod tests {
         let pool = pool(4);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Bulk, move || held.recv()).await });
+        let slow = tokio::spawn(async move { other.run(Patience::Interactive, move || held.recv()).await });
         while pool.permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
         assert_eq!(pool.run(Patience::Interactive, || 1).await, Err(PoolError::Busy));
-        let other = pool.clone();
-        let bulk = tokio::spawn(async move { other.run(Patience::Bulk, || 2).await });
+        assert_eq!(pool.run(Patience::Bulk, || 2).await, Ok(2), "bulk work waits for nobody in a hurry");
         release.send(()).unwrap();
         slow.await.unwrap().unwrap().unwrap();
-        assert_eq!(bulk.await.unwrap(), Ok(2));
         assert_eq!(pool.run(Patience::Interactive, || 3).await, Ok(3));
         assert_eq!(pool.waiting(), 0);
+    }
+
+    #[tokio::test]
+    async fn bulk_work_is_done_in_turn_by_its_own_threads() {
+        let pool = pool(0);
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let other = pool.clone();
+        let slow = tokio::spawn(async move { other.run(Patience::Bulk, move || held.recv()).await });
+        while pool.bulk_permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        let other = pool.clone();
+        let next = tokio::spawn(async move {
+            other.run(Patience::Bulk, || std::thread::current().name().map(str::to_owned)).await
+        });
+        assert_eq!(
+            pool.run(Patience::Interactive, || 1).await,
+            Ok(1),
+            "who is in a hurry has threads of his own"
+        );
+        release.send(()).unwrap();
+        slow.await.unwrap().unwrap().unwrap();
+        assert_eq!(next.await.unwrap(), Ok(Some("lookalike-bulk-0".to_owned())));
     }
 
     #[tokio::test]
     async fn a_panic_is_an_error_and_gives_the_permit_back() {
         let pool = pool(1);
         let work = || -> u8 { panic!("on purpose") };
-        assert_eq!(pool.run(Patience::Interactive, work).await, Err(PoolError::Panicked));
-        assert_eq!(pool.run(Patience::Interactive, || 3).await, Ok(3));
+        for patience in [Patience::Interactive, Patience::Bulk] {
+            assert_eq!(pool.run(patience, work).await, Err(PoolError::Panicked));
+            assert_eq!(pool.run(patience, || 3).await, Ok(3));
+        }
     }
 }

@@ -4,8 +4,9 @@
 //! clock and the source of ids enter here.
 //!
 //! Start: the port is open from the first moment, and `/readyz` says 503 until the data has been read. Stop:
-//! no connection is accepted any more and `/readyz` says 503 on those that are open, requests under way get the
-//! drain time and are then cut, what is queued is written, a last snapshot is taken.
+//! `/readyz` says 503 while requests are still taken, so that whoever sends them looks elsewhere; then no connection
+//! is accepted any more, requests under way get the drain time and are cut, what is queued is written, a last
+//! snapshot is taken.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, Stor
 use crate::engine::{Engine, EngineError, OpenError};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
+use crate::keys::{KeyError, KeyFile, Keyring};
 use crate::machine;
 use crate::pool::{CpuPool, PoolLimits};
 use crate::profiles::{self, ProfilesError};
@@ -29,6 +31,19 @@ use crate::telemetry::Metrics;
 
 /// How often recorded metrics are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(2);
+/// How often the files of keys and certificates are looked at.
+const FILES: Duration = Duration::from_secs(1);
+/// The file of keys in the data directory, if no other is named.
+const KEY_FILE: &str = "keys.toml";
+
+/// How to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Take requests for a while yet: others have to learn that there is one server less.
+    AfterLameDuck,
+    /// Take none from now on: somebody waits at a terminal.
+    AtOnce,
+}
 
 /// Why the server stopped.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +57,24 @@ pub enum ServerError {
     /// The profiles of the user cannot be used.
     #[error(transparent)]
     Profiles(#[from] ProfilesError),
+    /// The file of keys cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeyError),
+    /// TLS cannot be used.
+    #[error("TLS cannot be used")]
+    Tls(#[from] http::TlsError),
+    /// One of the two files of TLS is missing.
+    #[error("tls.certificate and tls.key go together: name both files, or none")]
+    HalfTls,
+    /// There is no key, and strangers could reach the server.
+    #[error(
+        "there are no keys, and {listen} can be reached by others than this machine: make one (lookalike keys create \
+         --help), listen on 127.0.0.1, or let everyone in who reaches it (server.open = true, --open)"
+    )]
+    Unguarded {
+        /// The address.
+        listen: std::net::SocketAddr,
+    },
     /// Metrics cannot be recorded.
     #[error("metrics cannot be recorded")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -57,8 +90,10 @@ pub enum ServerError {
 pub async fn run(
     settings: Settings,
     listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send,
+    shutdown: impl Future<Output = Stop> + Send,
 ) -> Result<(), ServerError> {
+    let keys = keys(&settings)?;
+    let tls = tls(&settings)?;
     let metrics = Metrics::install()?;
     let pool = CpuPool::new(pool_limits(&settings));
     let profiles = profiles::load(settings.profiles.file.as_deref())?;
@@ -67,7 +102,14 @@ pub async fn run(
     let draining = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(Notify::new());
 
-    let drain = Duration::from_secs(settings.server.drain_seconds);
+    let mut following = tokio::task::JoinSet::new();
+    following.spawn(Arc::clone(&keys).follow_file(FILES));
+    if let Some(tls) = tls.clone() {
+        following.spawn(tls.follow_files(FILES));
+    }
+    let limits = edge_limits(&settings);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let address = listener.local_addr().map(|bound| format!("{scheme}://{bound}")).unwrap_or_default();
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
         let render = metrics.clone();
@@ -75,30 +117,36 @@ pub async fn run(
             service: Arc::clone(&service),
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
+            keys,
         };
-        tokio::spawn(async move { http::serve(listener, shared, stop.notified(), drain).await })
+        tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
     let upkeep = tokio::spawn(keep_metrics(metrics));
     tokio::pin!(serving, shutdown);
     let engine = tokio::select! {
         engine = start(&settings, pool, &service) => engine?,
         // Nothing was acknowledged yet, so there is nothing to finish.
-        () = &mut shutdown => return Ok(()),
+        _ = &mut shutdown => return Ok(()),
     };
-    tracing::info!("ready");
-    tokio::select! {
-        () = &mut shutdown => {}
+    tracing::info!("ready, listening on {address} (documentation: {address}/docs)");
+    let how = tokio::select! {
+        how = &mut shutdown => how,
         _ = &mut serving => {
             engine.close().await;
             return Err(ServerError::Panicked);
         }
-    }
+    };
     tracing::info!("shutting down");
     draining.store(true, Ordering::SeqCst);
+    if how == Stop::AfterLameDuck {
+        tokio::time::sleep(Duration::from_secs(settings.server.lame_duck_seconds)).await;
+    }
     stop.notify_one();
     match serving.await {
         Ok(0) => {}
-        Ok(cut) => tracing::warn!(?drain, cut, "some connections were still open and were cut"),
+        Ok(cut) => {
+            tracing::warn!(drain = ?limits.drain, cut, "some connections were still open and were cut")
+        }
         Err(error) => tracing::error!(%error, "the accept loop failed"),
     }
     engine.close().await;
@@ -149,6 +197,52 @@ async fn keep_metrics(metrics: Metrics) {
     }
 }
 
+/// The keys in use.
+///
+/// # Errors
+/// [`ServerError::Unguarded`] if there are none where they are needed.
+fn keys(settings: &Settings) -> Result<Arc<Keyring>, ServerError> {
+    let keyring = Keyring::open(key_file(settings))?;
+    let listen = settings.server.listen;
+    let is_exposed = !listen.ip().to_canonical().is_loopback();
+    match (keyring.keys(), is_exposed) {
+        (Some(keys), _) => tracing::info!(keys = keys.len(), "every request needs a key"),
+        (None, true) if !settings.server.open => return Err(ServerError::Unguarded { listen }),
+        (None, true) => {
+            tracing::warn!(%listen, "there are no keys: everyone who reaches this address may read and change everything");
+        }
+        (None, false) => {}
+    }
+    Ok(Arc::new(keyring))
+}
+
+/// The file of keys of these settings.
+pub fn key_file(settings: &Settings) -> KeyFile {
+    KeyFile::at(settings.keys.file.clone().unwrap_or_else(|| settings.data.dir.join(KEY_FILE)))
+}
+
+fn tls(settings: &Settings) -> Result<Option<http::Tls>, ServerError> {
+    match (&settings.tls.certificate, &settings.tls.key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(http::Tls::open(certificate.clone(), key.clone())?)),
+        _ => Err(ServerError::HalfTls),
+    }
+}
+
+fn edge_limits(settings: &Settings) -> http::EdgeLimits {
+    let server = &settings.server;
+    http::EdgeLimits {
+        connections: server.connections,
+        connections_per_address: server.connections_per_address,
+        header: Duration::from_secs(server.header_seconds),
+        idle: Duration::from_secs(server.idle_seconds),
+        body: Duration::from_secs(server.body_seconds),
+        bytes_per_second: server.bytes_per_second,
+        stall: Duration::from_secs(server.stall_seconds),
+        drain: Duration::from_secs(server.drain_seconds),
+    }
+}
+
 fn pool_limits(settings: &Settings) -> PoolLimits {
     let cores = available_parallelism().map_or(1, usize::from);
     let permits = if settings.pool.permits == 0 { cores } else { settings.pool.permits };
@@ -164,6 +258,9 @@ fn limits(settings: &Settings) -> Limits {
         default_matches: limits.default_matches,
         matches: limits.matches,
         batch_items: limits.batch_items,
+        query_time: Duration::from_millis(limits.query_ms),
+        write_time: Duration::from_millis(limits.write_ms),
+        slow_query: Duration::from_millis(settings.log.slow_query_ms),
     }
 }
 

@@ -5,11 +5,13 @@
 
 mod backup;
 mod client;
+mod config;
 mod eval;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
+mod keys;
 mod repair;
 mod restore;
 mod serve;
@@ -50,6 +52,10 @@ enum Command {
     Backup(backup::BackupArguments),
     /// Make a collection of a backup, or check one.
     Restore(restore::RestoreArguments),
+    /// Make, list and revoke keys.
+    Keys(keys::KeysArguments),
+    /// Show the settings.
+    Config(config::ConfigArguments),
     /// Print the contract of the service, openapi.yaml.
     Openapi,
     /// Ask a server whether it is ready; exit code 0 if so.
@@ -105,6 +111,8 @@ pub fn run() -> ExitCode {
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Backup(arguments) => client::block_on(backup::run(arguments)),
         Command::Restore(arguments) => client::block_on(restore::run(arguments)),
+        Command::Keys(arguments) => keys::run(arguments),
+        Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),
     };

@@ -8,9 +8,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
-use crate::config::{self, Settings};
+use crate::config::{self, Given, Settings};
 use crate::engine::OpenError;
-use crate::server::{self, ServerError};
+use crate::server::{self, ServerError, Stop};
 use crate::store::StoreError;
 use crate::telemetry::{LogFormat, start_logs};
 
@@ -27,6 +27,9 @@ pub(super) struct ServeArguments {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
+    /// Serve without keys where others than this machine can reach it
+    #[arg(long)]
+    open: bool,
     /// Directory of the data; made if it is not there [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -54,14 +57,24 @@ pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
 impl ServeArguments {
     /// The settings of these flags, the environment and the file that either names.
     pub(super) fn settings(self) -> Result<Settings, Failure> {
+        self.explained().map(|(settings, _)| settings)
+    }
+
+    /// The same, and for each key what was written and where.
+    pub(super) fn explained(self) -> Result<(Settings, Vec<Given>), Failure> {
         let file = self.config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
-        let flags = [("server.listen", self.listen), ("data.dir", self.data), ("log.level", self.log)];
+        let flags = [
+            ("server.listen", self.listen),
+            ("server.open", self.open.then(|| "true".to_owned())),
+            ("data.dir", self.data),
+            ("log.level", self.log),
+        ];
         let flags: Vec<(&'static str, String)> =
             flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
         // Variables that are not Unicode cannot be ours.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-        config::load(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
+        config::explain(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
     }
 }
 
@@ -74,15 +87,25 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         data = %settings.data.dir.display(),
-        "listening on http://{bound} (documentation: http://{bound}/docs)"
+        "bound to {bound}; every request is answered with 503 until the data is read"
     );
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let shutdown = async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let how = tokio::select! {
+            _ = terminate.recv() => Stop::AfterLameDuck,
+            _ = interrupt.recv() => Stop::AtOnce,
+        };
+        tokio::spawn(async move {
+            // Whoever asks twice does not want to wait. Nothing acknowledged is lost; the next start takes longer.
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            tracing::warn!("asked to stop a second time: no connection is waited for, and no snapshot taken");
+            std::process::exit(1);
+        });
+        how
     };
     server::run(settings, listener, shutdown).await.map_err(|error| Failure::of(&error, code(&error)))
 }
@@ -91,7 +114,11 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
 fn code(error: &ServerError) -> u8 {
     match error {
         ServerError::Open(error) => open_code(error),
-        ServerError::Default(_) => 78,
+        ServerError::Default(_)
+        | ServerError::Keys(_)
+        | ServerError::Tls(_)
+        | ServerError::HalfTls
+        | ServerError::Unguarded { .. } => 78,
         _ => 1,
     }
 }

@@ -22,9 +22,21 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 28] = [
+pub(super) static KEYS: [Key; 43] = [
     key("server.listen", Kind::Address),
+    key("server.open", Kind::Switch),
+    number("server.connections", 1, 1_000_000, "connections"),
+    number("server.connections_per_address", 1, 1_000_000, "connections"),
+    number("server.header_seconds", 1, 3_600, "seconds"),
+    number("server.idle_seconds", 1, 86_400, "seconds"),
+    number("server.body_seconds", 1, 3_600, "seconds"),
+    size("server.bytes_per_second", 0, 1 << 30),
+    number("server.stall_seconds", 1, 3_600, "seconds"),
+    number("server.lame_duck_seconds", 0, 600, "seconds"),
     number("server.drain_seconds", 0, 3_600, "seconds"),
+    key("tls.certificate", Kind::Text),
+    key("tls.key", Kind::Text),
+    key("keys.file", Kind::Text),
     key("data.dir", Kind::Text),
     size("limits.document_bytes", 1, 1 << 30),
     size("limits.batch_bytes", 1, 1 << 30).not_below("limits.document_bytes"),
@@ -32,6 +44,8 @@ pub(super) static KEYS: [Key; 28] = [
     number("limits.default_matches", 1, 100_000, "matches"),
     number("limits.matches", 1, 100_000, "matches").not_below("limits.default_matches"),
     number("limits.batch_items", 1, 100_000, "items"),
+    number("limits.query_ms", 1, 3_600_000, "milliseconds"),
+    number("limits.write_ms", 1, 3_600_000, "milliseconds"),
     number("pool.permits", 0, 1_024, "tasks"),
     number("pool.queue", 0, 65_536, "callers"),
     number("pool.wait_ms", 0, 60_000, "milliseconds"),
@@ -51,6 +65,7 @@ pub(super) static KEYS: [Key; 28] = [
     key("collection.keep_text", Kind::Switch),
     key("log.level", Kind::Text),
     key("log.format", Kind::OneOf(&["text", "json"])),
+    number("log.slow_query_ms", 0, 3_600_000, "milliseconds"),
 ];
 
 const fn key(path: &'static str, kind: Kind) -> Key {

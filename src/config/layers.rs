@@ -113,6 +113,11 @@ impl Layers {
         Err(ConfigError::BelowFloor { given: entry.given.clone(), floor: Box::new(floor.given.clone()) })
     }
 
+    /// What was written for each key, and where, in the order of the table.
+    pub fn given(&self) -> Vec<Given> {
+        self.in_order().map(|entry| entry.given.clone()).collect()
+    }
+
     /// What the values mean. They must have been checked.
     pub fn into_settings(self) -> Settings {
         let mut settings = Table::new();

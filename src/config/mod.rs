@@ -30,7 +30,8 @@ use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin};
 pub use settings::{
-    Collection, Data, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots, Store,
+    Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots,
+    Store, Tls,
 };
 pub use value::{Range, Unit};
 
@@ -59,16 +60,31 @@ pub fn load(
     variables: impl Iterator<Item = (String, String)>,
     flags: &[(&'static str, String)],
 ) -> Result<Settings, ConfigError> {
-    let text = file.map(file::read).transpose()?;
-    merge(file.zip(text.as_deref()), variables, flags)
+    explain(file, variables, flags).map(|(settings, _)| settings)
 }
 
-/// What [`load`] does once the file is in memory.
+/// The same, and for each key its value as it was written and where that was. A key that nobody set and that has no
+/// default is left out.
+///
+/// # Errors
+/// As [`load`].
+pub fn explain(
+    file: Option<&Path>,
+    variables: impl Iterator<Item = (String, String)>,
+    flags: &[(&'static str, String)],
+) -> Result<(Settings, Vec<Given>), ConfigError> {
+    let text = file.map(file::read).transpose()?;
+    let layers = merge(file.zip(text.as_deref()), variables, flags)?;
+    let given = layers.given();
+    Ok((layers.into_settings(), given))
+}
+
+/// The layers, checked, once the file is in memory.
 fn merge(
     document: Option<(&Path, &str)>,
     variables: impl Iterator<Item = (String, String)>,
     flags: &[(&'static str, String)],
-) -> Result<Settings, ConfigError> {
+) -> Result<Layers, ConfigError> {
     let mut layers = Layers::built_in();
     if let Some((path, text)) = document {
         layers.add(file::entries(path, text)?);
@@ -76,5 +92,5 @@ fn merge(
     layers.add(layers::of_variables(variables)?);
     layers.add(layers::of_flags(flags)?);
     layers.check()?;
-    Ok(layers.into_settings())
+    Ok(layers)
 }

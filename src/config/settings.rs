@@ -12,8 +12,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Where the server listens and how it stops.
+    /// Where the server listens, what a connection may do, and how it stops.
     pub server: Server,
+    /// The files for TLS.
+    pub tls: Tls,
+    /// Who may do what.
+    pub keys: Keys,
     /// Where the data lies.
     pub data: Data,
     /// What one request may ask.
@@ -34,20 +38,71 @@ pub struct Settings {
     pub log: Log,
 }
 
-/// Where the server listens and how it stops.
+/// Where the server listens, what a connection may do, and how it stops.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Server {
     /// Address and port. Port 0 lets the system choose one.
     pub listen: SocketAddr,
-    /// Seconds that running requests get to finish after the signal to stop, 0 to 3600.
+    /// Whether to serve without keys where others than this machine can reach it.
+    pub open: bool,
+    /// Connections in all, 1 to 1000000.
+    pub connections: usize,
+    /// Connections of one address, 1 to 1000000.
+    pub connections_per_address: usize,
+    /// Seconds until the head of a request is there, 1 to 3600.
+    pub header_seconds: u64,
+    /// Seconds between two requests of a connection, 1 to 86400.
+    pub idle_seconds: u64,
+    /// Seconds until a body that is read whole is there, 1 to 3600.
+    pub body_seconds: u64,
+    /// Bytes a second at which bodies come and answers are read, 0 to 1 GiB.
+    pub bytes_per_second: u64,
+    /// Seconds that a stream may be without a line, or an answer without being read, 1 to 3600.
+    pub stall_seconds: u64,
+    /// Seconds that requests are still taken after the signal to stop, 0 to 600.
+    pub lame_duck_seconds: u64,
+    /// Seconds that running requests get to finish after that, 0 to 3600.
     pub drain_seconds: u64,
 }
 
 impl Default for Server {
     fn default() -> Server {
-        Server { listen: (Ipv4Addr::LOCALHOST, 8080).into(), drain_seconds: 10 }
+        Server {
+            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            open: false,
+            connections: 1_024,
+            connections_per_address: 128,
+            header_seconds: 30,
+            idle_seconds: 75,
+            body_seconds: 15,
+            bytes_per_second: 1 << 10,
+            stall_seconds: 60,
+            lame_duck_seconds: 2,
+            drain_seconds: 10,
+        }
     }
+}
+
+/// The files for TLS: both or none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate chain in PEM, the server's own first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// The private key in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+/// Who may do what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keys {
+    /// The file of keys; `None` is `keys.toml` in the data directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
 }
 
 /// Where the data lies.
@@ -80,6 +135,10 @@ pub struct Limits {
     pub matches: usize,
     /// Queries or texts in one request, 1 to 100000.
     pub batch_items: usize,
+    /// Milliseconds until a question is answered, 1 to 3600000.
+    pub query_ms: u64,
+    /// Milliseconds until a document is stored, 1 to 3600000.
+    pub write_ms: u64,
 }
 
 impl Default for Limits {
@@ -91,6 +150,8 @@ impl Default for Limits {
             default_matches: 10,
             matches: 1_000,
             batch_items: 1_000,
+            query_ms: 2_000,
+            write_ms: 5_000,
         }
     }
 }
@@ -209,11 +270,13 @@ pub struct Log {
     pub level: String,
     /// The form of a line.
     pub format: LogFormat,
+    /// Milliseconds from which on a query gets a line, 0 to 3600000.
+    pub slow_query_ms: u64,
 }
 
 impl Default for Log {
     fn default() -> Log {
-        Log { level: "info".into(), format: LogFormat::Text }
+        Log { level: "info".into(), format: LogFormat::Text, slow_query_ms: 200 }
     }
 }
 

@@ -13,7 +13,7 @@ type Flags<'a> = &'a [(&'static str, &'a str)];
 fn merged(text: &str, variables: &[(&str, &str)], flags: Flags<'_>) -> Result<Settings, ConfigError> {
     let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
-    merge(Some((Path::new("a.toml"), text)), variables, &flags)
+    merge(Some((Path::new("a.toml"), text)), variables, &flags).map(Layers::into_settings)
 }
 
 fn file(text: &str) -> Result<Settings, ConfigError> {
@@ -159,7 +159,7 @@ fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
     assert_eq!(
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
-         the sections are server, data, limits, pool, store, memory, snapshots, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
     );
 }
 
@@ -167,7 +167,9 @@ fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
 fn an_unknown_key_in_the_file_is_named_with_those_there_are() {
     assert_eq!(
         message(file("[server]\n# é\n\nlistn = \"x\"")),
-        "a.toml:4: section server has no key \"listn\"; its keys are listen, drain_seconds"
+        "a.toml:4: section server has no key \"listn\"; its keys are listen, open, connections, \
+         connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
+         lame_duck_seconds, drain_seconds"
     );
 }
 
@@ -211,12 +213,14 @@ fn a_wrong_type_in_the_file_is_named_with_its_line() {
 fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
     assert_eq!(
         message(variable("LOOKALIKE_SERVER__LISTN", "x")),
-        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, drain_seconds"
+        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, connections, \
+         connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
+         lame_duck_seconds, drain_seconds"
     );
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
-         the sections are server, data, limits, pool, store, memory, snapshots, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
     );
 }
 
@@ -227,7 +231,7 @@ fn a_variable_of_another_form_is_refused() {
             message(variable(name, "127.0.0.1:1")),
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
-                 the sections are server, data, limits, pool, store, memory, snapshots, collection, log"
+                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
             )
         );
     }
@@ -367,6 +371,8 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     settings.collection.k = Some(0);
     settings.memory.budget = Some(0);
     settings.profiles.file = Some("profiles.toml".into());
+    settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };
+    settings.keys.file = Some("f".into());
     let fields = toml::Table::try_from(settings).unwrap();
     assert_eq!(fields.len(), keys::sections().len());
     for (section, keys) in &fields {

@@ -8,6 +8,7 @@
 //! does not read its results is slowed down with them.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,9 +22,10 @@ use serde::Serialize;
 
 use super::State;
 use super::error::{Code, Problem};
-use super::extract::parse_object;
+use super::extract::{broken, parse_object};
 use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
 use crate::ids::CollectionName;
+use crate::keys::Bucket;
 use crate::service::{Added, Admission, Patience, Prepared};
 
 /// Lines in a chunk, at most.
@@ -39,6 +41,16 @@ const STORING: usize = 8;
 type Line = (u64, Result<Bytes, Problem>);
 type Chunk = Vec<Line>;
 
+/// Where documents go, and how.
+pub(super) struct Into_ {
+    pub(super) state: State,
+    pub(super) collection: CollectionName,
+    /// Those near a stored one within this distance are left out.
+    pub(super) unless_within: Option<u32>,
+    /// The units of the key, if they are limited.
+    pub(super) bucket: Option<Arc<Bucket>>,
+}
+
 /// How results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -49,7 +61,7 @@ pub(super) enum Framing {
 }
 
 /// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone.
-pub(super) fn lines<E: Send + 'static>(
+pub(super) fn lines<E: Error + Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
     limit: usize,
 ) -> BoxStream<'static, Chunk> {
@@ -98,7 +110,7 @@ struct Cutter<S> {
     ended: bool,
 }
 
-impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
+impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
         let (mut chunk, mut bytes) = (Chunk::new(), 0);
         if !self.rest.is_empty() {
@@ -120,11 +132,10 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E> Cutter<S> {
                     bytes += part.len();
                     self.cut(part, &mut chunk);
                 }
-                Some(Err(_)) => {
+                Some(Err(error)) => {
                     // Half a line is no document, even if it happens to parse.
                     self.ended = true;
-                    let problem = Problem::new(Code::MalformedRequest, "the body ended before its end");
-                    chunk.push((self.number, Err(problem)));
+                    chunk.push((self.number, Err(broken(&error))));
                 }
                 None => {
                     self.ended = true;
@@ -173,34 +184,34 @@ fn too_long(limit: usize) -> Problem {
 
 /// Stores the documents of the chunks and streams what became of each.
 pub(super) async fn respond(
-    state: State,
-    collection: CollectionName,
-    unless_within: Option<u32>,
+    into: Into_,
     chunks: BoxStream<'static, Chunk>,
     framing: Framing,
 ) -> Result<Response, Problem> {
     // Before the status: a collection that is not there is a 404, not a stream of errors.
-    let engine = state.service.engine()?;
-    engine.settings(&collection).await?;
+    let engine = into.state.service.engine()?;
+    engine.settings(&into.collection).await?;
     engine.admit(true)?;
-    let shared = Arc::new((state, collection));
+    let shared = Arc::new(into);
     let preparing = Arc::clone(&shared);
     let results = chunks
         .map(move |chunk| prepare(Arc::clone(&preparing), chunk))
         .buffered(PREPARING)
-        .then(move |prepared| submit(Arc::clone(&shared), prepared, unless_within))
+        .then(move |prepared| submit(Arc::clone(&shared), prepared))
         .buffered(STORING);
     Ok(framed(results, framing))
 }
 
 type PreparedLine = (u64, Result<Prepared, Problem>);
 
-async fn prepare(shared: Arc<(State, CollectionName)>, chunk: Chunk) -> Vec<PreparedLine> {
-    let (state, collection) = &*shared;
+async fn prepare(into: Arc<Into_>, chunk: Chunk) -> Vec<PreparedLine> {
+    if let Some(bucket) = &into.bucket {
+        bucket.wait_for(chunk.len() as u64).await;
+    }
     let numbers: Vec<u64> = chunk.iter().map(|(number, _)| *number).collect();
     let offered = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
     let parse = move || chunk.into_iter().map(offered).collect();
-    match state.service.prepare(collection, Patience::Bulk, parse).await {
+    match into.state.service.prepare(&into.collection, Patience::Bulk, parse).await {
         Ok(prepared) => numbers.into_iter().zip(prepared).collect(),
         Err(error) => {
             let problem = Problem::from(error);
@@ -210,12 +221,7 @@ async fn prepare(shared: Arc<(State, CollectionName)>, chunk: Chunk) -> Vec<Prep
 }
 
 /// Queues a chunk; what it answers resolves when the chunk is durable.
-async fn submit(
-    shared: Arc<(State, CollectionName)>,
-    lines: Vec<PreparedLine>,
-    unless_within: Option<u32>,
-) -> BoxFuture<'static, Vec<LineOut>> {
-    let (state, collection) = &*shared;
+async fn submit(into: Arc<Into_>, lines: Vec<PreparedLine>) -> BoxFuture<'static, Vec<LineOut>> {
     let (mut results, mut numbers, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
     for (number, line) in lines {
         match line {
@@ -229,7 +235,7 @@ async fn submit(
     if prepared.is_empty() {
         return done(results).boxed();
     }
-    match state.service.submit(collection, prepared, unless_within, Admission::Wait).await {
+    match into.state.service.submit(&into.collection, prepared, into.unless_within, Admission::Wait).await {
         Ok(adding) => adding
             .map(move |added| {
                 let added: Result<Vec<Added>, Problem> = added.map_err(Problem::from);

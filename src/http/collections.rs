@@ -1,23 +1,33 @@
 //! Collections: make, change, list, delete.
 
-use axum::extract::State as From_;
+use axum::extract::{Extension, State as From_};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::access::Bearer;
 use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
+use crate::ids::CollectionName;
 
-/// All collections.
+/// All collections for which the key is good.
 #[utoipa::path(
-    get, path = "/collections", tag = "collections",
+    get, path = "/collections", tag = "collections", operation_id = "list_collections",
     responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
 )]
-pub(super) async fn list(From_(state): From_<State>, _: NoParams) -> Result<Json<CollectionsOut>, Problem> {
+pub(super) async fn list(
+    From_(state): From_<State>,
+    _: NoParams,
+    bearer: Option<Extension<Bearer>>,
+) -> Result<Json<CollectionsOut>, Problem> {
     let collections = state.service.engine()?.collections().await?;
-    let collections = collections.into_iter().map(CollectionOut::from).collect();
+    let shown = |name: &CollectionName| {
+        bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
+    };
+    let collections = collections.into_iter().filter(|info| shown(&info.name));
+    let collections = collections.map(CollectionOut::from).collect();
     Ok(Json(CollectionsOut { collections }))
 }
 
@@ -64,6 +74,9 @@ pub(super) async fn put(
 }
 
 /// Deletes a collection with all its documents.
+///
+/// The collection `default` is no exception: the routes that name no collection answer 404 until it is made anew,
+/// perhaps with another profile. The next start makes it if it is not there.
 #[utoipa::path(
     delete, path = "/collections/{collection}", tag = "collections", operation_id = "delete_collection",
     params(("collection" = String, Path, description = "The collection.")),

@@ -1,20 +1,26 @@
 //! Documents: add, read back, delete, export.
 
 use axum::body::{Body as Bytes_, Bytes};
-use axum::extract::{Request, State as From_};
+use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::value::RawValue;
 
 use super::State;
-use super::bulk::{self, Framing};
+use super::access::Bearer;
+use super::bulk::{self, Framing, Into_};
+use super::deadline::Deadline;
 use super::error::{BodyRefused, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
-    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_object, read_sized,
+    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
+    read_sized,
 };
 use super::json::Json;
-use super::wire::{AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams, SummaryOut};
+use super::wire::{
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams,
+    OnDuplicate, SummaryOut,
+};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Added, Outcome};
 
@@ -26,13 +32,13 @@ const EXPORT_PAGE: usize = 500;
 /// A stream is `application/x-ndjson`, a document a line, of any length. Its answer streams too: a result
 /// for each line, in order, and a summary at the end; read it while you send. A bad line fails alone.
 #[utoipa::path(
-    post, path = "/documents", tag = "documents", params(NearParams),
+    post, path = "/documents", tag = "documents", operation_id = "add_documents", params(NearParams),
     request_body(content(
         (DocumentIn = "application/json"), (String = "application/x-ndjson")
     )),
     responses(
         (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
-            content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
+            content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
         BodyRefused, NotFound, Refused, Unavailable, NoRoom,
     )
@@ -41,29 +47,35 @@ pub(super) async fn add(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
+    deadline: Deadline,
+    bearer: Option<Extension<Bearer>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
+    let bucket = bearer.and_then(|Extension(Bearer(held))| held.bucket);
+    let into = Into_ { state: state.clone(), collection: collection.clone(), unless_within, bucket };
     if kind == "application/x-ndjson" {
         let waits = request.headers().contains_key(header::EXPECT);
         let mut lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
         if waits {
             lines = bulk::told_to_go_on(lines).await;
         }
-        return bulk::respond(state, collection, unless_within, lines, Framing::Lines).await;
+        return bulk::respond(into, lines, Framing::Lines).await;
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes = read_sized(request, size).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let elements: Vec<&RawValue> = parse(&bytes)?;
-        let elements = elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes()));
-        let lines = bulk::elements(elements.collect(), limits.document_bytes);
-        return bulk::respond(state, collection, unless_within, lines, Framing::Array).await;
+        let elements = parse_aside(&state, bytes, |bytes| {
+            let elements: Vec<&RawValue> = parse(bytes)?;
+            Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
+        });
+        let lines = bulk::elements(elements.await?, limits.document_bytes);
+        return bulk::respond(into, lines, Framing::Array).await;
     }
-    let offered = parse_object::<DocumentIn>(&bytes)?.offered()?;
-    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+    let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
+    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
 }
 
 /// Stores a document under this id, in place of the one that has it.
@@ -82,11 +94,12 @@ pub(super) async fn put(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearParams>,
+    deadline: Deadline,
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let offered = document.offered_as(&id)?;
-    Ok(created(state.service.add(&collection, offered, unless_within).await?))
+    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
 }
 
 /// Reads a document back.
@@ -121,8 +134,9 @@ pub(super) async fn delete(
     _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
+    deadline: Deadline,
 ) -> Result<StatusCode, Problem> {
-    state.service.delete(&collection, &id).await?;
+    deadline.write(state.service.delete(&collection, &id)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,7 +144,7 @@ pub(super) async fn delete(
 ///
 /// Documents that come or go meanwhile may or may not be among them.
 #[utoipa::path(
-    get, path = "/export", tag = "documents",
+    get, path = "/export", tag = "documents", operation_id = "export_documents",
     responses(
         (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
         NotFound,
@@ -190,11 +204,11 @@ async fn unless_within(
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k).await;
+    let k = state.service.k_or_default(collection, params.k.map(|k| k.0)).await;
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 
 /// Shapes that are streamed and so never built whole.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(BulkOut, SummaryOut)))]
+#[openapi(components(schemas(BulkOut, SummaryOut, OnDuplicate)))]
 pub(super) struct Streamed;

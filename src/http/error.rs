@@ -4,6 +4,8 @@
 //! keeps it complete.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -18,7 +20,7 @@ use crate::service::PoolError;
 use crate::service::ServiceError;
 
 /// Seconds after which a client that was turned away may try again.
-const RETRY_AFTER: &str = "1";
+const RETRY_AFTER: u64 = 1;
 
 macro_rules! codes {
     ($($variant:ident $status:ident $code:literal $title:literal;)*) => {
@@ -40,12 +42,17 @@ macro_rules! codes {
 
 codes! {
     MalformedRequest BAD_REQUEST "malformed_request" "The request cannot be read";
+    Unauthorized UNAUTHORIZED "unauthorized" "A key is needed";
+    Forbidden FORBIDDEN "forbidden" "The key does not allow this";
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
+    TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
+    UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
+    HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
@@ -55,6 +62,8 @@ codes! {
     InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
     ProfileChanged CONFLICT "profile_changed" "The profile's definition has changed";
+    RateLimited TOO_MANY_REQUESTS "rate_limited" "The key has used its units";
+    DeadlineExceeded SERVICE_UNAVAILABLE "deadline_exceeded" "There was no answer in time";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
@@ -121,25 +130,39 @@ pub(super) struct Problem {
     code: Code,
     detail: String,
     errors: Vec<FieldProblem>,
+    /// Of a write whose code does not say it.
+    outcome: Option<&'static str>,
+    /// Of a refusal that knows when it ends.
+    retry_after: Option<u64>,
 }
 
 impl Problem {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, detail: detail.into(), errors: Vec::new() }
+        Problem { code, detail: detail.into(), errors: Vec::new(), outcome: None, retry_after: None }
+    }
+
+    /// The same for a write of which nobody can tell whether it will be stored.
+    pub(super) fn with_unknown_outcome(self) -> Problem {
+        Problem { outcome: Some("unknown"), ..self }
+    }
+
+    /// The same for what may be done after this time.
+    pub(super) fn retry_in(self, wait: Duration) -> Problem {
+        Problem { retry_after: Some(wait.as_secs() + 1), ..self }
     }
 
     /// A wrong field of the body, by its JSON pointer.
     pub(super) fn field(code: Code, pointer: impl Into<String>, detail: impl Into<String>) -> Problem {
         let (pointer, detail) = (pointer.into(), detail.into());
         let field = FieldProblem { pointer: Some(pointer), parameter: None, detail: detail.clone() };
-        Problem { code, detail, errors: vec![field] }
+        Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
     /// A wrong parameter of the path or the query.
     pub(super) fn parameter(code: Code, name: &str, detail: impl Into<String>) -> Problem {
         let detail = detail.into();
         let field = FieldProblem { pointer: None, parameter: Some(name.into()), detail: detail.clone() };
-        Problem { code, detail, errors: vec![field] }
+        Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
     /// The same for what is wrong within a part of the body.
@@ -165,10 +188,13 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::Busy | Code::ShuttingDown | Code::MemoryFull | Code::DiskFull => {
-                Some("not_applied")
-            }
-            _ => None,
+            Code::ReadOnly
+            | Code::Busy
+            | Code::ShuttingDown
+            | Code::MemoryFull
+            | Code::DiskFull
+            | Code::RateLimited => Some("not_applied"),
+            _ => self.outcome,
         };
         Body {
             r#type: format!("/docs/errors#{code}"),
@@ -182,21 +208,28 @@ impl Problem {
     }
 }
 
+/// Why a request was refused, for the log; goes with the answer and not over the wire.
+#[derive(Clone, Debug)]
+pub(super) struct Reason {
+    /// The kind of error.
+    pub(super) code: Code,
+    /// What the client was told.
+    pub(super) detail: Arc<str>,
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let status = self.code.status();
-        // Whoever polls for readiness asks before it is there; that is no failure.
-        if self.code == Code::Starting {
-            tracing::debug!("a request came before the data was read");
-        } else if status.is_server_error() {
-            tracing::warn!(code = self.code.name(), detail = self.detail, "a request failed");
-        }
-        let mut response = (status, Json(self.body())).into_response();
+        let mut response = (self.status(), Json(self.body())).into_response();
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        if let Some(seconds) = self.retry_after() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"lookalike\""));
+        }
+        // For the line in the log, which is written where the request's id is known.
+        response.extensions_mut().insert(Reason { code: self.code, detail: self.detail.into() });
         response
     }
 }
@@ -256,6 +289,21 @@ fn is_full(error: &std::io::Error) -> bool {
 }
 
 impl Problem {
+    /// The status.
+    pub(super) fn status(&self) -> StatusCode {
+        self.code.status()
+    }
+
+    /// The stable name of its kind.
+    pub(super) fn name(&self) -> &'static str {
+        self.code.name()
+    }
+
+    /// Seconds after which the same request may be taken.
+    pub(super) fn retry_after(&self) -> Option<u64> {
+        self.retry_after.or_else(|| (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER))
+    }
+
     /// The error in one line, for a stream that breaks.
     pub(super) fn body_text(&self) -> String {
         format!("{}: {}", self.code.name(), self.detail)
@@ -288,6 +336,7 @@ errors! {
     /// What can be wrong with a body before its fields are looked at.
     BodyRefused {
         "400" "The body cannot be read."
+        "408" "The body came too slowly."
         "413" "The body is too large."
         "415" "The body has another type."
     }
@@ -297,6 +346,14 @@ errors! {
     Refused { "422" "A field or parameter cannot be accepted." }
     /// No room.
     NoRoom { "507" "There is no room on the disk or in the memory budget." }
+    /// What can be wrong with every request where keys are asked for.
+    NotAllowed {
+        "401" "The server asks for a key, and none that it knows came."
+        "403" "The key does not allow this."
+        "429" "The key has used its units."
+    }
+    /// Anything else that is no success.
+    AnyProblem { "default" "The request cannot be read, comes too slowly or too often, or cannot be done now." }
     /// Not now.
     Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
 }

@@ -13,8 +13,12 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::edge::TooSlow;
 use super::error::{Code, Problem};
 use crate::ids::{CollectionName, DocumentId};
+
+/// The byte order mark in UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The collection that a route is about: `{collection}` of the path, or the default one.
 pub(super) struct Target(pub(super) CollectionName);
@@ -114,17 +118,20 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
             let name = error.path().to_string();
-            let detail = error.inner().to_string();
+            let detail = plain(&error.inner().to_string());
             Problem::parameter(code_of(&detail), named(&detail).unwrap_or(&name), detail.clone())
         }
     }
 }
 
-/// A JSON body of the type `T`, of at most so many bytes.
-pub(super) async fn json<T: DeserializeOwned>(request: Request, limit: usize) -> Result<T, Problem> {
-    check_type(request.headers(), &["application/json"])?;
-    let bytes = read(request, limit).await?;
-    parse_object(&bytes)
+/// Makes something of a body; of a large one where that holds up nobody else.
+pub(super) async fn parse_aside<T: Send + 'static>(
+    state: &super::State,
+    bytes: Bytes,
+    make: impl FnOnce(&Bytes) -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let size = bytes.len();
+    state.service.aside(size, move || make(&bytes)).await?
 }
 
 /// Reads an object from JSON; the error says where. An array is no object, although its elements could be taken
@@ -156,14 +163,19 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
+/// What comes after a byte order mark, with which some programs begin every UTF-8 text.
+fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(MARK).unwrap_or(bytes)
+}
+
 /// Reads `T` from JSON; the error says where.
 pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
-    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let mut deserializer = serde_json::Deserializer::from_slice(without_mark(bytes));
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
         if inner.is_data() {
-            let detail = inner.to_string();
+            let detail = plain(&inner.to_string());
             return Problem::field(code_of(&detail), pointer, detail);
         }
         Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {inner}"))
@@ -184,6 +196,38 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
         Segment::Unknown => String::new(),
     };
     path.iter().map(segment).collect()
+}
+
+/// The parser's message in the words of JSON and query strings, not in those of the language that the server is
+/// written in.
+fn plain(message: &str) -> String {
+    const NUMBER: &str = "expected a whole number, 0 or more";
+    const WORDS: [(&str, &str); 18] = [
+        ("expected u64", NUMBER),
+        ("expected u32", NUMBER),
+        ("expected usize", NUMBER),
+        ("expected i64", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected f32", "expected a number"),
+        ("invalid digit found in string", NUMBER),
+        ("cannot parse integer from empty string", NUMBER),
+        ("number too large to fit in target type", "the number is too large"),
+        ("number too small to fit in target type", NUMBER),
+        ("invalid float literal", "expected a number"),
+        ("cannot parse float from empty string", "expected a number"),
+        ("provided string was not `true` or `false`", "expected true or false"),
+        ("expected a boolean", "expected true or false"),
+        ("expected a sequence", "expected an array"),
+        ("expected a map", "expected an object"),
+        ("unknown variant", "unknown value"),
+        ("floating point", "number"),
+    ];
+    let said = WORDS.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
+    // `struct NewDocument`, `enum OnDuplicate`: names that the contract may not have.
+    match said.split_once("expected struct ").or_else(|| said.split_once("expected enum ")) {
+        Some((before, _)) => format!("{before}expected an object"),
+        None => said,
+    }
 }
 
 fn code_of(detail: &str) -> Code {
@@ -237,10 +281,12 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
     let mut all = Vec::new();
     let mut most = None;
     while let Some(part) = stream.next().await {
-        let part = part.map_err(|_| Problem::new(Code::MalformedRequest, "the body ended before its end"))?;
+        let part = part.map_err(|error| broken(&error))?;
         all.extend_from_slice(&part);
         if most.is_none() {
-            most = all.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
+            // The first bytes may be no whole mark yet; then the next part tells.
+            let text = if MARK.starts_with(&all) { &[] } else { without_mark(&all) };
+            most = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
         }
         let most = most.unwrap_or_else(|| limit(b' '));
         if all.len() > most || announced.is_some_and(|announced| announced > most) {
@@ -251,16 +297,70 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
             return Err(Problem::new(Code::TooLarge, detail));
         }
     }
-    Ok(all.into())
+    let all = Bytes::from(all);
+    Ok(if all.starts_with(MARK) { all.slice(MARK.len()..) } else { all })
+}
+
+/// A body that did not come to its end.
+pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
+    match TooSlow::of(error) {
+        Some(detail) => Problem::new(Code::TooSlow, detail),
+        None => Problem::new(Code::MalformedRequest, "the body ended before its end"),
+    }
 }
 
 /// A handler's JSON body of at most `limits.document_bytes`, as an extractor.
 pub(super) struct Document<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<super::State> for Document<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Document<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &super::State) -> Result<Document<T>, Problem> {
-        json(request, state.service.limits().document_bytes).await.map(Document)
+        check_type(request.headers(), &["application/json"])?;
+        let bytes = read(request, state.service.limits().document_bytes).await?;
+        parse_aside(state, bytes, |bytes| parse_object(bytes)).await.map(Document)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_in_the_words_of_the_caller() {
+        for (said, plainly) in [
+            (
+                "invalid value: integer `-1`, expected u32",
+                "invalid value: integer `-1`, expected a whole number, 0 or more",
+            ),
+            (
+                "invalid type: floating point `1.5`, expected usize at line 1",
+                "invalid type: number `1.5`, expected a whole number, 0 or more at line 1",
+            ),
+            ("invalid type: integer `7`, expected a string", "invalid type: integer `7`, expected a string"),
+            (
+                "invalid type: sequence, expected struct FilterIn",
+                "invalid type: sequence, expected an object",
+            ),
+            ("unknown variant `x`, expected `scan`", "unknown value `x`, expected `scan`"),
+        ] {
+            assert_eq!(plain(said), plainly);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_byte_order_mark_is_passed_over_wherever_the_network_cuts_it() {
+        for cut in 0..=5 {
+            let (first, second) = b"\xef\xbb\xbf[1]".split_at(cut);
+            let parts = [first, second].map(|part| Ok::<_, std::io::Error>(Bytes::from_static(part)));
+            let request = Request::new(Body::from_stream(futures::stream::iter(parts)));
+            let seen = std::cell::RefCell::new(Vec::new());
+            let body = read_sized(request, |first| {
+                seen.borrow_mut().push(first);
+                100
+            });
+            assert_eq!(&*body.await.unwrap(), b"[1]");
+            assert_eq!(seen.borrow().last(), Some(&b'['), "{cut}");
+        }
     }
 }

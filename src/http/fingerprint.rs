@@ -6,10 +6,11 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
-use super::extract::{NoParams, charset, check_type, parse_object, read};
+use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::wire::{FingerprintIn, FingerprintOut, FingerprintsOut};
+use super::wire::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
 /// Turns a text, a page or several texts into fingerprints.
@@ -22,13 +23,14 @@ use crate::service::Content;
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
     responses(
-        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintOut),
+        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintedOneOrSeveral),
         BodyRefused, Refused, Unavailable,
     )
 )]
 pub(super) async fn fingerprint(
     From_(state): From_<State>,
     _: NoParams,
+    deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
     let limits = *state.service.limits();
@@ -36,22 +38,25 @@ pub(super) async fn fingerprint(
     let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
     let charset = charset(request.headers()).map(str::to_owned);
     let bytes = read(request, limit).await?;
-    let decoded = |is_page| decode(&bytes, charset.as_deref(), is_page);
-    let wanted = match kind {
-        "application/json" => parse_object(&bytes)?,
-        "text/plain" => FingerprintIn { text: Some(decoded(false)?), ..FingerprintIn::default() },
-        _ => FingerprintIn { html: Some(decoded(true)?), ..FingerprintIn::default() },
-    };
+    let wanted = parse_aside(&state, bytes, move |bytes| {
+        let decoded = |is_page| decode(bytes, charset.as_deref(), is_page);
+        Ok(match kind {
+            "application/json" => parse_object(bytes)?,
+            "text/plain" => FingerprintIn { text: Some(decoded(false)?), ..FingerprintIn::default() },
+            _ => FingerprintIn { html: Some(decoded(true)?), ..FingerprintIn::default() },
+        })
+    });
+    let wanted: FingerprintIn = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref()).await?;
     let explain = wanted.explain;
     let several = wanted.texts.is_some();
     let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;
     if explain {
         let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
-        let explained = state.service.explain(profile, content).await?;
+        let explained = deadline.query(state.service.explain(profile, content)).await?;
         return Ok(Json(FingerprintOut::from(explained)).into_response());
     }
-    let made = state.service.fingerprint(profile, contents).await?;
+    let made = deadline.query(state.service.fingerprint(profile, contents)).await?;
     let mut fingerprints: Vec<FingerprintOut> = made.into_iter().map(FingerprintOut::from).collect();
     match fingerprints.pop() {
         Some(one) if !several => Ok(Json(one).into_response()),

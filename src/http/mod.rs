@@ -5,15 +5,19 @@
 //!
 //! *Absent*: how documents are kept and found, threads, files.
 
+mod access;
 mod backups;
 mod bulk;
 mod collections;
 mod compare;
-mod connections;
+mod deadline;
 mod documents;
+mod edge;
 mod error;
 mod extract;
 mod fingerprint;
+mod gauges;
+mod head;
 mod json;
 mod observe;
 mod openapi;
@@ -22,17 +26,19 @@ mod similar;
 mod wire;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
+use axum::extract::Request;
 use axum::http::{Method, Uri};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tower_http::compression::CompressionLayer;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
 
+use crate::keys::Keyring;
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
 
@@ -44,22 +50,34 @@ pub struct Shared {
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Whether the server is shutting down.
     pub is_draining: Box<dyn Fn() -> bool + Send + Sync>,
+    /// Who may do what.
+    pub keys: Arc<Keyring>,
 }
 
 /// One pointer, because it is copied for every request.
 type State = Arc<Shared>;
 
 /// Serves all routes, and around them what happens to every request, until `stop` resolves and the last
-/// connection has ended, or was cut after `drain`; answers with how many were.
+/// connection has ended, or was cut after the drain time; answers with how many were.
 pub async fn serve(
     listener: TcpListener,
     shared: Shared,
+    limits: EdgeLimits,
+    tls: Option<Tls>,
     stop: impl Future<Output = ()>,
-    drain: Duration,
 ) -> usize {
-    let router = router(Arc::new(shared));
+    let state = Arc::new(shared);
+    let router = router(Arc::clone(&state));
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    connections::serve(listener, move |request| observe::answer(router.clone(), request), stop, drain).await
+    let answer = move |request| {
+        let gate = |request: &mut Request| {
+            head::check(request)?;
+            access::check(&state.keys, request)?;
+            if state.service.is_busy() { head::check_load(request) } else { Ok(()) }
+        };
+        observe::answer(router.clone(), &gate, request)
+    };
+    edge::serve(listener, answer, limits, tls, stop).await
 }
 
 fn router(state: State) -> Router {

@@ -16,10 +16,12 @@ use axum::response::{IntoResponse, Response};
 use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use futures::FutureExt;
+use futures::future::Either;
 use metrics::{Counter, Histogram};
 use tower::Service;
 
-use super::error::{Code, Problem};
+use super::access::Bearer;
+use super::error::{Code, Problem, Reason};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id taken over from a client.
@@ -36,8 +38,12 @@ static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = La
 /// Method, route and status.
 type Series = (&'static str, &'static str, u16);
 
-/// Has a service answer a request, and takes note of it.
-pub(super) fn answer<S>(mut service: S, request: Request) -> impl Future<Output = Response> + use<S>
+/// Has a service answer a request that passes the gate, and takes note of it.
+pub(super) fn answer<S>(
+    mut service: S,
+    gate: &dyn Fn(&mut Request) -> Result<(), Problem>,
+    mut request: Request,
+) -> impl Future<Output = Response> + use<S>
 where
     S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
 {
@@ -45,7 +51,12 @@ where
     let id = request_id(&request);
     let method = method(&request);
     let route = route(request.uri().path());
-    let answer = service.call(request);
+    let passed = gate(&mut request);
+    let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
+    let answer = match passed {
+        Ok(()) => Either::Left(service.call(request)),
+        Err(problem) => Either::Right(std::future::ready(Ok(problem.into_response()))),
+    };
     async move {
         // A panic costs its own request and no other; what it may have left half done is the handler's own.
         let mut response = match AssertUnwindSafe(answer).catch_unwind().await {
@@ -55,10 +66,34 @@ where
         let status = response.status().as_u16();
         let elapsed = start.elapsed();
         count(method, route, status, elapsed.as_secs_f64());
+        if let Some(bucket) = bucket {
+            // The first unit was taken before.
+            bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
+        }
         tracing::debug!(method, route, status, ?elapsed, request_id = ?id, "answered");
+        if let Some(reason) = response.extensions_mut().remove::<Reason>() {
+            refused(method, route, status, &reason, &id);
+        }
         response.headers_mut().insert(REQUEST_ID, id);
         response
     }
+}
+
+/// A line for a request that was not done. What a client can cause at will is told at a level that is off.
+fn refused(method: &str, route: &str, status: u16, reason: &Reason, id: &HeaderValue) {
+    let (code, detail) = (reason.code.name(), &*reason.detail);
+    // Whoever polls for readiness asks before it is there; that is no failure.
+    let is_ours = status >= 500 && reason.code != Code::Starting;
+    if is_ours {
+        tracing::warn!(method, route, status, code, detail, request_id = ?id, "a request failed");
+    } else {
+        tracing::debug!(method, route, status, code, detail, request_id = ?id, "a request was refused");
+    }
+}
+
+/// Counts a request that could not be read, and so has neither method nor route.
+pub(super) fn count_refused(status: u16) {
+    count("other", "none", status, 0.0);
 }
 
 /// The client's own id, if it is a sensible one, or a new one.
@@ -70,6 +105,11 @@ fn request_id(request: &Request) -> HeaderValue {
     {
         return given.clone();
     }
+    new_id()
+}
+
+/// An id that no other request has.
+pub(super) fn new_id() -> HeaderValue {
     let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
     let id = [PROCESS.as_str(), itoa::Buffer::new().format(number)].concat();
     HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
@@ -176,7 +216,7 @@ mod tests {
         });
         for (path, status) in [("/panic", 500), ("/livez", 200), ("/panic", 500)] {
             let request = Request::get(path).body(Body::empty()).unwrap();
-            let response = answer(handler, request).await;
+            let response = answer(handler, &|_| Ok(()), request).await;
             assert_eq!(response.status().as_u16(), status);
             assert!(response.headers().contains_key(&REQUEST_ID));
         }

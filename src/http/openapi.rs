@@ -2,13 +2,17 @@
 
 use std::sync::LazyLock;
 
-use utoipa::OpenApi;
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Ref, RefOr};
 use utoipa::openapi::{Required, path::Operation};
+use utoipa::{IntoResponses, OpenApi};
 
-use super::error::Body;
-use super::wire::{BatchOut, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
+use super::error::{AnyProblem, Body, NotAllowed};
+use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
 use super::{backups, collections, compare, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
@@ -26,7 +30,7 @@ use super::{backups, collections, compare, documents, fingerprint, operations, s
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
+    components(schemas(Body, Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "From text to hash."),
         (name = "documents", description = "What is stored."),
@@ -59,15 +63,78 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
             contract.paths.paths.insert(format!("/collections/{{collection}}{route}"), item);
         }
     }
+    for (path, item) in &mut contract.paths.paths {
+        let is_open = ["/livez", "/readyz", "/openapi.yaml"].contains(&path.as_str());
+        operations(item).for_each(|operation| {
+            add_refusals(operation, is_open);
+            name_parameters(operation);
+            free_texts(operation);
+        });
+    }
+    let schemes = &mut contract.components.get_or_insert_default().security_schemes;
+    schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
+    let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
+    schemes.insert("key".to_owned(), SecurityScheme::ApiKey(header).into());
+    let none: [&str; 0] = [];
+    // Nothing is asked for where the server has no keys.
+    contract.security = Some(vec![
+        SecurityRequirement::default(),
+        SecurityRequirement::new("bearer", none),
+        SecurityRequirement::new("key", none),
+    ]);
     contract
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+}
+
+/// Gives the parameters of the path the form that they must have.
+fn name_parameters(operation: &mut Operation) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        let RefOr::T(parameter) = parameter else { continue };
+        if !matches!(parameter.parameter_in, ParameterIn::Path) {
+            continue;
+        }
+        parameter.schema = match parameter.name.as_str() {
+            "collection" => Some(collection_name()),
+            "id" => Some(Ref::from_schema_name("DocumentId").into()),
+            _ => continue,
+        };
+    }
+}
+
+fn collection_name() -> RefOr<Schema> {
+    let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
+    RefOr::T(schema.pattern(Some("^[a-z0-9][a-z0-9_-]{0,63}$")).examples(["default"]).into())
+}
+
+/// A body of text or of lines has no schema: there is nothing that it must be but text.
+fn free_texts(operation: &mut Operation) {
+    let bodies = operation.request_body.iter_mut().flat_map(|body| match body {
+        RefOr::T(body) => body.content.iter_mut(),
+        RefOr::Ref(_) => Default::default(),
+    });
+    for (kind, content) in bodies {
+        if let RefOr::T(content) = content
+            && (kind.starts_with("text/") || kind.ends_with("ndjson"))
+        {
+            content.schema = None;
+        }
+    }
+}
+
+/// What may be wrong with any request.
+fn add_refusals(operation: &mut Operation, is_open: bool) {
+    if !is_open {
+        operation.responses.responses.extend(NotAllowed::responses());
+    }
+    operation.responses.responses.extend(AnyProblem::responses());
 }
 
 /// The same operations with the collection in the path.
 fn per_collection(mut item: PathItem) -> PathItem {
-    let operations = [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten();
-    for operation in operations {
-        add_collection(operation);
-    }
+    operations(&mut item).for_each(add_collection);
     item
 }
 
@@ -77,7 +144,6 @@ fn add_collection(operation: &mut Operation) {
         .parameter_in(ParameterIn::Path)
         .required(Required::True)
         .description(Some("The collection."))
-        .schema(Some(ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))))
         .build();
     operation.parameters.get_or_insert_default().insert(0, parameter.into());
     let id = operation.operation_id.get_or_insert_default();

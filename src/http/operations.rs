@@ -5,12 +5,13 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Code, Problem};
+use super::error::{Body, Code, Problem, Unavailable};
 use super::extract::{NoParams, Target};
+use super::gauges;
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
-use crate::service::{Health, MemoryState};
+use crate::service::Health;
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -42,7 +43,7 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
 
 /// The numbers of a collection and of the server.
 #[utoipa::path(
-    get, path = "/stats", tag = "operations",
+    get, path = "/stats", tag = "operations", operation_id = "get_stats",
     responses(
         (status = 200, description = "The numbers.", body = StatsOut),
         (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
@@ -64,21 +65,22 @@ pub(super) async fn stats(
 
 /// Takes a snapshot of the index now.
 #[utoipa::path(
-    post, path = "/snapshots", tag = "operations",
+    post, path = "/snapshots", tag = "operations", operation_id = "take_snapshot",
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
+        Unavailable,
     )
 )]
 pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
-    let snapshot = state.service.engine()?.snapshot().await?;
+    let snapshot = state.service.snapshot().await?;
     let out = SnapshotOut::new(snapshot, state.service.now_ms());
     Ok((StatusCode::CREATED, Json(out)).into_response())
 }
 
 /// The snapshots kept.
 #[utoipa::path(
-    get, path = "/snapshots", tag = "operations",
+    get, path = "/snapshots", tag = "operations", operation_id = "list_snapshots",
     responses((status = 200, description = "The newest first.", body = SnapshotsOut))
 )]
 pub(super) async fn snapshots(
@@ -97,43 +99,9 @@ pub(super) async fn snapshots(
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
-    record(&state).await;
-    let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")];
-    (kind, (state.render_metrics)()).into_response()
-}
-
-/// Sets the gauges that are read, not counted.
-async fn record(state: &State) {
-    let Ok(engine) = state.service.engine() else {
-        return;
-    };
-    metrics::gauge!("lookalike_pool_waiting_requests").set(state.service.waiting() as f64);
-    for info in engine.collections().await.unwrap_or_default() {
-        let label = [("collection", info.name.to_string())];
-        metrics::gauge!("lookalike_documents", &label).set(info.documents as f64);
-        metrics::gauge!("lookalike_distinct_hashes", &label).set(info.distinct_hashes as f64);
-        metrics::gauge!("lookalike_index_bytes", &label).set(info.index_bytes as f64);
-    }
-    let memory = engine.memory();
-    metrics::gauge!("lookalike_memory_resident_bytes").set(memory.resident_bytes as f64);
-    if let Some(budget) = memory.budget_bytes {
-        metrics::gauge!("lookalike_memory_budget_bytes").set(budget as f64);
-    }
-    let refuses = |kind, refused: bool| {
-        metrics::gauge!("lookalike_memory_refuses", "what" => kind).set(if refused { 1.0 } else { 0.0 });
-    };
-    refuses("bulk", memory.state != MemoryState::Open);
-    refuses("inserts", memory.state == MemoryState::Full);
-    if let Ok(stats) = engine.stats().await {
-        metrics::gauge!("lookalike_store_bytes").set(stats.disk_bytes as f64);
-        metrics::gauge!("lookalike_log_entries").set(stats.log_entries as f64);
-        metrics::gauge!("lookalike_write_queue_operations").set(stats.queued_operations as f64);
-        if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
-            metrics::gauge!("lookalike_snapshot_timestamp_seconds").set(written as f64 / 1_000.0);
-        }
-    }
-    let ready = engine.health() == Health::Ready;
-    metrics::gauge!("lookalike_ready").set(if ready { 1.0 } else { 0.0 });
+    let mut text = (state.render_metrics)();
+    gauges::append(&state, &mut text).await;
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
 /// What answers here.
@@ -149,7 +117,7 @@ pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<Ver
 /// The contract, as YAML.
 #[utoipa::path(
     get, path = "/openapi.yaml", tag = "operations",
-    responses((status = 200, description = "The contract.", body = String, content_type = "application/yaml"))
+    responses((status = 200, description = "The contract.", body = Object, content_type = "application/yaml"))
 )]
 pub(super) async fn contract() -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], openapi::yaml()).into_response()

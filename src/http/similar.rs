@@ -4,19 +4,24 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
-use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_object, read};
+use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::wire::{AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
+use super::wire::{
+    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams,
+};
 use crate::ids::CollectionName;
-use crate::service::Ask;
+use crate::service::{Ask, Limits};
 
 /// Matches in the answer to several questions, at most: each may bring its metadata.
 const MATCHES_IN_ALL: usize = 20_000;
+/// What a match comes to in JSON, about.
+const MATCH_BYTES: usize = 64;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
-    get, path = "/similar", tag = "similar", params(SimilarParams),
+    get, path = "/similar", tag = "similar", operation_id = "get_similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         NotFound, Refused, Unavailable,
@@ -26,15 +31,16 @@ pub(super) async fn by_query(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<SimilarParams>,
+    deadline: Deadline,
 ) -> Result<Json<SimilarOut>, Problem> {
     let stats = params.wants_stats();
     let ask = params.ask().map_err(Problem::in_query)?;
-    one(&state, &collection, ask, stats).await.map(Json).map_err(Problem::in_query)
+    deadline.query(one(&state, &collection, ask, stats)).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The neighbours of a stored document, itself left out.
 #[utoipa::path(
-    get, path = "/documents/{id}/similar", tag = "similar",
+    get, path = "/documents/{id}/similar", tag = "similar", operation_id = "get_document_similar",
     params(("id" = String, Path, description = "The document."), NearIdParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
@@ -46,16 +52,18 @@ pub(super) async fn by_document(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearIdParams>,
+    deadline: Deadline,
 ) -> Result<Json<SimilarOut>, Problem> {
     let stats = params.wants_stats();
-    one(&state, &collection, params.ask(id), stats).await.map(Json).map_err(Problem::in_query)
+    let answering = one(&state, &collection, params.ask(id), stats);
+    deadline.query(answering).await.map(Json).map_err(Problem::in_query)
 }
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
 #[utoipa::path(
-    post, path = "/similar", tag = "similar", request_body = SimilarIn,
+    post, path = "/similar", tag = "similar", operation_id = "post_similar", request_body = SimilarIn,
     responses(
-        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = SimilarOut),
+        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = AnsweredOneOrSeveral),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
@@ -63,20 +71,46 @@ pub(super) async fn by_body(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
-    let bytes = read(request, state.service.limits().batch_bytes).await?;
-    let mut body: SimilarIn<'_> = parse_object(&bytes)?;
+    let limits = *state.service.limits();
+    let bytes = read(request, limits.batch_bytes).await?;
+    match parse_aside(&state, bytes, move |bytes| questions(bytes, &limits)).await? {
+        Questions::One(ask, stats) => {
+            Ok(Json(deadline.query(one(&state, &collection, *ask, stats)).await?).into_response())
+        }
+        Questions::Several(asks, stats) => {
+            let found = deadline.query(state.service.similar_batch(&collection, asks)).await?;
+            let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
+            let write = move || {
+                let results =
+                    found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
+                Json(BatchOut { results: results.collect() }).into_response()
+            };
+            Ok(state.service.aside(matches * MATCH_BYTES, write).await?)
+        }
+    }
+}
+
+/// What a body asks, and for each question whether to tell how it was answered.
+enum Questions {
+    One(Box<Ask>, bool),
+    Several(Vec<Ask>, Vec<bool>),
+}
+
+fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
+    let mut body: SimilarIn<'_> = parse_object(bytes)?;
     let Some(queries) = body.queries.take() else {
         let stats = body.wants_stats();
-        return Ok(Json(one(&state, &collection, body.ask()?, stats).await?).into_response());
+        return Ok(Questions::One(Box::new(body.ask()?), stats));
     };
-    let (most, default) = (state.service.limits().batch_items, state.service.limits().default_matches);
     if body.has_single() {
         let detail = "queries stands alone: put every other field into one of its elements";
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
+    let most = limits.batch_items;
     if queries.len() > most {
         let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
@@ -89,16 +123,15 @@ pub(super) async fn by_body(
         stats.push(query.wants_stats());
         asks.push(query.ask().map_err(within)?);
     }
-    let wanted: usize = asks.iter().map(|ask| ask.limit.unwrap_or(default)).sum();
+    let limit = |ask: &Ask| ask.limit.unwrap_or(limits.default_matches);
+    let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(limit(ask)));
     if wanted > MATCHES_IN_ALL {
         let detail = format!(
             "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one answer. Ask for fewer, or in several requests"
         );
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    let found = state.service.similar_batch(&collection, asks).await?;
-    let results = found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
-    Ok(Json(BatchOut { results: results.collect() }).into_response())
+    Ok(Questions::Several(asks, stats))
 }
 
 async fn one(

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio::sync::SemaphorePermit;
+
 use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
@@ -32,7 +34,15 @@ impl Service {
         name: &CollectionName,
         wanted: WantedCollection,
     ) -> Result<(bool, CollectionInfo), ServiceError> {
-        self.make_collection(self.engine()?, name, wanted).await
+        let engine = self.engine()?;
+        let _turn = self.turn()?;
+        self.make_collection(engine, name, wanted).await
+    }
+
+    /// A place among those who change collections.
+    fn turn(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
+        let turn = self.collection_changes.try_acquire();
+        Ok(turn.map_err(|_| EngineError::Busy("the queue of changes of collections"))?)
     }
 
     /// The same in an engine that the service may not have been given yet.
@@ -60,7 +70,9 @@ impl Service {
     /// # Errors
     /// [`EngineError::NoCollection`] if there is none.
     pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), ServiceError> {
-        if self.engine()?.delete_collection(name).await? {
+        let engine = self.engine()?;
+        let _turn = self.turn()?;
+        if engine.delete_collection(name).await? {
             return Ok(());
         }
         Err(EngineError::NoCollection(name.clone()).into())

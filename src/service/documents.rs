@@ -5,6 +5,7 @@ use futures::future::BoxFuture;
 use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::{Content, profile_named};
+use super::strict_json::Strict;
 use crate::engine::{
     Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
     Query, Row,
@@ -336,10 +337,11 @@ fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceErr
         let detail = format!("metadata has {} bytes; at most {limit} are kept", text.len());
         return Err(ServiceError::invalid("metadata", detail));
     }
-    match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(serde_json::Value::Object(_)) => Ok(()),
-        _ => {
+    match serde_json::from_str::<Strict>(text) {
+        Ok(Strict(serde_json::Value::Object(_))) => Ok(()),
+        Ok(_) => {
             Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
         }
+        Err(error) => Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {error}"))),
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Service;
 use super::error::ServiceError;
+use crate::engine::EngineError;
 use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Status};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::Patience;
@@ -48,14 +49,17 @@ impl Content {
 }
 
 impl Service {
-    /// The profile of this name, or that of the default collection.
+    /// The profile of this name, or that of the default collection; the program's own default if that was deleted.
     ///
     /// # Errors
     /// [`ServiceError::NoProfile`] names those that there are.
     pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
         match name {
             Some(name) => profile_named(self.profiles(), name),
-            None => self.profile_of(&CollectionName::default_collection()).await,
+            None => match self.profile_of(&CollectionName::default_collection()).await {
+                Err(ServiceError::Engine(EngineError::NoCollection(_))) => Ok(Profile::default_profile()),
+                found => found,
+            },
         }
     }
 

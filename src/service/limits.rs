@@ -1,5 +1,7 @@
 //! The named limits of what one request may ask.
 
+use std::time::Duration;
+
 /// Limits with their units; the configuration sets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -15,6 +17,12 @@ pub struct Limits {
     pub matches: usize,
     /// Queries or texts in a request, at most.
     pub batch_items: usize,
+    /// Until a question is answered.
+    pub query_time: Duration,
+    /// Until a document is stored.
+    pub write_time: Duration,
+    /// How long a query takes that gets a line in the log.
+    pub slow_query: Duration,
 }
 
 impl Default for Limits {
@@ -26,6 +34,9 @@ impl Default for Limits {
             default_matches: 10,
             matches: 1_000,
             batch_items: 1_000,
+            query_time: Duration::from_secs(2),
+            write_time: Duration::from_secs(5),
+            slow_query: Duration::from_millis(200),
         }
     }
 }

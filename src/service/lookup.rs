@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::{StreamExt, TryStreamExt, stream};
+use metrics::Counter;
+
 use super::Service;
 use super::cursor;
 use super::error::ServiceError;
@@ -9,6 +12,12 @@ use super::fingerprints::Content;
 use crate::engine::{Answer, Filter, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash};
+
+/// Matches that the queries of one part of a batch may have together: a part is answered by one processor and held
+/// whole, with metadata of up to 16 KiB each.
+const MATCHES_AT_ONCE: usize = 2_500;
+/// Bytes of metadata in the answers to a batch.
+const ANSWER_BYTES: usize = 32 << 20;
 
 /// What to look around.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +83,33 @@ impl Distances {
     }
 }
 
+/// What queries cost, for the metrics. The handles are kept: finding one by its name takes longer than counting.
+pub(super) struct Counters {
+    by_index: Counter,
+    by_scan: Counter,
+    probes: Counter,
+    candidates: Counter,
+}
+
+impl Default for Counters {
+    fn default() -> Counters {
+        Counters {
+            by_index: metrics::counter!("lookalike_queries_total", "method" => "index"),
+            by_scan: metrics::counter!("lookalike_queries_total", "method" => "scan"),
+            probes: metrics::counter!("lookalike_query_probes_total"),
+            candidates: metrics::counter!("lookalike_query_candidates_total"),
+        }
+    }
+}
+
+impl Counters {
+    fn count(&self, work: &Work) {
+        if work.scanned { &self.by_scan } else { &self.by_index }.increment(1);
+        self.probes.increment(work.probes);
+        self.candidates.increment(work.candidates);
+    }
+}
+
 impl Service {
     /// Answers a question about a collection.
     ///
@@ -95,20 +131,62 @@ impl Service {
         collection: &CollectionName,
         asks: Vec<Ask>,
     ) -> Result<Vec<Found>, ServiceError> {
-        let mut queries = Vec::with_capacity(asks.len());
-        let mut asked = Vec::with_capacity(asks.len());
-        for ask in asks {
-            let (query, status) = self.query(collection, ask).await?;
-            asked.push(((query.hash, query.k), status));
-            queries.push(query);
+        let engine = self.engine()?;
+        let queries = self.queries(collection, asks).await?;
+        let asked: Vec<_> = queries.iter().map(|(query, status)| ((query.hash, query.k), *status)).collect();
+        let parts = cut(queries.into_iter().map(|(query, _)| query));
+        let answers = stream::iter(parts).map(|queries| engine.similar_batch(collection, queries));
+        let mut answers = answers.buffered(self.pool.permits());
+        let (mut found, mut bytes) = (Vec::with_capacity(asked.len()), 0);
+        while let Some(answers) = answers.next().await {
+            for answer in answers? {
+                bytes += answer
+                    .matches
+                    .iter()
+                    .map(|found| found.metadata.as_ref().map_or(0, String::len))
+                    .sum::<usize>();
+                let (asked, status) = asked[found.len()];
+                found.push(self.found(answer, asked, status));
+            }
+            if bytes > ANSWER_BYTES {
+                let detail = format!(
+                    "the metadata of all that was found has more than {ANSWER_BYTES} bytes; ask less at a time, or for fewer matches (limit)"
+                );
+                return Err(ServiceError::invalid("queries", detail));
+            }
         }
-        let answers = self.engine()?.similar_batch(collection, queries).await?;
-        let found = answers.into_iter().zip(asked);
-        Ok(found.map(|(answer, (asked, status))| self.found(answer, asked, status)).collect())
+        Ok(found)
+    }
+
+    /// What is to be asked of the engine. Texts are fingerprinted on all processors; hashes need none.
+    async fn queries(
+        &self,
+        collection: &CollectionName,
+        asks: Vec<Ask>,
+    ) -> Result<Vec<(Query, Option<Status>)>, ServiceError> {
+        let of_hash = |ask: &Ask| match ask.by {
+            By::Content(Content::Hash(hash)) => Some(hash),
+            _ => None,
+        };
+        if asks.iter().all(|ask| of_hash(ask).is_some()) {
+            let query = |ask: Ask| {
+                self.check(&ask)?;
+                let hash = of_hash(&ask).unwrap_or(Hash::from_u64(0));
+                Ok((self.query_about(hash, ask)?, None))
+            };
+            return asks.into_iter().map(query).collect();
+        }
+        let asks = stream::iter(asks).map(|ask| self.query(collection, ask));
+        asks.buffered(self.pool.permits()).try_collect().await
     }
 
     fn found(&self, answer: Answer, (hash, k): (Hash, Option<u32>), status: Option<Status>) -> Found {
         self.distances.count(&answer.matches);
+        self.counters.count(&answer.work);
+        if answer.work.elapsed >= self.limits.slow_query {
+            let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
+            tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");
+        }
         let next = answer.next.map(|position| cursor::write(&position, hash, k));
         Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
     }
@@ -118,6 +196,26 @@ impl Service {
         collection: &CollectionName,
         ask: Ask,
     ) -> Result<(Query, Option<Status>), ServiceError> {
+        self.check(&ask)?;
+        let (hash, status, itself) = match &ask.by {
+            By::Content(Content::Hash(hash)) => (*hash, None, None),
+            By::Id(id) => {
+                let hash = self.document(collection, id).await?.row.hash;
+                (hash, None, Some(id.clone()))
+            }
+            // Boxed: the room that fingerprinting takes in this future would be moved about for every question.
+            By::Content(content) => {
+                let (hash, status) = Box::pin(self.hash_in(collection, content.clone())).await?;
+                (hash, status, None)
+            }
+        };
+        let mut query = self.query_about(hash, ask)?;
+        query.filter.exclude.extend(itself);
+        Ok((query, status))
+    }
+
+    /// Refuses a question that asks for too much, before anything is done for it.
+    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
@@ -126,25 +224,21 @@ impl Service {
             );
             return Err(ServiceError::invalid("limit", detail));
         }
-        let mut filter = ask.filter;
-        let (excluded, most) = (filter.exclude.len(), self.limits.batch_items);
+        let (excluded, most) = (ask.filter.exclude.len(), self.limits.batch_items);
         if excluded > most {
             let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
             return Err(ServiceError::invalid("filter/exclude", detail));
         }
-        let (hash, status) = match ask.by {
-            By::Content(Content::Hash(hash)) => (hash, None),
-            By::Id(id) => {
-                let hash = self.document(collection, &id).await?.row.hash;
-                filter.exclude.insert(id);
-                (hash, None)
-            }
-            // Boxed: the room that fingerprinting takes in this future would be moved about for every question.
-            By::Content(content) => Box::pin(self.hash_in(collection, content)).await?,
-        };
+        Ok(())
+    }
+
+    /// The query of a question that was checked, now that the hash is known.
+    fn query_about(&self, hash: Hash, ask: Ask) -> Result<Query, ServiceError> {
+        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        let filter = ask.filter;
         let k = ask.k;
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
-        Ok((Query { hash, k, limit, after, filter, scan: ask.scan }, status))
+        Ok(Query { hash, k, limit, after, filter, scan: ask.scan })
     }
 
     async fn hash_in(
@@ -155,4 +249,19 @@ impl Service {
         let profile = self.profile_of(collection).await?;
         self.hash_of(profile, content).await
     }
+}
+
+/// Cuts queries into parts of not too many matches.
+fn cut(queries: impl Iterator<Item = Query>) -> Vec<Vec<Query>> {
+    let (mut parts, mut part, mut matches) = (Vec::new(), Vec::new(), 0);
+    for query in queries {
+        if matches + query.limit > MATCHES_AT_ONCE && !part.is_empty() {
+            parts.push(std::mem::take(&mut part));
+            matches = 0;
+        }
+        matches += query.limit;
+        part.push(query);
+    }
+    parts.push(part);
+    parts
 }

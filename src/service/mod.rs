@@ -15,8 +15,11 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod strict_json;
 
 use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Semaphore;
 
 pub use collections::WantedCollection;
 pub use compare::{Change, Comparison, Side};
@@ -25,6 +28,7 @@ pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
 pub use lookup::{Ask, By, Found};
+pub use strict_json::Strict;
 
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
@@ -38,7 +42,7 @@ pub use crate::text::decode;
 use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
-use lookup::Distances;
+use lookup::{Counters, Distances};
 
 /// What the outside world gives to the service.
 #[derive(Clone, Copy)]
@@ -59,13 +63,33 @@ pub struct Service {
     limits: Limits,
     surroundings: Surroundings,
     distances: Distances,
+    counters: Counters,
+    snapshots: Semaphore,
+    collection_changes: Semaphore,
 }
+
+/// Snapshots that are taken or waited for at a time: one more than is taken, so that whoever asks while an
+/// old one is being finished gets one that has what he wrote.
+const SNAPSHOTS: usize = 2;
+/// Collections that are made, changed or deleted at a time.
+const COLLECTION_CHANGES: usize = 16;
+/// Bodies up to this size are parsed where they are read: it takes less than handing them over.
+const ASIDE_BYTES: usize = 32 << 10;
 
 impl Service {
     /// A service that is not ready: [`Service::start`] makes it so.
     pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
-        let (engine, starting) = (OnceLock::new(), Arc::new(Progress::default()));
-        Service { engine, starting, pool, limits, surroundings, distances: Distances::default() }
+        Service {
+            engine: OnceLock::new(),
+            starting: Arc::new(Progress::default()),
+            pool,
+            limits,
+            surroundings,
+            distances: Distances::default(),
+            counters: Counters::default(),
+            snapshots: Semaphore::new(SNAPSHOTS),
+            collection_changes: Semaphore::new(COLLECTION_CHANGES),
+        }
     }
 
     /// Where who brings the engine counts how far it has come.
@@ -99,6 +123,36 @@ impl Service {
     /// The recipes from text to hash.
     pub fn profiles(&self) -> Profiles {
         self.surroundings.profiles
+    }
+
+    /// Does work on so many bytes: at once if they are few, else on the CPU pool.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if the pool is busy.
+    pub async fn aside<T: Send + 'static>(
+        &self,
+        bytes: usize,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        if bytes <= ASIDE_BYTES {
+            return Ok(work());
+        }
+        Ok(self.pool.run(Patience::Interactive, work).await?)
+    }
+
+    /// Takes a snapshot of the index now.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] if one is being taken and another is waited for already.
+    pub async fn snapshot(&self) -> Result<Snapshot, ServiceError> {
+        let engine = self.engine()?;
+        let _turn = self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
+        Ok(engine.snapshot().await?)
+    }
+
+    /// Whether the CPU pool has as many waiting as it takes: what needs it now is refused in any case.
+    pub fn is_busy(&self) -> bool {
+        self.pool.is_full()
     }
 
     /// How many requests wait for the CPU pool.

@@ -100,6 +100,27 @@ fn describe() {
         Unit::Seconds,
         "Time from a request's head to its answer's head."
     );
+    describe_counter!("lookalike_queries_total", "Queries answered, by index or by scan.");
+    describe_counter!("lookalike_query_probes_total", "Runs of hashes read for queries.");
+    describe_counter!("lookalike_query_candidates_total", "Places for hashes compared for queries.");
+    describe_gauge!("lookalike_http_connections", "Open connections.");
+    describe_counter!("lookalike_http_connections_accepted_total", "Connections accepted.");
+    describe_counter!(
+        "lookalike_http_connections_ended_total",
+        "Connections that the server ended or refused, by reason."
+    );
+    describe_counter!(
+        "lookalike_http_slow_bodies_total",
+        "Requests given up because their body came too slowly."
+    );
+    describe_counter!(
+        "lookalike_rate_limited_requests_total",
+        "Requests refused because their key had used its units."
+    );
+    describe_counter!(
+        "lookalike_tls_handshake_failures_total",
+        "Connections that failed before the first request."
+    );
     describe_histogram!(
         "lookalike_commit_seconds",
         Unit::Seconds,
@@ -108,17 +129,4 @@ fn describe() {
     describe_histogram!("lookalike_commit_changes", "Changes made durable together.");
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");
     describe_counter!("lookalike_snapshot_failures_total", "Snapshots that could not be written.");
-    describe_gauge!("lookalike_documents", "Stored documents, by collection.");
-    describe_gauge!("lookalike_distinct_hashes", "Distinct hashes in the index, by collection.");
-    describe_gauge!("lookalike_index_bytes", Unit::Bytes, "Memory of the index, by collection.");
-    describe_gauge!("lookalike_store_bytes", Unit::Bytes, "Bytes of the store on disk.");
-    describe_gauge!("lookalike_log_entries", "Changes that the oldest kept snapshot does not have.");
-    describe_gauge!("lookalike_write_queue_operations", "Operations waiting to be written.");
-    describe_gauge!("lookalike_pool_waiting_requests", "Requests waiting for a processor.");
-    describe_gauge!(
-        "lookalike_snapshot_timestamp_seconds",
-        Unit::Seconds,
-        "When the newest snapshot was written, since 1970-01-01 UTC."
-    );
-    describe_gauge!("lookalike_ready", "1 if the server does all its work, else 0.");
 }

@@ -81,7 +81,7 @@ fn bodies() -> Vec<Case> {
             "a wrong field of one question of several",
             "/similar",
             r#"{"queries": [{"hash": "00000000000000ff"}, {"hash": "00000000000000ff", "k": -1}]}"#,
-            (422, "invalid_field", "expected u32", "/queries/1/k"),
+            (422, "invalid_field", "expected a whole number, 0 or more", "/queries/1/k"),
         ),
         post(
             "a parameter where the route takes none",
@@ -136,6 +136,30 @@ fn bodies() -> Vec<Case> {
             "/documents",
             r#"{"hash": "000000000000000000000000000000ff"}"#,
             (422, "invalid_field", "128 bits", "/hash"),
+        ),
+        post(
+            "metadata with a name twice",
+            "/documents",
+            r#"{"hash":"00000000000000ff","metadata":{"a":{"b":1,"b":2}}}"#,
+            (422, "invalid_field", "\"b\" stands twice", "/metadata"),
+        ),
+        post(
+            "metadata with half a character",
+            "/documents",
+            r#"{"hash":"00000000000000ff","metadata":{"a":"\ud800"}}"#,
+            (422, "invalid_field", "metadata cannot be kept", "/metadata"),
+        ),
+        post(
+            "a filter with a name twice",
+            "/similar",
+            r#"{"hash":"00000000000000ff","filter":{"metadata":{"a":1,"a":2}}}"#,
+            (422, "invalid_field", "stands twice", "/filter/metadata"),
+        ),
+        post(
+            "a filter with a number past 2^64",
+            "/similar",
+            r#"{"hash":"00000000000000ff","filter":{"metadata":{"a":18446744073709551616}}}"#,
+            (422, "invalid_field", "as a string", "/filter/metadata"),
         ),
         post("an empty text", "/documents", r#"{"text": ""}"#, (422, "empty_text", "no word", "")),
         post(
@@ -216,7 +240,7 @@ fn bodies() -> Vec<Case> {
             "a negative k",
             "/similar",
             r#"{"hash":"00000000000000ff","k":-1}"#,
-            (422, "invalid_field", "u32", "/k"),
+            (422, "invalid_field", "expected a whole number, 0 or more", "/k"),
         ),
         post(
             "a wrong query of several",
@@ -275,7 +299,7 @@ fn queries() -> Vec<Case> {
         get(
             "k that is no number",
             "/similar?hash=00000000000000ff&k=three",
-            (422, "invalid_field", "invalid digit", "k"),
+            (422, "invalid_field", "expected a whole number, 0 or more", "k"),
         ),
         get("bytes that are no UTF-8", "/similar?text=%C4%E3%BA%C3", (422, "invalid_field", "UTF-8", "text")),
         get(

@@ -47,6 +47,8 @@ pub fn command(arguments: &[&str]) -> Command {
 /// The server on a data directory and a free port, with settings from the environment.
 pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+    // Nobody has to learn that there is one server less.
+    command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
     command.envs(variables.iter().copied());
     command
 }
@@ -105,6 +107,18 @@ impl Server {
             }
         });
         Ok(Server { url, client: Client::new(), child, log, reader: Some(reader) })
+    }
+
+    /// Waits until it has ended a connection for this reason.
+    pub async fn ends(&self, reason: &str) {
+        let line = format!("lookalike_http_connections_ended_total{{reason=\"{reason}\"}}");
+        for _ in 0..1_000 {
+            if self.get("/metrics").await.text().await.unwrap().contains(&line) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("no connection was ended for {reason}:\n{}", self.log());
     }
 
     /// Waits until it ends by itself.
@@ -231,7 +245,7 @@ fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> Option<String> {
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
         log.lock().unwrap().push_str(&line);
         if let Some((_, rest)) = line.split_once("listening on ") {
-            return rest.split_whitespace().next().map(str::to_owned);
+            return rest.split_whitespace().next().map(|url| url.trim_end_matches(',').to_owned());
         }
         line.clear();
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{ExpiresIn, Timestamp, present};
+use super::values::{Bits, ExpiresIn, Timestamp, present};
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
@@ -18,7 +18,7 @@ pub(in crate::http) struct CollectionIn {
     #[schema(example = "copies-128")]
     profile: Option<String>,
     /// The distance that queries use unless they name another; the profile's own if there is none.
-    k: Option<u32>,
+    k: Option<Bits>,
     /// Whether documents keep the text that they were made from.
     keep_text: Option<bool>,
     /// After how long documents expire that do not say so themselves; `null` is never. A change is for documents
@@ -32,7 +32,7 @@ impl From<CollectionIn> for WantedCollection {
     fn from(wanted: CollectionIn) -> WantedCollection {
         WantedCollection {
             profile: wanted.profile,
-            k: wanted.k,
+            k: wanted.k.map(|k| k.0),
             keep_text: wanted.keep_text,
             expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
         }
@@ -130,6 +130,7 @@ impl RestoredOut {
 #[schema(as = Buckets)]
 pub(in crate::http) struct BucketsOut {
     /// How many buckets hold fewer hashes than the key, and at least half as many.
+    #[schema(value_type = BTreeMap<String, u64>)]
     fewer_than: BTreeMap<u64, u64>,
     /// How many hashes the largest holds.
     largest: u64,
@@ -154,6 +155,7 @@ pub(in crate::http) struct StatsOut {
     /// The sizes of its buckets.
     pub(in crate::http) buckets: BucketsOut,
     /// How many matches at each distance were answered since the start, in all collections.
+    #[schema(value_type = BTreeMap<String, u64>)]
     pub(in crate::http) answered_distances: BTreeMap<usize, u64>,
     /// Bytes on disk, all collections.
     disk_bytes: u64,

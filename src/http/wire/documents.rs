@@ -233,40 +233,29 @@ pub(in crate::http) struct LineOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
     pub(in crate::http) id: Option<Id>,
-    #[serde(flatten)]
-    pub(in crate::http) outcome: LineOutcome,
+    /// What was done; absent if nothing was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) outcome: Option<OutcomeOut>,
+    /// Why nothing was done; absent if something was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) error: Option<Box<Body>>,
     /// Of a duplicate: what it duplicates, the nearest first, at most ten.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     similar: Vec<MatchOut>,
 }
 
-/// Its outcome or its error.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(in crate::http) enum LineOutcome {
-    /// What was done.
-    Outcome(OutcomeOut),
-    /// Why nothing was.
-    Error(Box<Body>),
-}
-
 impl LineOut {
     pub(in crate::http) fn added(index: u64, added: Added) -> LineOut {
-        let outcome = LineOutcome::Outcome(OutcomeOut::from(&added.outcome));
+        let outcome = Some(OutcomeOut::from(&added.outcome));
         let similar = match added.outcome {
             Outcome::Duplicate(matches) => matches.into_iter().map(MatchOut::from).collect(),
             _ => Vec::new(),
         };
-        LineOut { index, id: Some(Id(added.id)), outcome, similar }
+        LineOut { index, id: Some(Id(added.id)), outcome, error: None, similar }
     }
 
     pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
-        LineOut {
-            index,
-            id: None,
-            outcome: LineOutcome::Error(Box::new(problem.body())),
-            similar: Vec::new(),
-        }
+        LineOut { index, id: None, outcome: None, error: Some(Box::new(problem.body())), similar: Vec::new() }
     }
 }
 
@@ -294,10 +283,10 @@ pub(in crate::http) struct Summary {
 impl Summary {
     pub(in crate::http) fn count(&mut self, line: &LineOut) {
         match line.outcome {
-            LineOutcome::Outcome(OutcomeOut::Created) => self.created += 1,
-            LineOutcome::Outcome(OutcomeOut::Updated) => self.updated += 1,
-            LineOutcome::Outcome(OutcomeOut::Duplicate) => self.duplicates += 1,
-            LineOutcome::Error(_) => self.errors += 1,
+            Some(OutcomeOut::Created) => self.created += 1,
+            Some(OutcomeOut::Updated) => self.updated += 1,
+            Some(OutcomeOut::Duplicate) => self.duplicates += 1,
+            None => self.errors += 1,
         }
     }
 }
@@ -311,6 +300,26 @@ pub(in crate::http) struct BulkOut {
     results: Vec<LineOut>,
     /// The counts.
     summary: Summary,
+}
+
+/// The answer to one document, or to an array of them.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = AddedDocumentOrBulkResult)]
+#[allow(dead_code, reason = "a shape for the contract")]
+pub(in crate::http) enum AddedOneOrSeveral {
+    One(AddedOut),
+    Several(BulkOut),
+}
+
+/// The answer to one text, or to several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = FingerprintOrFingerprints)]
+#[allow(dead_code, reason = "a shape for the contract")]
+pub(in crate::http) enum FingerprintedOneOrSeveral {
+    One(FingerprintOut),
+    Several(FingerprintsOut),
 }
 
 /// What to fingerprint: one of text and html, or several texts.

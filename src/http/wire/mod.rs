@@ -11,8 +11,11 @@ pub(super) use collections::{
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use documents::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut, FingerprintsOut,
-    LineOut, Summary, SummaryOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
+    FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
-pub(super) use similar::{AskIn, BatchOut, NearIdParams, NearParams, SimilarIn, SimilarOut, SimilarParams};
-pub(super) use values::{ExpiresIn, Hex, Id, Metadata, Timestamp};
+pub(super) use similar::{
+    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, NearParams, OnDuplicate, SimilarIn, SimilarOut,
+    SimilarParams,
+};
+pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};

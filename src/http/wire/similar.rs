@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
-use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
+use super::values::{Bits, Count, Hex, Id, Metadata, StatusOut, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::ids::DocumentId;
 use crate::service::{Ask, By, Found};
-use crate::service::{Filter, Match, Work};
+use crate::service::{Filter, Match, Strict, Work};
 
 /// How an answer is to be found.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -30,9 +31,9 @@ macro_rules! question {
         pub(in crate::http) struct $name $(<$life>)? {
             $($own)*
             /// The distance in bits, 0 to the width; the collection's if there is none.
-            k: Option<u32>,
+            k: Option<Bits>,
             /// How many matches to answer with, 1 to 1,000; 10 if there is none.
-            limit: Option<usize>,
+            limit: Option<Count>,
             /// `next` of the page before.
             cursor: Option<String>,
             /// Add how the answer was found.
@@ -49,7 +50,8 @@ macro_rules! question {
 
             /// The question as the service takes it, about every document near `by`.
             fn about(self, by: By) -> Ask {
-                let (k, limit, cursor) = (self.k, self.limit, self.cursor);
+                let (k, limit) = (self.k.map(|k| k.0), self.limit.map(|limit| limit.0));
+                let cursor = self.cursor;
                 Ask { by, k, limit, cursor, filter: Filter::default(), scan: self.verify.is_some() }
             }
         }
@@ -140,7 +142,7 @@ pub(in crate::http) struct NearParams {
     /// `skip` stores nothing if a stored document lies within k.
     on_duplicate: Option<OnDuplicate>,
     /// The distance for `on_duplicate=skip`, 0 to the width; the collection's if there is none.
-    pub(in crate::http) k: Option<u32>,
+    pub(in crate::http) k: Option<Bits>,
 }
 
 /// What to do with a near-duplicate.
@@ -171,7 +173,7 @@ impl NearParams {
 #[schema(as = Filter)]
 pub(in crate::http) struct FilterIn {
     /// Fields of the metadata and the values they must have.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "unambiguous")]
     metadata: BTreeMap<String, Value>,
     /// Ids that do not count.
     #[serde(default)]
@@ -183,6 +185,19 @@ pub(in crate::http) struct FilterIn {
     /// Written before this time.
     #[schema(value_type = Option<Timestamp>)]
     written_before: Option<Timestamp>,
+}
+
+/// Fields that are told apart by their names, with values that can be compared.
+fn unambiguous<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    let Strict(value) = Strict::deserialize(deserializer)?;
+    if Strict::has_huge_number(&value) {
+        let detail = "a number past 2^64 cannot be compared digit by digit; store and ask for it as a string";
+        return Err(D::Error::custom(detail));
+    }
+    match value {
+        Value::Object(members) => Ok(members.into_iter().collect()),
+        _ => Err(D::Error::custom("expected an object of fields and values")),
+    }
 }
 
 impl From<FilterIn> for Filter {
@@ -337,6 +352,16 @@ impl SimilarOut {
             stats: stats.then(|| found.work.into()),
         }
     }
+}
+
+/// The answer to one question, or to several.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = SimilarOrBatch)]
+#[allow(dead_code, reason = "a shape for the contract")]
+pub(in crate::http) enum AnsweredOneOrSeveral {
+    One(SimilarOut),
+    Several(BatchOut),
 }
 
 /// Answers, in the order of the questions.

@@ -14,6 +14,16 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::ids::{DocumentId, Hash};
 use crate::service::{EXPIRES_IN, Status};
 
+/// A Hamming distance. What the width of a collection admits is judged where that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
+pub(in crate::http) struct Bits(pub(in crate::http) u32);
+
+/// A number of matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(transparent)]
+pub(in crate::http) struct Count(pub(in crate::http) usize);
+
 /// A hash as a string of hexadecimal digits, never a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Hex(pub(in crate::http) Hash);
@@ -126,10 +136,71 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        let wrong = || de::Error::custom("a time is written like 2026-11-21T09:30:00Z");
-        let time: SystemTime = humantime::parse_rfc3339(&text).map_err(|_| wrong())?;
-        let since = time.duration_since(UNIX_EPOCH).map_err(|_| wrong())?;
-        u64::try_from(since.as_millis()).map(Timestamp).map_err(|_| wrong())
+        milliseconds(&text).map(Timestamp).ok_or_else(|| {
+            de::Error::custom(
+                "a time is written like 2026-11-21T09:30:00Z or 2026-11-21T17:30:00+08:00, not before 1970",
+            )
+        })
+    }
+}
+
+/// A time of RFC 3339 in milliseconds since 1970-01-01 UTC.
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.to_ascii_uppercase();
+    let (local, ahead) = match text.strip_suffix('Z') {
+        Some(local) => (local, 0),
+        None => {
+            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+            (local, seconds_ahead(offset)?)
+        }
+    };
+    let time: SystemTime = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
+    let since = i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;
+    u64::try_from(since - ahead * 1_000).ok()
+}
+
+/// How far `+08:00` is ahead of UTC.
+fn seconds_ahead(offset: &str) -> Option<i64> {
+    let sign = match offset.as_bytes() {
+        [b'+', ..] => 1,
+        [b'-', ..] => -1,
+        _ => return None,
+    };
+    let (hours, minutes) = offset[1..].split_once(':')?;
+    let number = |digits: &str, most: i64| {
+        let is_plain = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        digits.parse::<i64>().ok().filter(|number| is_plain && *number <= most)
+    };
+    Some(sign * (number(hours, 23)? * 3_600 + number(minutes, 59)? * 60))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_taken_with_every_offset_of_rfc_3339() {
+        let noon = milliseconds("2026-11-21T12:00:00Z").unwrap();
+        for same in
+            ["2026-11-21T20:00:00+08:00", "2026-11-21t06:30:00.000-05:30", "2026-11-21T12:00:00-00:00"]
+        {
+            assert_eq!(milliseconds(same), Some(noon), "{same}");
+        }
+        for wrong in [
+            "",
+            "Z",
+            "2026-11-21",
+            "2026-11-21T12:00:00",
+            "2026-11-21T12:00:00+8:00",
+            "2026-11-21T12:00:00+24:00",
+            "2026-11-21T12:00:00+08:60",
+            "1970-01-01T00:00:00+01:00",
+            "2026-13-21T12:00:00Z",
+            "二〇二六年",
+            "2026-11-21T12:00:00+٠٨:00",
+        ] {
+            assert_eq!(milliseconds(wrong), None, "{wrong}");
+        }
     }
 }
 
@@ -215,6 +286,36 @@ impl From<Status> for StatusOut {
     }
 }
 
+fn number(least: usize, most: usize, about: &str) -> RefOr<Schema> {
+    let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::Integer));
+    let schema = schema.minimum(Some(least)).maximum(Some(most)).description(Some(about));
+    RefOr::T(schema.into())
+}
+
+impl PartialSchema for Bits {
+    fn schema() -> RefOr<Schema> {
+        number(0, 128, "A Hamming distance in bits, at most the width of the collection's hashes.")
+    }
+}
+
+impl ToSchema for Bits {
+    fn name() -> Cow<'static, str> {
+        "Distance".into()
+    }
+}
+
+impl PartialSchema for Count {
+    fn schema() -> RefOr<Schema> {
+        number(1, 1_000, "A number of matches; limits.matches of the settings says how many there may be.")
+    }
+}
+
+impl ToSchema for Count {
+    fn name() -> Cow<'static, str> {
+        "Limit".into()
+    }
+}
+
 fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))
 }
@@ -259,6 +360,7 @@ impl PartialSchema for Id {
         let schema = string()
             .min_length(Some(1))
             .max_length(Some(256))
+            .pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$"))
             .description(Some("A document id: 1 to 256 bytes of UTF-8 without control characters."))
             .examples(["article-1"]);
         RefOr::T(schema.into())

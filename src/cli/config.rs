@@ -1,0 +1,45 @@
+//! `lookalike config print`: every setting that is in force, and where it was set.
+
+use std::io::Write;
+
+use clap::{Args, Subcommand};
+
+use super::Failure;
+use super::serve::ServeArguments;
+
+#[derive(Debug, Args)]
+pub(super) struct ConfigArguments {
+    #[command(subcommand)]
+    command: ConfigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Print the settings that `serve` would have with the same flags and environment, as TOML; the comment behind
+    /// each says where it comes from.
+    Print(ServeArguments),
+}
+
+pub(super) fn run(arguments: ConfigArguments) -> Result<(), Failure> {
+    let ConfigCommand::Print(arguments) = arguments.command;
+    let (_, given) = arguments.explained()?;
+    let mut out = std::io::stdout().lock();
+    let mut section = "";
+    for given in &given {
+        let (of, name) = given.key.split_once('.').unwrap_or(("", given.key));
+        if of != section {
+            let gap = if section.is_empty() { "" } else { "\n" };
+            writeln!(out, "{gap}[{of}]")?;
+            section = of;
+        }
+        writeln!(out, "{name} = {}  # {}", toml_value(&given.written), given.origin)?;
+    }
+    Ok(())
+}
+
+/// A value as a file would have it: variables and flags are text, whatever they stand for.
+fn toml_value(written: &str) -> &str {
+    let bare = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let is_plain = |text: &&str| text.parse::<i64>().is_ok() || matches!(*text, "true" | "false");
+    bare.filter(is_plain).unwrap_or(written)
+}

@@ -1,0 +1,128 @@
+//! `lookalike keys`: make, list and revoke keys. Works on the file; a running server follows it within a second.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::SystemTime;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::Failure;
+use super::client::collection_name;
+use super::serve::ServeArguments;
+use crate::ids::CollectionName;
+use crate::keys::{Key, KeyError, KeyFile, Role, Scope};
+use crate::server::key_file;
+
+#[derive(Debug, Args)]
+pub(super) struct KeysArguments {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make a key and print it, this one time. From the first on the server asks for keys.
+    Create(CreateArguments),
+    /// Show the keys: name, what each may do, where, and when it was made.
+    List(ServeArguments),
+    /// Take a key back. A running server refuses it within a second.
+    Revoke(RevokeArguments),
+}
+
+#[derive(Debug, Args)]
+struct CreateArguments {
+    /// What the key is called
+    name: String,
+    /// What it may do; each may do what those before it may
+    #[arg(long, value_enum)]
+    role: RoleArgument,
+    /// Collection for which it is good; may be given several times. Without it: all
+    #[arg(long = "collection", value_name = "NAME", value_parser = collection_name)]
+    collections: Vec<CollectionName>,
+    /// Units a second that may be asked for with it: one for each request, or millisecond of answering it, or document
+    /// of a stream. Without it: as many as there are
+    #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rate: Option<u64>,
+    #[command(flatten)]
+    settings: ServeArguments,
+}
+
+#[derive(Debug, Args)]
+struct RevokeArguments {
+    /// What the key is called
+    name: String,
+    #[command(flatten)]
+    settings: ServeArguments,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RoleArgument {
+    /// Look up, fingerprint, read
+    Read,
+    /// Store and delete documents
+    Write,
+    /// Make and delete collections, take snapshots
+    Admin,
+}
+
+impl From<RoleArgument> for Role {
+    fn from(role: RoleArgument) -> Role {
+        match role {
+            RoleArgument::Read => Role::Read,
+            RoleArgument::Write => Role::Write,
+            RoleArgument::Admin => Role::Admin,
+        }
+    }
+}
+
+pub(super) fn run(arguments: KeysArguments) -> Result<(), Failure> {
+    match arguments.command {
+        KeysCommand::Create(arguments) => create(arguments),
+        KeysCommand::List(settings) => list(&key_file(&settings.settings()?)),
+        KeysCommand::Revoke(arguments) => {
+            let file = key_file(&arguments.settings.settings()?);
+            file.revoke(&arguments.name).map_err(failure)?;
+            eprintln!("revoked {}", arguments.name);
+            Ok(())
+        }
+    }
+}
+
+fn create(arguments: CreateArguments) -> Result<(), Failure> {
+    let file = key_file(&arguments.settings.settings()?);
+    let is_first = file.read().map_err(failure)?.is_none();
+    let names: BTreeSet<CollectionName> = arguments.collections.into_iter().collect();
+    let scope = if names.is_empty() { Scope::All } else { Scope::Named(names) };
+    let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let random = [uuid::Uuid::new_v4().as_u128(), uuid::Uuid::new_v4().as_u128()];
+    let (key, secret) =
+        Key::new(arguments.name, arguments.role.into(), scope, arguments.rate, made_at, random);
+    file.add(key).map_err(failure)?;
+    writeln!(std::io::stdout().lock(), "{secret}")?;
+    eprintln!("keep it: only its hash is in {}", file.path().display());
+    if is_first {
+        eprintln!("it is the first: every request needs a key from now on");
+    }
+    Ok(())
+}
+
+fn list(file: &KeyFile) -> Result<(), Failure> {
+    let Some(keys) = file.read().map_err(failure)? else {
+        eprintln!("there is no {}: no key is asked for", file.path().display());
+        return Ok(());
+    };
+    let mut out = std::io::stdout().lock();
+    for key in keys {
+        let place = match &key.scope {
+            Scope::All => "all collections".to_owned(),
+            Scope::Named(names) => names.iter().map(CollectionName::as_str).collect::<Vec<_>>().join(","),
+        };
+        let rate = key.rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{rate} units/s"));
+        writeln!(out, "{}\t{}\t{place}\t{rate}\t{}", key.name, key.role.name(), key.made_at)?;
+    }
+    Ok(())
+}
+
+fn failure(error: KeyError) -> Failure {
+    Failure::of(&error, 1)
+}

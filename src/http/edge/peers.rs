@@ -1,0 +1,471 @@
+//! Who is connected, what each connection is at, and who makes room when all places are taken.
+//!
+//! A connection tells where it is by a byte that its task changes and the others read. Time comes from a clock
+//! that ticks four times a second, so that telling it costs nothing: no timer is set for any connection.
+//!
+//! # Who makes room
+//! Connections at work on a request never do. Of the others, first those that never sent a byte, then those that never
+//! sent a whole request, then those between two requests, then those whose body comes at less than 16 KiB a second; among equals first those of the
+//! address with the most connections, then the longest silent. So a peer with many idle connections harms itself.
+//!
+//! # Subtle order
+//! Whoever ends a connection first changes its phase to `ENDED` by one compare-and-swap, and the task begins a
+//! request by another: exactly one of them wins, so a request is either not begun or not cut.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use metrics::counter;
+use tokio::task::AbortHandle;
+
+use super::EdgeLimits;
+
+/// How often the clock ticks.
+pub(super) const TICK: Duration = Duration::from_millis(250);
+const TICKS_A_SECOND: u32 = 4;
+/// From when on a body that comes slowly can be made to end.
+const MISSING: u32 = TICKS_A_SECOND;
+/// Bytes a tick that a body must have brought so as not to count as slow.
+const BROUGHT: u64 = (16 << 10) / TICKS_A_SECOND as u64;
+
+/// Nothing of a request's head is there.
+const IDLE: u8 = 0;
+/// A part of a head is there.
+const HEAD: u8 = 1;
+/// A request is being answered.
+const ANSWERING: u8 = 2;
+/// A request is being answered, and more of its body is needed.
+const BODY: u8 = 3;
+/// The connection is being ended; nothing begins on it any more.
+const ENDED: u8 = 4;
+
+/// A connection.
+pub(super) struct Peer {
+    number: u64,
+    /// How many connections its address has.
+    of_address: Arc<AtomicUsize>,
+    clock: Arc<AtomicU32>,
+    phase: AtomicU8,
+    /// The tick at which it began to be idle, a head, or a request.
+    since: AtomicU32,
+    /// Bytes of the request's body.
+    brought: AtomicU64,
+    /// Whether it ever sent a whole request.
+    has_asked: AtomicBool,
+    /// Whether it has not taken what was written.
+    is_blocked: AtomicBool,
+    /// Bytes that it took.
+    taken: AtomicU64,
+}
+
+impl Peer {
+    fn now(&self) -> u32 {
+        self.clock.load(Ordering::Relaxed)
+    }
+
+    /// Changes the phase, unless the connection was ended meanwhile; whether it was not.
+    fn change(&self, from: u8, to: u8) -> bool {
+        self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The same, and from now on time counts anew.
+    fn begin(&self, from: u8, to: u8) -> bool {
+        let changed = self.change(from, to);
+        if changed {
+            self.since.store(self.now(), Ordering::Relaxed);
+        }
+        changed
+    }
+
+    /// Bytes came.
+    pub(super) fn received(&self) {
+        if self.phase.load(Ordering::Relaxed) == IDLE {
+            self.begin(IDLE, HEAD);
+        }
+    }
+
+    /// A head is there; whether the request may begin.
+    pub(super) fn begins_request(&self) -> bool {
+        self.brought.store(0, Ordering::Relaxed);
+        self.begin(HEAD, ANSWERING) || self.begin(IDLE, ANSWERING)
+    }
+
+    /// The answer is written, or lost.
+    pub(super) fn ends_request(&self) {
+        self.has_asked.store(true, Ordering::Relaxed);
+        if !self.begin(ANSWERING, IDLE) {
+            self.begin(BODY, IDLE);
+        }
+    }
+
+    /// Whether a request is at work, or its body being waited for.
+    pub(super) fn is_in_request(&self) -> bool {
+        matches!(self.phase.load(Ordering::Relaxed), ANSWERING | BODY)
+    }
+
+    /// More of the body is needed.
+    pub(super) fn awaits_body(&self) {
+        self.change(ANSWERING, BODY);
+    }
+
+    /// So many bytes more of the body are there.
+    pub(super) fn has_body(&self, bytes: usize) {
+        self.brought.fetch_add(bytes as u64, Ordering::Relaxed);
+        self.change(BODY, ANSWERING);
+    }
+
+    /// What was written was taken, so many bytes of it, and whether it is ready to take more.
+    pub(super) fn took(&self, bytes: usize, is_blocked: bool) {
+        if bytes > 0 {
+            self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
+        if self.is_blocked.load(Ordering::Relaxed) != is_blocked {
+            self.is_blocked.store(is_blocked, Ordering::Relaxed);
+        }
+    }
+
+    /// The rank among those that can make room, the first the lowest; `None` if it cannot.
+    fn rank(&self, now: u32) -> Option<(u8, usize, u32, u64)> {
+        let since = self.since.load(Ordering::Relaxed);
+        let class = match self.phase.load(Ordering::Relaxed) {
+            IDLE | HEAD if self.is_blocked.load(Ordering::Relaxed) => return None,
+            IDLE | HEAD if self.has_asked.load(Ordering::Relaxed) => 2,
+            IDLE => 0,
+            HEAD => 1,
+            BODY if self.is_slow(now.wrapping_sub(since)) => 3,
+            _ => return None,
+        };
+        let crowd = usize::MAX - self.of_address.load(Ordering::Relaxed);
+        Some((class, crowd, since, self.number))
+    }
+
+    /// Whether its body comes slowly, so many ticks after the request began.
+    fn is_slow(&self, ticks: u32) -> bool {
+        ticks >= MISSING && self.brought.load(Ordering::Relaxed) < BROUGHT.saturating_mul(ticks.into())
+    }
+
+    /// Ends it if it is still in a phase in which it may be ended.
+    fn end(&self) -> bool {
+        [IDLE, HEAD, BODY].into_iter().any(|phase| self.change(phase, ENDED))
+    }
+}
+
+struct Entry {
+    peer: Arc<Peer>,
+    address: IpAddr,
+    /// Ends the task; there from the moment it was started.
+    task: Option<AbortHandle>,
+    /// The bytes taken when they were last looked at while it was blocked, and the tick.
+    stalled: Option<(u64, u32)>,
+}
+
+#[derive(Default)]
+struct Table {
+    entries: BTreeMap<u64, Entry>,
+    addresses: HashMap<IpAddr, Arc<AtomicUsize>>,
+    next: u64,
+}
+
+/// All connections.
+pub(super) struct Peers {
+    limits: EdgeLimits,
+    clock: Arc<AtomicU32>,
+    /// Held for one look or one change, never across an `.await`.
+    table: Mutex<Table>,
+}
+
+/// A place among the connections, given back when it is dropped.
+pub(super) struct Admitted {
+    pub(super) peer: Arc<Peer>,
+    peers: Arc<Peers>,
+}
+
+impl Drop for Admitted {
+    fn drop(&mut self) {
+        self.peers.table().remove(self.peer.number);
+    }
+}
+
+impl Table {
+    fn remove(&mut self, number: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&number)?;
+        if entry.peer.of_address.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.addresses.remove(&entry.address);
+        }
+        metrics::gauge!("lookalike_http_connections").set(self.entries.len() as f64);
+        Some(entry)
+    }
+
+    /// Ends the one that makes room, if there is one.
+    fn make_room(&mut self, now: u32, of: Option<IpAddr>) -> bool {
+        let here = |entry: &&Entry| of.is_none_or(|address| entry.address == address);
+        loop {
+            let ranked = self.entries.values().filter(here);
+            let first = ranked.filter_map(|entry| entry.peer.rank(now)).min();
+            let Some((.., number)) = first else {
+                return false;
+            };
+            // It may have begun a request since it was ranked: then it is the next one's turn.
+            if self.entries.get(&number).is_some_and(|entry| entry.peer.end()) {
+                self.cut(number, "made_room");
+                return true;
+            }
+        }
+    }
+
+    fn cut(&mut self, number: u64, reason: &'static str) {
+        if let Some(task) = self.remove(number).and_then(|entry| entry.task) {
+            task.abort();
+        }
+        counter!("lookalike_http_connections_ended_total", "reason" => reason).increment(1);
+        tracing::debug!(reason, "a connection was ended");
+    }
+}
+
+impl Peers {
+    pub(super) fn new(limits: EdgeLimits) -> Peers {
+        Peers { limits, clock: Arc::default(), table: Mutex::default() }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a connection of this address a place; `None` if all are at work on requests.
+    pub(super) fn admit(self: &Arc<Peers>, address: IpAddr) -> Option<Admitted> {
+        let now = self.clock.load(Ordering::Relaxed);
+        let mut table = self.table();
+        let of_address = Arc::clone(table.addresses.entry(address).or_default());
+        let is_crowded = of_address.load(Ordering::Relaxed) >= self.limits.connections_per_address;
+        if is_crowded && !table.make_room(now, Some(address)) {
+            return None;
+        }
+        if table.entries.len() >= self.limits.connections && !table.make_room(now, None) {
+            if of_address.load(Ordering::Relaxed) == 0 {
+                table.addresses.remove(&address);
+            }
+            return None;
+        }
+        // The last one of this address may just have made room, and its record with it.
+        let of_address = Arc::clone(table.addresses.entry(address).or_insert(of_address));
+        of_address.fetch_add(1, Ordering::Relaxed);
+        table.next += 1;
+        let number = table.next;
+        let peer = Arc::new(Peer {
+            number,
+            of_address,
+            clock: Arc::clone(&self.clock),
+            phase: AtomicU8::new(IDLE),
+            since: AtomicU32::new(now),
+            brought: AtomicU64::new(0),
+            has_asked: AtomicBool::new(false),
+            is_blocked: AtomicBool::new(false),
+            taken: AtomicU64::new(0),
+        });
+        let entry = Entry { peer: Arc::clone(&peer), address, task: None, stalled: None };
+        table.entries.insert(number, entry);
+        metrics::gauge!("lookalike_http_connections").set(table.entries.len() as f64);
+        counter!("lookalike_http_connections_accepted_total").increment(1);
+        Some(Admitted { peer, peers: Arc::clone(self) })
+    }
+
+    /// Names the task of a connection, so that it can be ended.
+    pub(super) fn may_end(&self, peer: &Peer, task: AbortHandle) {
+        if let Some(entry) = self.table().entries.get_mut(&peer.number) {
+            entry.task = Some(task);
+        }
+    }
+
+    /// Advances the clock and ends who is too slow.
+    pub(super) fn tick(&self) {
+        let now = self.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut table = self.table();
+        let limits = &self.limits;
+        let late: Vec<(u64, &'static str)> = table
+            .entries
+            .iter_mut()
+            .filter_map(|(number, entry)| Some((*number, entry.lateness(now, limits)?)))
+            .collect();
+        for (number, reason) in late {
+            table.cut(number, reason);
+        }
+    }
+
+    /// Ends all that are at no request.
+    pub(super) fn end_silent(&self) {
+        let mut table = self.table();
+        let silent = table
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.peer.change(IDLE, ENDED) || entry.peer.change(HEAD, ENDED));
+        let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
+        for number in silent {
+            table.cut(number, "shutting_down");
+        }
+    }
+}
+
+fn ticks(time: Duration) -> u32 {
+    u32::try_from(time.as_millis() / TICK.as_millis()).unwrap_or(u32::MAX)
+}
+
+impl Entry {
+    /// Why it is to be ended now, if it is.
+    fn lateness(&mut self, now: u32, limits: &EdgeLimits) -> Option<&'static str> {
+        if self.is_stalled(now, limits) {
+            self.peer.phase.store(ENDED, Ordering::Release);
+            return Some("answer_not_read");
+        }
+        let waited = now.wrapping_sub(self.peer.since.load(Ordering::Relaxed));
+        let (phase, longest, reason) = match self.peer.phase.load(Ordering::Relaxed) {
+            HEAD => (HEAD, limits.header, "head_too_slow"),
+            IDLE if !self.peer.has_asked.load(Ordering::Relaxed) => (IDLE, limits.header, "silent"),
+            IDLE => (IDLE, limits.idle, "idle"),
+            _ => return None,
+        };
+        (waited > ticks(longest) && self.peer.change(phase, ENDED)).then_some(reason)
+    }
+
+    /// Whether the peer reads what it asked for more slowly than it must.
+    fn is_stalled(&mut self, now: u32, limits: &EdgeLimits) -> bool {
+        if !self.peer.is_blocked.load(Ordering::Relaxed) {
+            self.stalled = None;
+            return false;
+        }
+        let taken = self.peer.taken.load(Ordering::Relaxed);
+        let (before, since) = *self.stalled.get_or_insert((taken, now));
+        if now.wrapping_sub(since) < ticks(limits.stall) {
+            return false;
+        }
+        self.stalled = Some((taken, now));
+        taken - before <= limits.bytes_per_second.saturating_mul(limits.stall.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> EdgeLimits {
+        EdgeLimits {
+            connections: 4,
+            connections_per_address: 3,
+            header: Duration::from_secs(1),
+            idle: Duration::from_secs(2),
+            body: Duration::from_secs(1),
+            bytes_per_second: 1_024,
+            stall: Duration::from_secs(1),
+            drain: Duration::from_secs(1),
+        }
+    }
+
+    fn address(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn is_there(peers: &Peers, admitted: &Admitted) -> bool {
+        peers.table().entries.contains_key(&admitted.peer.number)
+    }
+
+    #[test]
+    fn the_address_with_most_connections_makes_room_and_requests_never_do() {
+        let peers = Arc::new(Peers::new(limits()));
+        let lone = peers.admit(address(1)).unwrap();
+        let crowd: Vec<Admitted> = (0..3).map(|_| peers.admit(address(2)).unwrap()).collect();
+        assert!(crowd[0].peer.begins_request());
+        let late = peers.admit(address(3)).unwrap();
+        assert!(is_there(&peers, &lone), "the longest silent one has an address of its own");
+        assert!(is_there(&peers, &crowd[0]) && !is_there(&peers, &crowd[1]) && is_there(&peers, &crowd[2]));
+        assert!(!crowd[1].peer.begins_request(), "what was ended begins nothing");
+        for admitted in [&lone, &crowd[2], &late] {
+            assert!(admitted.peer.begins_request());
+        }
+        assert!(peers.admit(address(4)).is_none(), "all are at work");
+        late.peer.ends_request();
+        assert!(peers.admit(address(4)).is_some());
+        assert!(!is_there(&peers, &late));
+    }
+
+    #[test]
+    fn an_address_at_its_limit_makes_room_for_itself_and_who_never_asked_goes_first() {
+        let peers = Arc::new(Peers::new(limits()));
+        let asked = peers.admit(address(1)).unwrap();
+        assert!(asked.peer.begins_request());
+        asked.peer.ends_request();
+        let silent: Vec<Admitted> = (0..2).map(|_| peers.admit(address(1)).unwrap()).collect();
+        let _other = peers.admit(address(1)).unwrap();
+        assert!(is_there(&peers, &asked) && !is_there(&peers, &silent[0]) && is_there(&peers, &silent[1]));
+    }
+
+    #[test]
+    fn a_body_that_drips_makes_room_and_one_that_flows_does_not() {
+        let peers = Arc::new(Peers::new(limits()));
+        let both = [1, 2].map(|last| peers.admit(address(last)).unwrap());
+        both.iter().for_each(|admitted| assert!(admitted.peer.begins_request()));
+        let _others = [3, 4].map(|last| {
+            let other = peers.admit(address(last)).unwrap();
+            assert!(other.peer.begins_request());
+            other
+        });
+        for _ in 0..8 {
+            for (admitted, bytes) in both.iter().zip([1, 5_000]) {
+                admitted.peer.awaits_body();
+                admitted.peer.has_body(bytes);
+                admitted.peer.awaits_body();
+            }
+            peers.tick();
+        }
+        assert!(peers.admit(address(5)).is_some());
+        assert!(!is_there(&peers, &both[0]) && is_there(&peers, &both[1]));
+        assert!(peers.admit(address(6)).is_some(), "the one before is gone again");
+    }
+
+    #[test]
+    fn places_are_given_back() {
+        let peers = Arc::new(Peers::new(limits()));
+        for round in 0..20 {
+            let admitted: Vec<_> = (0..4).map(|i| peers.admit(address(i + round)).unwrap()).collect();
+            drop(admitted);
+        }
+        assert!(peers.table().entries.is_empty() && peers.table().addresses.is_empty());
+    }
+
+    #[test]
+    fn the_silent_the_slow_and_the_idle_end_and_who_works_does_not() {
+        let peers = Arc::new(Peers::new(limits()));
+        let [silent, dripping, idle, working] = [1, 2, 3, 4].map(|last| peers.admit(address(last)).unwrap());
+        dripping.peer.received();
+        assert!(idle.peer.begins_request() && working.peer.begins_request());
+        idle.peer.ends_request();
+        for _ in 0..=5 {
+            dripping.peer.received();
+            peers.tick();
+        }
+        let there = [&silent, &dripping, &idle, &working].map(|admitted| is_there(&peers, admitted));
+        assert_eq!(there, [false, false, true, true]);
+        (0..=8).for_each(|_| peers.tick());
+        let there = [&idle, &working].map(|admitted| is_there(&peers, admitted));
+        assert_eq!(there, [false, true]);
+    }
+
+    #[test]
+    fn who_does_not_read_its_answer_ends() {
+        let peers = Arc::new(Peers::new(limits()));
+        let [stuck, slow, fast] = [1, 2, 3].map(|last| peers.admit(address(last)).unwrap());
+        for peer in [&stuck, &slow, &fast] {
+            assert!(peer.peer.begins_request());
+            peer.peer.took(100_000, true);
+        }
+        for _ in 0..12 {
+            slow.peer.took(10, true);
+            fast.peer.took(1_024, true);
+            peers.tick();
+        }
+        let there = [&stuck, &slow, &fast].map(|admitted| is_there(&peers, admitted));
+        assert_eq!(there, [false, false, true]);
+    }
+}

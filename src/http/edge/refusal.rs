@@ -1,0 +1,25 @@
+//! An error as bytes of HTTP/1.1, where there is no request that it could be the answer to.
+
+use std::fmt::Write;
+
+use super::super::error::Problem;
+use super::super::observe;
+
+/// The whole answer. The connection is closed after it.
+pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
+    let status = problem.status();
+    let body = serde_json::to_string(&problem.body()).unwrap_or_default();
+    let id = observe::new_id();
+    let mut head =
+        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default());
+    let retry =
+        problem.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+    let _ = write!(
+        head,
+        "content-type: application/problem+json\r\ncontent-length: {}\r\n{retry}connection: close\r\nx-request-id: ",
+        body.len(),
+    );
+    observe::count_refused(status.as_u16());
+    tracing::debug!(code = problem.name(), request_id = ?id, "a request was refused before it was read");
+    [head.as_bytes(), id.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat()
+}

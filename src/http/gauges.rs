@@ -1,0 +1,119 @@
+//! What `/metrics` reads at the moment it is asked, in the text format of Prometheus.
+//!
+//! Written by hand and not through the recorder, which would go on telling the last value of a collection that was
+//! deleted.
+
+use std::fmt::Write;
+
+use super::State;
+use crate::service::{Health, Memory, MemoryState};
+
+/// One metric with its samples.
+struct Gauge {
+    name: &'static str,
+    about: &'static str,
+    /// What tells the samples apart, if there are several.
+    label: &'static str,
+    /// The value of the label, and that of the sample.
+    samples: Vec<(Option<String>, f64)>,
+}
+
+impl Gauge {
+    fn one(name: &'static str, about: &'static str, value: f64) -> Gauge {
+        Gauge { name, about, label: "", samples: vec![(None, value)] }
+    }
+
+    fn write(&self, out: &mut String) {
+        // Writing into a string cannot fail.
+        let _ = writeln!(out, "# HELP {} {}\n# TYPE {} gauge", self.name, self.about, self.name);
+        for (collection, value) in &self.samples {
+            let _ = match collection {
+                Some(of) => writeln!(out, "{}{{{}=\"{of}\"}} {value}", self.name, self.label),
+                None => writeln!(out, "{} {value}", self.name),
+            };
+        }
+        out.push('\n');
+    }
+}
+
+/// Appends the gauges.
+pub(super) async fn append(state: &State, out: &mut String) {
+    for gauge in read(state).await {
+        gauge.write(out);
+    }
+}
+
+async fn read(state: &State) -> Vec<Gauge> {
+    let service = &state.service;
+    let mut gauges = Vec::new();
+    let is_draining = (state.is_draining)();
+    let ready = service.engine().is_ok_and(|engine| engine.health() == Health::Ready) && !is_draining;
+    gauges.push(Gauge::one(
+        "lookalike_ready",
+        "1 if the server does all its work, else 0.",
+        f64::from(u8::from(ready)),
+    ));
+    let waiting = service.waiting() as f64;
+    gauges.push(Gauge::one("lookalike_pool_waiting_requests", "Requests waiting for a processor.", waiting));
+    let Ok(engine) = service.engine() else {
+        return gauges;
+    };
+    let collections = engine.collections().await.unwrap_or_default();
+    let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
+        let samples =
+            collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
+        gauges.push(Gauge { name, about, label: "collection", samples });
+    };
+    of_each("lookalike_documents", "Stored documents.", &|info| info.documents);
+    of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes);
+    of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
+    let mut largest = Vec::new();
+    for info in &collections {
+        if let Ok(sizes) = engine.bucket_sizes(&info.name).await {
+            largest.push((Some(info.name.to_string()), sizes.largest as f64));
+        }
+    }
+    let about = "Hashes in the largest bucket of the index: skew, which makes queries dear.";
+    let name = "lookalike_largest_bucket_hashes";
+    gauges.push(Gauge { name, about, label: "collection", samples: largest });
+    gauges.extend(memory(&engine.memory()));
+    if let Ok(stats) = engine.stats().await {
+        let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
+        one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
+        one(
+            "lookalike_log_entries",
+            "Changes that the oldest kept snapshot does not have.",
+            stats.log_entries,
+        );
+        one("lookalike_write_queue_operations", "Operations waiting to be written.", stats.queued_operations);
+        if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
+            let about = "When the newest snapshot was written, since 1970-01-01 UTC.";
+            gauges.push(Gauge::one("lookalike_snapshot_timestamp_seconds", about, written as f64 / 1_000.0));
+        }
+    }
+    gauges
+}
+
+/// The memory budget and what it refuses.
+fn memory(memory: &Memory) -> Vec<Gauge> {
+    let mut gauges = vec![Gauge::one(
+        "lookalike_memory_resident_bytes",
+        "Resident memory of the process, as last measured.",
+        memory.resident_bytes as f64,
+    )];
+    if let Some(budget) = memory.budget_bytes {
+        let about = "Memory that the process may use.";
+        gauges.push(Gauge::one("lookalike_memory_budget_bytes", about, budget as f64));
+    }
+    let refuses = |what: &str, refused: bool| (Some(what.to_owned()), f64::from(u8::from(refused)));
+    gauges.push(Gauge {
+        name: "lookalike_memory_refuses",
+        about: "1 while the memory budget refuses bulk or inserts, else 0.",
+        label: "what",
+        samples: vec![
+            refuses("bulk", memory.state != MemoryState::Open),
+            refuses("inserts", memory.state == MemoryState::Full),
+        ],
+    });
+    gauges
+}

@@ -1,0 +1,114 @@
+//! The ring: the keys in use, read again when their file changes.
+
+use std::fs;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use super::{Bucket, Held, Key, KeyError, KeyFile, find};
+
+/// The keys in use. Shared by all who ask; a change of the file replaces them at once.
+pub struct Keyring {
+    file: KeyFile,
+    /// `None`: no key is asked for. Once one was, that stays so until the process ends.
+    keys: RwLock<Option<Arc<[Held]>>>,
+}
+
+/// When a file was changed, and its size; `None` if it is not there.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Keyring {
+    /// The keys of this file; none are asked for if there is no file.
+    ///
+    /// # Errors
+    /// [`KeyError`] if it is there and cannot be read.
+    pub fn open(file: KeyFile) -> Result<Keyring, KeyError> {
+        let keys = file.read()?.map(|keys| hold(keys, &[]));
+        Ok(Keyring { file, keys: RwLock::new(keys) })
+    }
+
+    /// The keys, if any are asked for.
+    pub fn keys(&self) -> Option<Arc<[Held]>> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The key whose secret this is.
+    pub fn find(&self, secret: &[u8]) -> Option<Held> {
+        find(&self.keys()?, secret).cloned()
+    }
+
+    /// Reads the file again. If that fails, or it is gone, the keys stay as they are.
+    ///
+    /// # Errors
+    /// [`KeyError`] if it cannot be read.
+    pub fn read_again(&self) -> Result<(), KeyError> {
+        if let Some(keys) = self.file.read()? {
+            let held = self.keys();
+            let keys = hold(keys, held.as_deref().unwrap_or_default());
+            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+        }
+        Ok(())
+    }
+
+    fn stamp(&self) -> Stamp {
+        let about = fs::metadata(self.file.path()).ok()?;
+        Some((about.modified().ok()?, about.len()))
+    }
+
+    /// Reads the file again whenever it changes; looks every so often, without end.
+    pub async fn follow_file(self: Arc<Keyring>, every: Duration) {
+        // Read once more at the first look: it may have changed between opening and here.
+        let mut known: Stamp = None;
+        let mut tick = tokio::time::interval(every);
+        loop {
+            tick.tick().await;
+            let found = self.stamp();
+            if found == known {
+                continue;
+            }
+            known = found;
+            match self.read_again() {
+                Ok(()) => {
+                    let count = self.keys().map_or(0, |keys| keys.len());
+                    tracing::info!(keys = count, file = %self.file.path().display(), "keys were read");
+                }
+                Err(error) => tracing::error!(%error, "changed keys are not used; those before them are"),
+            }
+        }
+    }
+}
+
+/// The keys with their units. One that was there before keeps what it has left: a change of the file gives nobody
+/// new ones.
+fn hold(keys: Vec<Key>, before: &[Held]) -> Arc<[Held]> {
+    let held = keys.into_iter().map(|key| {
+        let same = before.iter().find(|held| held.key == key).and_then(|held| held.bucket.clone());
+        let bucket = key.rate.map(|rate| same.unwrap_or_else(|| Arc::new(Bucket::new(rate))));
+        Held { key, bucket }
+    });
+    held.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::{Role, Scope};
+
+    #[test]
+    fn a_ring_follows_its_file_and_never_opens_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = KeyFile::at(directory.path().join("keys.toml"));
+        let ring = Keyring::open(file.clone()).unwrap();
+        assert!(ring.keys().is_none());
+        let (key, secret) = Key::new("a".to_owned(), Role::Read, Scope::All, None, "now".to_owned(), [1, 2]);
+        file.add(key.clone()).unwrap();
+        ring.read_again().unwrap();
+        assert_eq!(ring.find(secret.as_bytes()).map(|held| held.key), Some(key));
+        fs::write(file.path(), "damage").unwrap();
+        assert!(ring.read_again().is_err());
+        assert!(ring.find(secret.as_bytes()).is_some());
+        fs::remove_file(file.path()).unwrap();
+        ring.read_again().unwrap();
+        assert!(ring.keys().is_some());
+        assert!(Keyring::open(file).unwrap().keys().is_none());
+    }
+}

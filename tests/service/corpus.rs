@@ -1,0 +1,242 @@
+//! JSON as nobody should write it, sent to every route that reads JSON: a clear 4xx or an answer, never a 5xx, and the
+//! memory of the server stays where it was.
+
+use reqwest::StatusCode;
+use serde_json::Value;
+
+use crate::server::{Server, directory};
+
+/// Texts that are not JSON, or not of one meaning.
+fn broken() -> Vec<(&'static str, Vec<u8>)> {
+    let text = |what, text: &str| (what, text.as_bytes().to_vec());
+    let bytes = |what, bytes: &[u8]| (what, [br#"{"text":""#, bytes, br#""}"#].concat());
+    vec![
+        text("nothing", ""),
+        text("white space", " \t\r\n "),
+        text("an open object", "{"),
+        text("an open array", "["),
+        text("an open string", r#"{"text":"a"#),
+        text("an open escape", r#"{"text":"\"#),
+        text("two values", "{} {}"),
+        text("a comma too many", r#"{"text":"a",}"#),
+        text("a comma before", r#"{,"text":"a"}"#),
+        text("no comma", r#"{"text":"a" "id":"b"}"#),
+        text("no colon", r#"{"text" "a"}"#),
+        text("two colons", r#"{"text"::"a"}"#),
+        text("a name without quotes", r#"{text:"a"}"#),
+        text("single quotes", "{'text':'a'}"),
+        text("a comment", r#"{"text":"a"/* b */}"#),
+        text("a number as a name", r#"{1:"a"}"#),
+        text("a literal in capitals", r#"{"text":True}"#),
+        text("NaN", r#"{"text":NaN}"#),
+        text("Infinity", r#"{"text":-Infinity}"#),
+        text("a number with a plus", r#"{"k":+1}"#),
+        text("a number with a zero before", r#"{"k":01}"#),
+        text("a number that ends in its point", r#"{"k":1.}"#),
+        text("a number that begins with its point", r#"{"k":.1}"#),
+        text("a hexadecimal number", r#"{"k":0x1}"#),
+        text("an exponent without digits", r#"{"k":1e}"#),
+        text("a tab in a string", "{\"text\":\"a\tb\"}"),
+        text("a new line in a string", "{\"text\":\"a\nb\"}"),
+        text("a NUL in a string", "{\"text\":\"a\0b\"}"),
+        text("an unknown escape", r#"{"text":"\x41"}"#),
+        text("a short escape", r#"{"text":"\u00"}"#),
+        text("an escape that is no number", r#"{"text":"\u00zz"}"#),
+        text("a lone high surrogate", r#"{"text":"\ud83d"}"#),
+        text("a lone low surrogate", r#"{"text":"\udc00"}"#),
+        text("two high surrogates", r#"{"text":"\ud83d\ud83d"}"#),
+        text("a high surrogate and a letter", r#"{"text":"\ud83da"}"#),
+        text("a mark in the middle", "{\u{feff}\"text\":\"a\"}"),
+        text("a vertical tab between", "{\u{b}\"text\":\"a\"}"),
+        text("a no-break space between", "{\u{a0}\"text\":\"a\"}"),
+        bytes("a byte that is never UTF-8", b"\xff"),
+        bytes("a cut character", b"\xe4\xb8"),
+        bytes("an overlong character", b"\xc0\xaf"),
+        bytes("a surrogate in UTF-8", b"\xed\xa0\x80"),
+        bytes("a character past the last", b"\xf4\x90\x80\x80"),
+        ("UTF-16", "\u{feff}{\"text\":\"a\"}".encode_utf16().flat_map(u16::to_le_bytes).collect()),
+        ("a hundred thousand open arrays", b"[".repeat(100_000)),
+        ("a hundred thousand open objects", br#"{"a":"#.repeat(100_000)),
+        ("arrays nested a hundred thousand deep", [b"[".repeat(100_000), b"]".repeat(100_000)].concat()),
+        (
+            "metadata nested ten thousand deep",
+            [
+                br#"{"hash":"00000000000000ff","metadata":"#.to_vec(),
+                br#"{"a":"#.repeat(10_000),
+                b"1".to_vec(),
+                b"}".repeat(10_001),
+            ]
+            .concat(),
+        ),
+    ]
+}
+
+/// JSON that means something, though not what any route wants.
+fn odd() -> Vec<(&'static str, Vec<u8>)> {
+    let text = |what, text: &str| (what, text.as_bytes().to_vec());
+    vec![
+        text("null", "null"),
+        text("a string", "\"text\""),
+        text("a number", "1e400"),
+        text("true", "true"),
+        text("an array of nulls", "[null, null]"),
+        text("an array of arrays", "[[[[]]]]"),
+        text("an empty name", r#"{"":1}"#),
+        text("a name of NULs", r#"{"\u0000":1}"#),
+        text("a field twice", r#"{"text":"a","text":"b"}"#),
+        text("a field twice, once escaped", r#"{"text":"a","\u0074ext":"b"}"#),
+        text("nulls for everything", r#"{"id":null,"text":null,"html":null,"hash":null,"metadata":null}"#),
+        text("a text of objects", r#"{"text":{"a":"b"}}"#),
+        text("an id of numbers", r#"{"id":7,"text":"a"}"#),
+        text("k past 2^32", r#"{"hash":"00000000000000ff","k":4294967296}"#),
+        text("k past 2^64", r#"{"hash":"00000000000000ff","k":18446744073709551616}"#),
+        text(
+            "k of a thousand digits",
+            &format!(r#"{{"hash":"00000000000000ff","k":{}}}"#, "9".repeat(1_000)),
+        ),
+        text("k with a point", r#"{"hash":"00000000000000ff","k":3.0}"#),
+        text("k as a string", r#"{"hash":"00000000000000ff","k":"3"}"#),
+        text("k below zero", r#"{"hash":"00000000000000ff","k":-0}"#),
+        text("a limit past 2^64", r#"{"hash":"00000000000000ff","limit":1e30}"#),
+        text("a hash with a minus", r#"{"hash":"-0000000000000ff"}"#),
+        text("a hash in full-width digits", r#"{"hash":"００００００００００００００ff"}"#),
+        text("metadata of an array", r#"{"hash":"00000000000000ff","metadata":[]}"#),
+        text(
+            "a time before there were computers",
+            r#"{"hash":"00000000000000ff","filter":{"written_from":"0000-01-01T00:00:00Z"}}"#,
+        ),
+        text(
+            "a time past the end",
+            r#"{"hash":"00000000000000ff","filter":{"written_before":"99999-01-01T00:00:00Z"}}"#,
+        ),
+        text("a cursor of nonsense", r#"{"hash":"00000000000000ff","cursor":"\u0000'; DROP TABLE"}"#),
+        text("a collection for a profile", r#"{"text":"a","profile":"../../etc/passwd"}"#),
+        text("no questions", r#"{"queries":[]}"#),
+        text("questions that are none", r#"{"queries":[null,1,"a",[],{}]}"#),
+        text("questions in a question", r#"{"queries":[{"queries":[]}]}"#),
+        ("a name of a megabyte", format!(r#"{{"{}":1}}"#, "n".repeat(1_000_000)).into_bytes()),
+        ("a hundred thousand fields", {
+            let fields: Vec<String> = (0..100_000).map(|i| format!("\"f{i}\":{i}")).collect();
+            format!("{{{}}}", fields.join(",")).into_bytes()
+        }),
+        ("a million commas", [b"[".to_vec(), b"0,".repeat(1_000_000), b"0]".to_vec()].concat()),
+    ]
+}
+
+const ROUTES: [(&str, &str); 6] = [
+    ("POST", "/documents"),
+    ("PUT", "/documents/corpus"),
+    ("POST", "/similar"),
+    ("POST", "/fingerprint"),
+    ("PUT", "/collections/corpus"),
+    ("POST", "/collections/default/similar"),
+];
+
+async fn send(server: &Server, (method, route): (&str, &str), body: Vec<u8>) -> (StatusCode, Value) {
+    let request = server.client.request(method.parse().unwrap(), format!("{}{route}", server.url));
+    let response = request.header("content-type", "application/json").body(body).send().await.unwrap();
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{route}: {error}: {text}")))
+}
+
+fn memory(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn broken_and_odd_json_gets_a_clear_answer_everywhere() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let words = ["u32", "u64", "usize", "i64", "struct ", "enum ", "DocumentIn", "Option<", "::"];
+    for (is_broken, cases) in [(true, broken()), (false, odd())] {
+        for (what, body) in cases {
+            for route in ROUTES {
+                let (status, answer) = send(&server, route, body.clone()).await;
+                assert!(!status.is_server_error(), "{what} to {route:?}: {status} {answer}");
+                // What is no document at all is an array of bad ones to a route that takes arrays.
+                let fails_alone = answer["summary"]["created"] == 0;
+                if is_broken && !fails_alone {
+                    assert!(
+                        matches!(status.as_u16(), 400 | 413 | 422),
+                        "{what} to {route:?}: {status} {answer}"
+                    );
+                }
+                if status.is_client_error() {
+                    let detail = answer["detail"].as_str().unwrap();
+                    let found = words.iter().find(|word| detail.contains(**word));
+                    assert_eq!(found, None, "{what} to {route:?}: {detail}");
+                    assert!(detail.len() < 2_000_000, "{what} to {route:?}");
+                }
+            }
+        }
+    }
+    let lines: Vec<u8> = broken()
+        .into_iter()
+        .chain(odd())
+        .flat_map(|(_, body)| {
+            let line: Vec<u8> = body.into_iter().filter(|byte| *byte != b'\n').collect();
+            [line, b"\n".to_vec()].concat()
+        })
+        .collect();
+    let request = server
+        .client
+        .post(format!("{}/documents", server.url))
+        .header("content-type", "application/x-ndjson");
+    let text = request.body(lines).send().await.unwrap().text().await.unwrap();
+    let summary: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+    assert!(summary["summary"]["errors"].as_u64().unwrap() > 60, "{summary}");
+    assert!(!text.contains("\"internal\""), "{text}");
+    assert_eq!(server.get("/readyz").await.status(), StatusCode::OK);
+    assert!(memory(&server) < 250_000, "{} kB", memory(&server));
+}
+
+#[tokio::test]
+async fn a_mark_before_json_is_passed_over() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let marked = |text: &str| format!("\u{feff}{text}").into_bytes();
+    let (status, _) =
+        send(&server, ("POST", "/documents"), marked(r#"{"id":"a","hash":"00000000000000ff"}"#)).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let (_, array) =
+        send(&server, ("POST", "/documents"), marked(r#" [{"id":"b","hash":"00000000000000fe"}]"#)).await;
+    assert_eq!(array["summary"]["created"], 1);
+    let lines = "\u{feff}{\"id\":\"c\",\"hash\":\"00000000000000fd\"}\r\n{\"id\":\"d\",\"hash\":\"00000000000000fc\"}\r\n";
+    let (_, summary) = server.stream("/documents", lines.to_owned()).await;
+    assert_eq!(summary["created"], 2);
+}
+
+#[tokio::test]
+async fn a_bomb_of_packed_bytes_is_refused_as_it_is() {
+    use std::io::Write;
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    (0..1_000).for_each(|_| packer.write_all(&[b' '; 1 << 20]).unwrap());
+    let bomb = packer.finish().unwrap();
+    for kind in ["application/json", "application/x-ndjson"] {
+        let request = server.client.post(format!("{}/documents", server.url)).header("content-type", kind);
+        let answer = request.header("content-encoding", "gzip").body(bomb.clone()).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    assert!(memory(&server) < 150_000, "{} kB", memory(&server));
+}
+
+#[tokio::test]
+async fn a_batch_whose_answer_would_be_too_large_is_refused() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let line = |i: u64| serde_json::json!({"id": format!("{i:05}"), "hash": format!("{i:016x}"), "metadata": {"m": "x".repeat(15_000)}});
+    let lines: String = (0..1_000u64).map(|i| format!("{}\n", line(i))).collect();
+    server.stream("/documents", lines).await;
+    let queries: Vec<Value> =
+        (0..20).map(|_| serde_json::json!({"hash": "0000000000000000", "k": 64, "limit": 1000})).collect();
+    let (status, problem) = server.post("/similar", serde_json::json!({"queries": queries})).await;
+    assert_eq!((status.as_u16(), problem["code"].as_str()), (422, Some("invalid_field")), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("33554432 bytes"), "{problem}");
+    // Twenty answers of 15 MB each would be 300.
+    assert!(memory(&server) < 350_000, "{} kB", memory(&server));
+}

@@ -1,0 +1,221 @@
+//! Keys: every route with every kind of key, made and revoked while the server runs, and never logged.
+
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::server::{Server, command, directory};
+
+/// Makes a key by the command line; its secret.
+fn create(data: &Path, name: &str, arguments: &[&str]) -> String {
+    let data = data.to_str().unwrap();
+    let all = [&["keys", "create", name, "--data", data], arguments].concat();
+    let output = command(&all).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Which of the keys may use a route, by their first letters: r(ead), w(rite), a(dmin) for all collections, R, W, A
+/// for `news` alone; `-` for no key at all, `?` for any key.
+struct Route {
+    method: Method,
+    path: &'static str,
+    body: Option<Value>,
+    kind: &'static str,
+    allowed: &'static str,
+}
+
+fn routes() -> Vec<Route> {
+    let route = |method, path, allowed| Route { method, path, body: None, kind: "application/json", allowed };
+    let post = |path, body, allowed| Route { body: Some(body), ..route(Method::POST, path, allowed) };
+    let put = |path, body, allowed| Route { body: Some(body), ..route(Method::PUT, path, allowed) };
+    let document = || json!({"id": "kept", "hash": "00000000000000ff"});
+    let bare = || json!({"hash": "00000000000000ff"});
+    let mut routes = vec![
+        route(Method::GET, "/livez", "-?"),
+        route(Method::GET, "/readyz", "-?"),
+        route(Method::GET, "/docs/", "-?"),
+        route(Method::GET, "/docs/errors", "-?"),
+        route(Method::GET, "/docs/openapi.json", "-?"),
+        route(Method::GET, "/openapi.yaml", "-?"),
+        route(Method::GET, "/version", "?"),
+        route(Method::GET, "/collections", "?"),
+        post("/fingerprint", json!({"text": "some words of a text"}), "?"),
+        route(Method::GET, "/metrics", "rwa"),
+        route(Method::GET, "/snapshots", "a"),
+        route(Method::POST, "/snapshots", "a"),
+        route(Method::GET, "/nothing", "a"),
+        route(Method::GET, "/collections/news", "rwaRWA"),
+        put("/collections/news", json!({}), "aA"),
+        put("/collections/other", json!({}), "a"),
+        route(Method::DELETE, "/collections/other", "a"),
+        route(Method::GET, "/collections/n%65ws/export", "rwaRWA"),
+        route(Method::GET, "/collections/..%2Fnews/export", "rwa"),
+    ];
+    let of_collection = [
+        (Method::POST, "/documents", Some(document()), "write"),
+        (Method::GET, "/documents/kept", None, "read"),
+        (Method::HEAD, "/documents/kept", None, "read"),
+        (Method::PUT, "/documents/kept", Some(bare()), "write"),
+        (Method::GET, "/documents/kept/similar", None, "read"),
+        (Method::GET, "/similar?hash=00000000000000ff", None, "read"),
+        (Method::POST, "/similar", Some(bare()), "read"),
+        (Method::GET, "/export", None, "read"),
+        (Method::GET, "/stats", None, "read"),
+        (Method::DELETE, "/documents/none", None, "write"),
+    ];
+    for (method, path, body, role) in of_collection {
+        let of_news: &'static str = format!("/collections/news{path}").leak();
+        let (of_all, of_both) = if role == "read" { ("rwa", "rwaRWA") } else { ("wa", "waWA") };
+        routes.push(Route { body: body.clone(), ..route(method.clone(), path, of_all) });
+        routes.push(Route { body, ..route(method, of_news, of_both) });
+    }
+    let lines = Value::String("{\"id\":\"kept\",\"hash\":\"00000000000000ff\"}\n".to_owned());
+    routes.push(Route { kind: "application/x-ndjson", ..post("/collections/news/documents", lines, "waWA") });
+    routes
+}
+
+async fn status(server: &Server, route: &Route, key: Option<(&str, &str)>) -> (StatusCode, Value) {
+    let mut request = server.client.request(route.method.clone(), format!("{}{}", server.url, route.path));
+    if let Some((header, value)) = key {
+        request = request.header(header, value);
+    }
+    if let Some(body) = &route.body {
+        let text = body.as_str().map_or_else(|| body.to_string(), str::to_owned);
+        request = request.header("content-type", route.kind).body(text);
+    }
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let text = response.text().await.unwrap();
+    (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn every_route_takes_the_keys_that_it_should_and_no_other() {
+    let data = directory();
+    let key = |name: &str, role: &str, news: bool| {
+        let scope: &[&str] = if news { &["--collection", "news"] } else { &[] };
+        create(data.path(), name, &[&["--role", role], scope].concat())
+    };
+    let keys: Vec<(char, String)> = [
+        ('r', key("r", "read", false)),
+        ('w', key("w", "write", false)),
+        ('a', key("a", "admin", false)),
+        ('R', key("news.r", "read", true)),
+        ('W', key("news.w", "write", true)),
+        ('A', key("news.a", "admin", true)),
+    ]
+    .into();
+    let server = Server::start_with(data.path(), &[("LOOKALIKE_LOG__LEVEL", "trace")]).await;
+    let admin = format!("Bearer {}", keys[2].1);
+    let setup = Route {
+        method: Method::PUT,
+        path: "/collections/news",
+        body: Some(json!({})),
+        kind: "application/json",
+        allowed: "",
+    };
+    assert_eq!(status(&server, &setup, Some(("authorization", &admin))).await.0, StatusCode::CREATED);
+    let mut checked = 0;
+    for route in routes() {
+        let what = format!("{} {}", route.method, route.path);
+        for (letter, secret) in &keys {
+            let bearer = format!("bearer {secret}");
+            let header = if checked % 2 == 0 {
+                ("Authorization", bearer.as_str())
+            } else {
+                ("X-API-Key", secret.as_str())
+            };
+            let (status, problem) = status(&server, &route, Some(header)).await;
+            let allowed = route.allowed.contains('?') || route.allowed.contains(*letter);
+            assert_eq!(status != StatusCode::FORBIDDEN, allowed, "{what} with {letter}: {status} {problem}");
+            assert_ne!(status, StatusCode::UNAUTHORIZED, "{what} with {letter}");
+            assert!(!status.is_server_error(), "{what} with {letter}: {status} {problem}");
+            if !allowed && route.method != Method::HEAD {
+                assert_eq!(problem["code"], "forbidden", "{what}");
+            }
+            checked += 1;
+        }
+        let altered = format!("{}0", &keys[2].1[..66]);
+        let wrong = [
+            None,
+            Some((
+                "authorization",
+                "Bearer lk_0000000000000000000000000000000000000000000000000000000000000000",
+            )),
+            Some(("authorization", "Basic YTpi")),
+            Some(("authorization", "")),
+            Some(("x-api-key", "")),
+            Some(("x-api-key", altered.as_str())),
+        ];
+        for key in wrong {
+            let key = key.filter(|(_, value)| *value != keys[2].1);
+            let (status, problem) = status(&server, &route, key).await;
+            let is_open = route.allowed.contains('-');
+            assert_eq!(
+                status != StatusCode::UNAUTHORIZED,
+                is_open,
+                "{what} with {key:?}: {status} {problem}"
+            );
+        }
+    }
+    let list = Route { method: Method::GET, path: "/collections", ..setup };
+    let names = |list: &Value| {
+        list["collections"].as_array().unwrap().iter().map(|info| info["name"].clone()).collect::<Vec<_>>()
+    };
+    let (_, of_news) = status(&server, &list, Some(("x-api-key", &keys[3].1))).await;
+    assert_eq!(names(&of_news), ["news"], "others are not shown");
+    let log = server.log();
+    for (letter, secret) in &keys {
+        assert!(!log.contains(&secret[3..]), "key {letter} is in the log");
+        let file = std::fs::read_to_string(data.path().join("keys.toml")).unwrap();
+        assert!(!file.contains(&secret[3..]), "key {letter} is in the file");
+    }
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked_while_the_server_runs() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    assert_eq!(server.get("/stats").await.status(), StatusCode::OK, "there are no keys yet");
+    let secret = create(data.path(), "crawler", &["--role", "write", "--collection", "default"]);
+    let route = Route { method: Method::GET, path: "/stats", body: None, kind: "", allowed: "" };
+    let becomes = async |wanted: StatusCode| {
+        for _ in 0..200 {
+            let found = status(&server, &route, Some(("x-api-key", &secret))).await.0;
+            let without = status(&server, &route, None).await.0;
+            if (found, without) == (wanted, StatusCode::UNAUTHORIZED) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the server does not follow its keys:\n{}", server.log());
+    };
+    becomes(StatusCode::OK).await;
+    let dir = data.path().to_str().unwrap();
+    let listed = command(&["keys", "list", "--data", dir]).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.starts_with("crawler\twrite\tdefault\tunlimited\t20"), "{listed}");
+    assert!(command(&["keys", "revoke", "crawler", "--data", dir]).status().unwrap().success());
+    becomes(StatusCode::UNAUTHORIZED).await;
+    assert!(!command(&["keys", "revoke", "crawler", "--data", dir]).output().unwrap().status.success());
+    let challenge = server.get("/stats").await;
+    assert!(challenge.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
+}
+
+#[test]
+fn without_keys_the_server_listens_where_it_alone_can_be_reached() {
+    let data = directory();
+    let dir = data.path().to_str().unwrap();
+    for (listen, others) in [("0.0.0.0:0", true), ("[::]:0", true)] {
+        let output = command(&["serve", "--listen", listen, "--data", dir]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code() == Some(78), others, "{listen}: {said}");
+        assert!(said.contains("lookalike keys create") && said.contains("--open"), "{said}");
+    }
+    std::fs::write(data.path().join("keys.toml"), "damage").unwrap();
+    let output = command(&["serve", "--listen", "127.0.0.1:0", "--data", dir]).output().unwrap();
+    assert_eq!(output.status.code(), Some(78));
+}

@@ -1,0 +1,88 @@
+//! TLS from files: served, read again when they change, and refused at the start when they do not fit.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::server::{Server, command, directory, serve};
+
+/// Writes a new certificate for `localhost` and its key; the certificate's bytes.
+fn write_pair(directory: &Path) -> Vec<u8> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    fs::write(directory.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
+    fs::write(directory.join("tls.crt"), made.cert.pem()).unwrap();
+    made.cert.der().to_vec()
+}
+
+/// The certificate that a server presents, as the bytes between handshake and first answer, and the answer.
+async fn ask(url: &str, trusted: &[u8]) -> Option<String> {
+    use std::sync::Arc;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_rustls::TlsConnector;
+    use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto::ring};
+    let mut roots = RootCertStore::empty();
+    roots.add(trusted.to_vec().into()).unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let address = url.strip_prefix("https://").unwrap();
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let name = "localhost".try_into().unwrap();
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.ok()?;
+    stream.write_all(b"GET /livez HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    Some(answer)
+}
+
+#[tokio::test]
+async fn a_certificate_is_served_and_replaced_without_a_restart() {
+    let data = directory();
+    let first = write_pair(data.path());
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key) = (file("tls.crt"), file("tls.key"));
+    let variables =
+        [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
+    let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
+    assert!(ask(&server.url, &first).await.unwrap().ends_with("live\n"));
+    fs::write(&certificate, "no certificate").unwrap();
+    server.says("the changed certificate is not used").await;
+    assert!(ask(&server.url, &first).await.is_some(), "the one before stays in use");
+    let second = write_pair(data.path());
+    for _ in 0..200 {
+        if ask(&server.url, &second).await.is_some() {
+            assert!(ask(&server.url, &first).await.is_none());
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("the new certificate is not served:\n{}", server.log());
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused_at_the_start() {
+    let data = directory();
+    write_pair(data.path());
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let other = directory();
+    write_pair(other.path());
+    let foreign = other.path().join("tls.key").to_str().unwrap().to_owned();
+    let cases = [
+        (Some(file("tls.crt")), None, "tls.certificate and tls.key go together"),
+        (Some(file("none")), Some(file("tls.key")), "none cannot be read"),
+        (Some(file("tls.key")), Some(file("tls.key")), "tls.key holds no certificate"),
+        (Some(file("tls.crt")), Some(file("tls.crt")), "tls.crt holds no private key"),
+        (Some(file("tls.crt")), Some(foreign), "cannot be used together"),
+    ];
+    for (certificate, key, expected) in cases {
+        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", &file("data")]);
+        command.envs(certificate.map(|path| ("LOOKALIKE_TLS__CERTIFICATE", path)));
+        command.envs(key.map(|path| ("LOOKALIKE_TLS__KEY", path)));
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(78), "{said}");
+        assert!(said.contains(expected), "no {expected:?} in {said}");
+    }
+}
