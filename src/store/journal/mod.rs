@@ -216,7 +216,9 @@ pub(super) fn scan(
         let follows = segments.get(place + 1).map(|(first, _)| *first);
         if follows.is_some_and(|follows| follows <= from) {
             // All trees hold what it says; the next checkpoint would have deleted it.
-            let bytes = fs::metadata(path).map_err(|source| StoreError::io(path, "measured", source))?.len();
+            // Opened all the same: one that cannot be is named here, before anything is changed.
+            let opened = File::open(path).and_then(|file| file.metadata());
+            let bytes = opened.map_err(|source| StoreError::io(path, "opened", source))?.len();
             scan.closed.push(Closed { path: path.clone(), end: follows.unwrap_or(from), bytes });
             continue;
         }
