@@ -18,9 +18,6 @@ pub(super) const MAX_BLOCKS: usize = 6;
 /// From this many hashes of 64 bits on there are three tables in place of four.
 pub(super) const THREE_FROM: usize = 16 << 20;
 
-/// Hashes whose places are asked for before the first of them is filed.
-const AHEAD: usize = 8;
-
 /// A way to cut hashes into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -99,23 +96,8 @@ impl<W: Filed> Layout<W> {
     /// there were. Table by table, each place asked for before it is needed.
     pub(super) fn insert_new(&self, hashes: &mut Vec<W>, len: usize, pin: &Pin) {
         let fill = self.kind.fill(len);
-        let mut kept = 0;
-        for at in 0..hashes.len() {
-            self.tables[0].approach(hashes.get(at + AHEAD), pin);
-            let hash = hashes[at];
-            if !self.contains(hash, pin) {
-                self.tables[0].insert(hash, len + kept, fill, pin);
-                hashes[kept] = hash;
-                kept += 1;
-            }
-        }
-        hashes.truncate(kept);
-        for table in &self.tables[1..] {
-            for (at, hash) in hashes.iter().enumerate() {
-                table.approach(hashes.get(at + AHEAD), pin);
-                table.insert(*hash, len + at, fill, pin);
-            }
-        }
+        self.tables[0].insert_all(hashes, true, len, fill, pin);
+        self.tables[1..].iter().for_each(|table| table.insert_all(hashes, false, len, fill, pin));
     }
 
     /// Takes a hash out of every table: whether it was there.

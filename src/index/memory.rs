@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
-/// A cache line of cells that are read and written each on its own.
+/// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside this crate.
 pub trait Line: Default + Send + Sync + 'static {
     /// How many cells it has.
     const CELLS: usize;
@@ -97,6 +97,14 @@ line!(
     /// A line of eight cells of 64 bits.
     Line64, AtomicU64, u64, 8, near64, both64
 );
+
+/// Lines whose cells are all 0. What the system gives is cleared already and not written to twice.
+pub(super) fn empty_lines<L: Line>(count: usize) -> Box<[L]> {
+    let lines = Box::<[L]>::new_zeroed_slice(count);
+    // SAFETY: the lines are made of atomic integers (`Line` is implemented by `line!` alone), of which every pattern of
+    // bits is a value, that of zeros too.
+    unsafe { lines.assume_init() }
+}
 
 /// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
 /// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.

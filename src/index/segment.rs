@@ -22,7 +22,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::block::{Block, Filed, KEY_BITS, LEAD_BITS, given_up, is_empty};
-use super::memory::{Compare, Line, Work, cells, prefetch, with_best};
+use super::memory::{Compare, Line, Work, cells, empty_lines, prefetch, with_best};
 
 /// Lines that hashes may stand beyond the home of the next key before a segment is built anew, besides what
 /// they did when it was built.
@@ -136,7 +136,7 @@ impl<W: Filed> Segment<W> {
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
         let count = places.end.max(lines as usize) + spare;
-        let halves: Box<[W::Line]> = (0..2 * count).map(|_| W::Line::default()).collect();
+        let halves: Box<[W::Line]> = empty_lines(2 * count);
         let (fronts, backs) = halves.split_at(count);
         for (&hash, home) in hashes.iter().zip(at_home) {
             let next = &mut places.next[home as usize];
@@ -259,20 +259,25 @@ impl<W: Filed> Segment<W> {
             return false;
         }
         let key = self.block.key(hash) & mask(self.homes.bits);
-        let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
-        let end = (next + self.counts.reach as usize).min(self.fronts().len());
         let home = self.homes.of(key);
-        let Some(line) = (home..end).find(|line| has_room::<W>(&self.fronts()[*line])) else {
+        let at_home = has_room::<W>(&self.fronts()[home]).then_some(home);
+        let Some(line) = at_home.or_else(|| self.room_after(home, key)) else {
             return false;
         };
-        let free = (0..Self::PER_LINE).find(|entry| is_empty(self.fronts()[line].read_beside(*entry)));
-        let entry = free.expect("the last entry is free");
+        let entry = first_free::<W>(&self.fronts()[line]);
         let (front, back) = self.block.store(hash);
         self.backs()[line].write(entry, back);
         self.fronts()[line].publish(entry, front);
         self.counts.used.store(used + 1, Ordering::Relaxed);
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
+    }
+
+    /// The first line with room after the home of a key, as far as its hashes may stand from there.
+    fn room_after(&self, home: usize, key: u64) -> Option<usize> {
+        let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
+        let end = (next + self.counts.reach as usize).min(self.fronts().len());
+        (home + 1..end).find(|line| has_room::<W>(&self.fronts()[*line]))
     }
 
     /// Takes a hash out: whether it was here. For the writer.
@@ -335,6 +340,18 @@ impl<W: Filed> Work for Find<'_, W> {
 #[inline(always)]
 fn has_room<W: Filed>(line: &W::Line) -> bool {
     is_empty(line.read_beside(Segment::<W>::PER_LINE - 1))
+}
+
+/// The first free entry of a line that has room. By halves: a loop from the first on would end where the
+/// processor cannot foretell.
+#[inline(always)]
+fn first_free<W: Filed>(line: &W::Line) -> usize {
+    let (mut first, mut step) = (0, Segment::<W>::PER_LINE / 2);
+    while step > 0 {
+        first += step * usize::from(!is_empty(line.read_beside(first + step - 1)));
+        step /= 2;
+    }
+    first
 }
 
 #[inline(always)]

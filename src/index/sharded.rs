@@ -79,7 +79,7 @@ const SHARE_BITS: u32 = 12;
 /// A move is done after this many times fewer insertions than there were hashes when it began.
 const PACE: usize = 8;
 /// Hashes added in one turn.
-const BATCH: usize = 1_024;
+const BATCH: usize = 1 << 15;
 
 impl<W: Filed> Default for Index<W> {
     fn default() -> Index<W> {
