@@ -15,6 +15,7 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod second_check;
 
 use std::sync::{Arc, OnceLock};
 
