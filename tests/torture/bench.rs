@@ -42,6 +42,13 @@ impl Bench {
         Bench { data: disk.join("data"), ..Bench::new() }
     }
 
+    /// An empty directory for what is known here.
+    pub fn elsewhere(&self) -> Bench {
+        let bench = Bench::new();
+        let ledger = Arc::new(self.ledger.fork(&bench.data.with_file_name("ledger")));
+        Bench { ledger, ..bench }
+    }
+
     /// A copy of this one, of the directory as it is and of what is known.
     pub fn fork(&self) -> Bench {
         let dir = server::directory();

@@ -65,6 +65,12 @@ async fn one(origin: &Bench, point: &Point, rng: &mut Rng) -> Result<bool, Strin
     }
     let server = Server::launch(serve(&bench.data, &[])).await.map_err(ended)?;
     audit(&server, &bench.ledger).await.map_err(|wrong| wrong.join("\n"))?;
+    // What a crash left must not be in the way of what comes after, to the next stop and start.
+    scenario(server, &bench).await;
+    let server = Server::launch(serve(&bench.data, SHORT)).await.map_err(ended)?;
+    audit(&server, &bench.ledger)
+        .await
+        .map_err(|wrong| format!("after more writes: {}", wrong.join("\n")))?;
     server.kill();
     Ok(twice)
 }

@@ -16,9 +16,15 @@ async fn no_acknowledged_write_is_lost_by_kills_at_any_time() {
         let server = Server::start_with(&bench.data, OFTEN).await;
         bench.audit(&server, &format!("after {cycle} kills")).await;
         let load = Load::start(&server.url, &bench.ledger, CLIENTS, &mut rng);
-        // Now and then before the first write is through, or after many.
-        let span = if cycle % 8 == 0 { 15 } else { 260 };
-        tokio::time::sleep(Duration::from_millis(rng.u64(1..span))).await;
+        // After so many acknowledgements, however fast the machine is; now and then before the first, or soon after.
+        let wanted = bench.ledger.acknowledged() + rng.u64(0..if cycle % 8 == 0 { 12 } else { 620 });
+        for _ in 0..900 {
+            if bench.ledger.acknowledged() >= wanted {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tokio::time::sleep(Duration::from_micros(rng.u64(..4_000))).await;
         bench.ledger.note("kill -9");
         if cycle % 4 == 0 {
             // In the middle of a stop in order, which writes out what is in memory.
@@ -32,6 +38,6 @@ async fn no_acknowledged_write_is_lost_by_kills_at_any_time() {
     let seen = bench.audit(&server, "at the end").await;
     let acknowledged = bench.ledger.acknowledged();
     eprintln!("{cycles} kills, {acknowledged} acknowledged changes, {seen:?}, {:?}", started.elapsed());
-    assert!(seen.documents > 50 && acknowledged > 100 * cycles as u64, "the clients hardly wrote");
+    assert!(seen.documents > 50 && acknowledged > 80 * cycles as u64, "the clients hardly wrote");
     assert!(server.stop().success());
 }

@@ -14,6 +14,7 @@
 #![allow(clippy::print_stderr, reason = "what was run and what was left out is told")]
 
 mod audit;
+mod backup;
 mod bench;
 mod concurrent;
 mod crash;
