@@ -96,6 +96,14 @@ impl<W: Filed> Layout<W> {
     /// there were. Table by table, each place asked for before it is needed.
     pub(super) fn insert_new(&self, hashes: &mut Vec<W>, len: usize, pin: &Pin) {
         let fill = self.kind.fill(len);
+        if let [hash] = hashes[..] {
+            if self.contains(hash, pin) {
+                hashes.clear();
+            } else {
+                self.tables.iter().for_each(|table| table.insert(hash, len, fill, pin));
+            }
+            return;
+        }
         self.tables[0].insert_all(hashes, true, len, fill, pin);
         self.tables[1..].iter().for_each(|table| table.insert_all(hashes, false, len, fill, pin));
     }
