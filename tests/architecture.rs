@@ -60,6 +60,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "backup",
             "eval",
+            "features",
             "profiles",
         ],
     ),

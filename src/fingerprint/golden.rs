@@ -199,6 +199,59 @@ fn released_profiles_never_change() {
     assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
 }
 
+/// The first features of some texts by copies-64@2, in the order in which `explain` gives them.
+const FEATURES: &[(&str, &[&str])] = &[];
+
+#[test]
+fn features_of_every_language_stay_as_they_are() {
+    let profile = Profile::named("copies-64@2").unwrap();
+    let names = [
+        "simplified",
+        "traditional",
+        "english",
+        "japanese",
+        "korean",
+        "thai",
+        "russian",
+        "arabic",
+        "hindi",
+        "mixed",
+        "emoji",
+        "full width",
+    ];
+    let found: Vec<(&str, Vec<String>)> = names
+        .iter()
+        .map(|name| {
+            (*name, profile.explain(text(name)).features.into_iter().take(6).map(|f| f.text).collect())
+        })
+        .collect();
+    let listing: Vec<_> =
+        found.iter().map(|(name, features)| format!("    ({name:?}, &{features:?}),")).collect();
+    let golden: Vec<(&str, Vec<String>)> =
+        FEATURES.iter().map(|(name, list)| (*name, list.iter().map(|f| (*f).to_owned()).collect())).collect();
+    assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    #[test]
+    fn equivalent_texts_hash_equally(text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}") {
+        use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+        let forms = [
+            ComposingNormalizerBorrowed::new_nfc().normalize(&text).into_owned(),
+            ComposingNormalizerBorrowed::new_nfkc().normalize(&text).into_owned(),
+            DecomposingNormalizerBorrowed::new_nfd().normalize(&text).into_owned(),
+            DecomposingNormalizerBorrowed::new_nfkd().normalize(&text).into_owned(),
+        ];
+        for profile in Profile::all().iter().filter(|p| p.recipe.preparation == Preparation::Normalise) {
+            let expected = profile.fingerprint(&text);
+            for form in &forms {
+                proptest::prop_assert_eq!(profile.fingerprint(form), expected, "{}", profile.id());
+            }
+        }
+    }
+}
+
 #[test]
 fn an_explanation_explains_the_fingerprint() {
     for profile in Profile::all() {
