@@ -78,7 +78,11 @@ fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, Wr
     detector.feed(looked_at, looked_at.len() == bytes.len());
     let encoding = detector.guess(None, Utf8Detection::Allow);
     let (text, has_faults) = encoding.decode_without_bom_handling(bytes);
-    if is_page || (!has_faults && !encoding.is_single_byte()) { Ok(text) } else { Err(WrongBytes::Utf8(fault)) }
+    if is_page || (!has_faults && !encoding.is_single_byte()) {
+        Ok(text)
+    } else {
+        Err(WrongBytes::Utf8(fault))
+    }
 }
 
 fn named(label: &str) -> Option<&'static Encoding> {
