@@ -62,6 +62,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "store",
             "backup",
             "eval",
+            "features",
             "profiles",
             "keys",
         ],

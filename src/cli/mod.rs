@@ -10,6 +10,7 @@ mod eval;
 mod export;
 mod fingerprint;
 mod healthcheck;
+mod idf;
 mod import;
 mod keys;
 mod repair;
@@ -38,6 +39,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Print the fingerprints of files.
     Fingerprint(fingerprint::FingerprintArguments),
+    /// Count how rare words are in texts of your own, for a profile by TF-IDF.
+    Idf(idf::IdfArguments),
     /// Measure what profiles find on labelled texts or on edited copies of your own.
     Eval(eval::EvalArguments),
     /// Send a file of documents to a server.
@@ -104,6 +107,7 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
+        Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),

@@ -120,7 +120,7 @@ fn sentences(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, and the same everywhere.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): small, and the same everywhere.
 struct Random(u64);
 
 impl Random {

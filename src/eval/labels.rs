@@ -23,6 +23,7 @@ pub struct Labels {
 
 impl Labels {
     /// The same by a second reading, in which unlike pairs do not count.
+    #[must_use]
     pub fn second_reading(&self) -> Labels {
         let ignored = self.ignored.union(&self.unlike).copied().collect();
         Labels { positive: self.positive.clone(), ignored, unlike: HashSet::new() }

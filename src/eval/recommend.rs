@@ -26,7 +26,6 @@ pub struct Recommendation {
 ///
 /// `measured` has one list for each set, of the same profiles in the same order.
 pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommendation> {
-    let profiles = measured.first()?.len();
     let of = |at: usize| -> Option<Recommendation> {
         let sets: Vec<&Measured> = measured.iter().map(|set| &set[at]).collect();
         let is_borne = |k: u32| {
@@ -49,8 +48,8 @@ pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommend
         Some(Recommendation { profile, k, recall: found as f64 / all.max(1) as f64 })
     };
     let mut best: Option<(u32, Recommendation)> = None;
-    for at in 0..profiles {
-        let width = measured[0][at].profile.width().bits();
+    for (at, one) in measured.first()?.iter().enumerate() {
+        let width = one.profile.width().bits();
         let Some(next) = of(at) else { continue };
         let is_better = best.as_ref().is_none_or(|(other, best)| {
             next.recall > best.recall + 0.005 || (next.recall > best.recall - 0.005 && width < *other)

@@ -57,14 +57,14 @@ pub fn second_check(
         sets.entry(number).or_insert_with(|| features.feature_set(&set.texts[number as usize]));
     }
     let exact: Vec<f64> = candidates.iter().map(|(a, b)| jaccard(&sets[a], &sets[b])).collect();
-    let mut all = judge(set, &candidates, &exact, thresholds, "exact".to_owned(), 0);
+    let mut all = judge(set, &candidates, &exact, thresholds, "exact", 0);
     for (minima, bits) in SKETCHES {
         let sketches: HashMap<u32, Sketch> =
             sets.iter().map(|(&number, set)| (number, Signature::of(set, minima).sketch(bits))).collect();
         let estimates: Vec<f64> =
             candidates.iter().map(|(a, b)| sketches[a].similarity(&sketches[b])).collect();
         let name = format!("{minima} minima of {bits} bits");
-        all.extend(judge(set, &candidates, &estimates, thresholds, name, minima * bits as usize / 8));
+        all.extend(judge(set, &candidates, &estimates, thresholds, &name, minima * bits as usize / 8));
     }
     all
 }
@@ -74,7 +74,7 @@ fn judge(
     candidates: &[Pair],
     similarities: &[f64],
     thresholds: &[f64],
-    by: String,
+    by: &str,
     bytes: usize,
 ) -> Vec<Checked> {
     let at = |&threshold: &f64| {
@@ -85,7 +85,7 @@ fn judge(
             right += u64::from(set.labels.positive.contains(pair));
         });
         Checked {
-            by: by.clone(),
+            by: by.to_owned(),
             bytes,
             threshold,
             precision: if all == 0 { 1.0 } else { right as f64 / all as f64 },

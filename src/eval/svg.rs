@@ -35,6 +35,9 @@ pub fn svg(sets: &[Set], measured: &[Vec<Measured>]) -> String {
     out + "</svg>\n"
 }
 
+/// What a curve shows of a point.
+type Height = fn(&super::Point) -> f64;
+
 fn panel(out: &mut String, corner: (f64, f64), name: &str, measured: &[Measured]) {
     let (left, top) = (corner.0 + MARGIN.0, corner.1 + MARGIN.1);
     let (width, height) = (PANEL.0 - MARGIN.0 - 16.0, PANEL.1 - 2.0 * MARGIN.1);
@@ -60,7 +63,7 @@ fn panel(out: &mut String, corner: (f64, f64), name: &str, measured: &[Measured]
         let place = |k: u32, value: f64| {
             (left + width * f64::from(k) / f64::from(last), top + height * (1.0 - value))
         };
-        let curves: [(&str, fn(&super::Point) -> f64); 3] =
+        let curves: [(&str, Height); 3] =
             [("", super::Point::f1), ("1 4", |point| point.precision), ("6 3", |point| point.recall)];
         for (dashes, value) in curves {
             let points: Vec<String> = (0..=last)

@@ -156,6 +156,7 @@ impl Table {
 }
 
 #[cfg(test)]
+#[allow(clippy::float_cmp, reason = "what was written is what is read")]
 mod tests {
     use super::*;
 

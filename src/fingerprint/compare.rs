@@ -65,10 +65,10 @@ impl HashComparison {
     pub fn of(a: Hash, b: Hash) -> Option<HashComparison> {
         let distance = a.distance(b)?;
         let difference = a.value() ^ b.value();
+        let block_of = |block: u32| (difference >> (block * BLOCK_BITS)) as u16;
         let width = a.width().bits();
         let bits = (0..width).filter(|bit| difference >> bit & 1 == 1).collect();
-        let blocks =
-            (0..width / BLOCK_BITS).map(|block| difference >> (block * BLOCK_BITS) & 0xffff == 0).collect();
+        let blocks = (0..width / BLOCK_BITS).map(|block| block_of(block) == 0).collect();
         Some(HashComparison { distance, bits, blocks })
     }
 }

@@ -473,7 +473,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let cases: &[(&str, &str, &[(&str, Value)], &str)] = &[
+        type Case<'a> = (&'a str, &'a str, &'a [(&'a str, Value)], &'a str);
+        let cases: &[Case<'_>] = &[
             ("No", "copies-64", &[], "cannot be called"),
             ("copies-64", "copies-64", &[], "not that of another profile"),
             ("own", "nothing", &[], "there is no built-in profile \"nothing\""),

@@ -96,6 +96,22 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-128@2", "hindi", "ba1c68d63101b411ad09d377414163c5", 47),
     ("copies-128@2", "mixed", "75f6f07e8e27747a0546b26c79c10c09", 36),
     ("copies-128@2", "emoji", "286255be6a25272674fc207e6e5a20df", 7),
+    ("pairs-64@1", "empty", "0000000000000000", 0),
+    ("pairs-64@1", "punctuation", "0000000000000000", 0),
+    ("pairs-64@1", "one word", "39ab4480b709820b", 1),
+    ("pairs-64@1", "simplified", "0cc23d20a98faa9e", 19),
+    ("pairs-64@1", "traditional", "bcd6bfa0e987aa9b", 21),
+    ("pairs-64@1", "english", "296d80c9774b23d9", 13),
+    ("pairs-64@1", "english with other marks", "296d8088b71b23d9", 13),
+    ("pairs-64@1", "full width", "2bd6d7c9684590d4", 2),
+    ("pairs-64@1", "japanese", "fa844f6715cf7560", 18),
+    ("pairs-64@1", "korean", "2adff6f566a5af53", 7),
+    ("pairs-64@1", "thai", "2e9171c9456fb391", 12),
+    ("pairs-64@1", "russian", "710e3deb190326ba", 5),
+    ("pairs-64@1", "arabic", "3d9225fa1463d173", 7),
+    ("pairs-64@1", "hindi", "407723a7d79eabaf", 9),
+    ("pairs-64@1", "mixed", "2b9860c123c9fab6", 21),
+    ("pairs-64@1", "emoji", "2bd6d7c9684590d4", 2),
     ("keywords-zh@1", "empty", "0000000000000000", 0),
     ("keywords-zh@1", "punctuation", "0000000000000000", 0),
     ("keywords-zh@1", "one word", "c0a156d636da49df", 1),
@@ -197,6 +213,82 @@ fn released_profiles_never_change() {
         GOLDEN.iter().map(|&(id, name, hash, n)| (id.to_owned(), name, hash.to_owned(), n)).collect();
     let listing: Vec<_> = found.iter().map(|entry| format!("    {entry:?},")).collect();
     assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
+}
+
+/// The first features of some texts by copies-64@2, in the order in which `explain` gives them.
+const FEATURES: &[(&str, &[&str])] = &[
+    ("simplified", &["的", "上", "上 的", "与", "与 网络", "公司"]),
+    ("traditional", &["的", "上", "上 的", "与", "与 网络", "任务"]),
+    ("english", &[" and ", "fish ", "h and", "ish a", "sh an", " a di"]),
+    ("japanese", &["ある", "東京", "ある 総合", "ある 観光", "で", "で ある"]),
+    ("korean", &[" 끼고 있", " 대한민국", " 도시이다", " 수도이자", " 최대 도", " 한강을 "]),
+    (
+        "thai",
+        &[
+            "กร\u{e38}งเทพมหานคร",
+            "กร\u{e38}งเทพมหานคร เป\u{e47}น",
+            "ของ",
+            "ของ ประเทศไทย",
+            "ท\u{e35}\u{e48}",
+            "ท\u{e35}\u{e48} ม\u{e35}",
+        ],
+    ),
+    ("russian", &[" горо", " знач", " росс", " стол", " феде", "а рос"]),
+    ("arabic", &[" العر", " جمهو", " عاصم", " مدنه", " مصر ", " هي ع"]),
+    ("hindi", &[" एक क", " और ए", " की र", " क\u{947}\u{902}द", " प\u{94d}रद", " भारत"]),
+    ("mixed", &["the", "3", "3 个", "api", "brown", "brown fox"]),
+    ("emoji", &[" and ", " chip", "and c", "chips", "d chi", "i and"]),
+    ("full width", &[" and ", " chip", "and c", "chips", "d chi", "fish "]),
+];
+
+#[test]
+fn features_of_every_language_stay_as_they_are() {
+    let profile = Profile::named("copies-64@2").unwrap();
+    let names = [
+        "simplified",
+        "traditional",
+        "english",
+        "japanese",
+        "korean",
+        "thai",
+        "russian",
+        "arabic",
+        "hindi",
+        "mixed",
+        "emoji",
+        "full width",
+    ];
+    let found: Vec<(&str, Vec<String>)> = names
+        .iter()
+        .map(|name| {
+            (*name, profile.explain(text(name)).features.into_iter().take(6).map(|f| f.text).collect())
+        })
+        .collect();
+    let listing: Vec<_> =
+        found.iter().map(|(name, features)| format!("    ({name:?}, &{features:?}),")).collect();
+    let golden: Vec<(&str, Vec<String>)> =
+        FEATURES.iter().map(|(name, list)| (*name, list.iter().map(|f| (*f).to_owned()).collect())).collect();
+    assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    #[test]
+    fn equivalent_texts_hash_equally(text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}") {
+        use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+        let forms = [
+            ComposingNormalizerBorrowed::new_nfc().normalize(&text).into_owned(),
+            ComposingNormalizerBorrowed::new_nfkc().normalize(&text).into_owned(),
+            DecomposingNormalizerBorrowed::new_nfd().normalize(&text).into_owned(),
+            DecomposingNormalizerBorrowed::new_nfkd().normalize(&text).into_owned(),
+        ];
+        for profile in Profile::all().iter().filter(|p| p.recipe.preparation == Preparation::Normalise) {
+            let expected = profile.fingerprint(&text);
+            for form in &forms {
+                proptest::prop_assert_eq!(profile.fingerprint(form), expected, "{}", profile.id());
+            }
+        }
+    }
 }
 
 #[test]

@@ -31,10 +31,10 @@ impl Signature {
             for &element in set {
                 let hash = mixed(element, round);
                 let at = match (round as usize).checked_sub(minima) {
-                    None => ((hash >> 32) * minima as u64 >> 32) as usize,
+                    None => (((hash >> 32) * minima as u64) >> 32) as usize,
                     Some(at) => at,
                 };
-                let value = round << 32 | hash & 0xffff_ffff;
+                let value = (round << 32) | (hash & 0xffff_ffff);
                 empty -= usize::from(slots[at] == EMPTY);
                 slots[at] = slots[at].min(value);
             }
@@ -188,7 +188,7 @@ pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     if union == 0 { 0.0 } else { common as f64 / union as f64 }
 }
 
-/// Another hash of a hash for each round: the finisher of SplitMix64, whose first round is the hash itself.
+/// Another hash of a hash for each round: the finisher of `SplitMix64`, whose first round is the hash itself.
 #[inline]
 fn mixed(element: u64, round: u64) -> u64 {
     if round == 0 {

@@ -125,6 +125,9 @@ impl Profile {
     }
 
     /// The profile for those who do not choose: `copies-64`.
+    ///
+    /// # Panics
+    /// Never: it is built in.
     pub fn default_profile() -> &'static Profile {
         Profile::named("copies-64").expect("it is among the built-in profiles")
     }

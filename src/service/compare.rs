@@ -2,6 +2,8 @@
 //!
 //! Leaves out: what the wire makes of it.
 
+use std::fmt::Write;
+
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::fingerprints::Content;
@@ -102,7 +104,7 @@ impl Service {
             self.resolve(collection, a, is_other, "a").await?,
             self.resolve(collection, b, is_other, "b").await?,
         ];
-        self.pool.run(Patience::Interactive, move || compare(profile, sides, k)).await?
+        self.pool.run(Patience::Interactive, move || compare(profile, &sides, k)).await?
     }
 
     async fn resolve(
@@ -134,7 +136,7 @@ impl Service {
     }
 }
 
-fn compare(profile: &'static Profile, sides: [Resolved; 2], k: u32) -> Result<Comparison, ServiceError> {
+fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<Comparison, ServiceError> {
     let mut texts: Vec<&str> = Vec::with_capacity(2);
     let mut known = Vec::with_capacity(2);
     for (side, field) in sides.iter().zip(["a", "b"]) {
@@ -211,16 +213,13 @@ fn summary(
     };
     if let Some(features) = features {
         let union = features.shared + features.differing.iter().filter(|f| f.weights.contains(&0.0)).count();
-        text += &format!(
-            ": {} of {union} features are in both ({:.0} %)",
-            features.shared,
-            features.jaccard * 100.0
-        );
+        let percent = features.jaccard * 100.0;
+        let _ = write!(text, ": {} of {union} features are in both ({percent:.0} %)", features.shared);
         let close =
             features.flips.iter().filter(|flip| flip.margins[0].abs().min(flip.margins[1].abs()) <= 1.0);
         let close = close.count();
         if close > 0 && distance > 0 {
-            text += &format!(", and {close} of the {distance} bits hung by a single feature");
+            let _ = write!(text, ", and {close} of the {distance} bits hung by a single feature");
         }
     }
     text.push('.');
@@ -241,7 +240,7 @@ mod tests {
 
     fn texts(a: &str, b: &str) -> Comparison {
         let sides = [a, b].map(|text| Resolved::Text(text.to_owned()));
-        compare(Profile::default_profile(), sides, 7).unwrap()
+        compare(Profile::default_profile(), &sides, 7).unwrap()
     }
 
     #[test]
@@ -262,10 +261,10 @@ mod tests {
     #[test]
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| Resolved::Hash(Hash::from_u64(hash)));
-        let compared = compare(Profile::default_profile(), sides, 1).unwrap();
+        let compared = compare(Profile::default_profile(), &sides, 1).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         let sides = [Resolved::Hash(Hash::from_u64(0)), Resolved::Hash(Hash::from_u128(0))];
-        assert!(compare(Profile::default_profile(), sides, 1).is_err());
+        assert!(compare(Profile::default_profile(), &sides, 1).is_err());
     }
 
     #[test]

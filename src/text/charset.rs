@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::{Encoding, WINDOWS_1252};
+use encoding_rs::Encoding;
 
 /// How far into a page its own label is looked for, as browsers do (HTML Standard, 13.2.3.2).
 const META_BYTES: usize = 1024;
@@ -32,8 +32,8 @@ pub enum WrongBytes {
 /// The characters of a text or, if `is_page`, of an HTML page, by the `label` that came with it (the charset of a
 /// content type) if there is one.
 ///
-/// In this order: a byte order mark; UTF-8 if it is valid; the label; a page's own label; a guess. A guess that
-/// any bytes would fit (windows-1252) is taken for pages alone, as browsers do.
+/// In this order: a byte order mark; UTF-8 if it is valid; the label; a page's own label; a guess. A guess of one
+/// byte a character, which any bytes would fit, is taken for pages alone, as browsers do.
 ///
 /// # Errors
 /// [`WrongBytes`]; for pages only if the label is unknown, since browsers show what they can.
@@ -78,8 +78,11 @@ fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, Wr
     detector.feed(looked_at, looked_at.len() == bytes.len());
     let encoding = detector.guess(None, Utf8Detection::Allow);
     let (text, has_faults) = encoding.decode_without_bom_handling(bytes);
-    let fits_anything = encoding == WINDOWS_1252;
-    if is_page || (!has_faults && !fits_anything) { Ok(text) } else { Err(WrongBytes::Utf8(fault)) }
+    if is_page || (!has_faults && !encoding.is_single_byte()) {
+        Ok(text)
+    } else {
+        Err(WrongBytes::Utf8(fault))
+    }
 }
 
 fn named(label: &str) -> Option<&'static Encoding> {

@@ -60,9 +60,9 @@ fn cut_left_over(run: &str, each: &mut impl FnMut(&str)) {
         };
         let (part, after) = rest.split_at(length);
         if first.is_ascii() {
-            each(part)
+            each(part);
         } else {
-            cut_by_model(part, each)
+            cut_by_model(part, each);
         }
         rest = after;
     }

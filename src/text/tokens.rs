@@ -19,9 +19,9 @@ pub fn tokens(text: &str) -> Vec<&str> {
         };
         let (stretch, after) = rest.split_at(length);
         if kind == Kind::Chinese {
-            cut(stretch, &mut found)
+            cut(stretch, &mut found);
         } else {
-            found.push(stretch)
+            found.push(stretch);
         }
         rest = after;
     }

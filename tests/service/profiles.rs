@@ -176,6 +176,34 @@ async fn pages_and_texts_in_other_charsets_have_the_hash_of_their_characters() {
 }
 
 #[test]
+fn idf_counts_words_and_a_profile_takes_the_table() {
+    let data = directory();
+    let texts = ["图书馆延长开放时间", "图书馆增加自习座位", "渡轮每二十分钟一班"];
+    let lines: String = texts.iter().map(|text| format!("{}\n", json!({"text": text}))).collect();
+    fs::write(data.path().join("docs.jsonl"), lines).unwrap();
+    let table = data.path().join("table.txt");
+    let docs = data.path().join("docs.jsonl");
+    let counted =
+        command(&["idf", docs.to_str().unwrap(), "--output", table.to_str().unwrap()]).output().unwrap();
+    assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
+    let written = fs::read_to_string(&table).unwrap();
+    // ln(3 / 2), and ln 3 for what is not there.
+    assert!(written.contains("图书馆 0.405465") && written.contains("* 1.098612"), "{written}");
+    let profiles = data.path().join("profiles.toml");
+    fs::write(&profiles, "[own]\nlike = \"keywords-zh\"\nidf = \"table.txt\"\n").unwrap();
+    let text = data.path().join("text.txt");
+    fs::write(&text, texts[0]).unwrap();
+    let [profiles, text] = [&profiles, &text].map(|path| path.to_str().unwrap());
+    let made = command(&["fingerprint", "--profiles", profiles, "--profile", "own", "--json", text])
+        .output()
+        .unwrap();
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).unwrap();
+    assert!(made["profile"].as_str().unwrap().starts_with("own@1+"), "{made}");
+    let none = command(&["idf", data.path().join("none.jsonl").to_str().unwrap()]).output().unwrap();
+    assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("none.jsonl"));
+}
+
+#[test]
 fn eval_measures_labelled_texts_and_edited_copies() {
     let data = directory();
     let folder = data.path().join("set");

@@ -1,0 +1,126 @@
+//! `lookalike idf`: how rare words are in texts of one's own, for a profile with `weights = "tf-idf"`.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+
+use super::Failure;
+use crate::features::{Cutter, StopWords, WordPlan};
+use crate::text::{Dictionary, normalise};
+
+#[derive(Debug, Args)]
+pub(super) struct IdfArguments {
+    /// Files: .jsonl and .jsonl.gz have a {"text": …} a line, every other file is one text
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Leave out words that fewer texts have; they weigh as much as unknown ones
+    #[arg(long, default_value_t = 2)]
+    least: u32,
+    /// Words beside the built-in dictionary, one a line
+    #[arg(long, value_name = "FILE")]
+    user_dictionary: Option<PathBuf>,
+    /// File to write; standard output if there is none
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct Document {
+    text: String,
+}
+
+/// In how many texts each word is.
+#[derive(Default)]
+struct Counts {
+    texts: u32,
+    words: HashMap<String, u32>,
+}
+
+pub(super) fn run(arguments: &IdfArguments) -> Result<(), Failure> {
+    let own = arguments.user_dictionary.as_deref().map(dictionary).transpose()?;
+    let dictionary = own.as_ref().unwrap_or_else(|| Dictionary::built_in());
+    let mut counts = Counts::default();
+    for file in &arguments.files {
+        each_text(file, |text| counts.add(&text, dictionary))?;
+    }
+    if counts.texts == 0 {
+        return Err(Failure::new("there is no text in these files"));
+    }
+    match &arguments.output {
+        None => counts.write(arguments.least, io::stdout().lock())?,
+        Some(path) => counts.write(arguments.least, File::create(path).map_err(|error| at(path, &error))?)?,
+    }
+    Ok(())
+}
+
+fn dictionary(path: &Path) -> Result<Dictionary, Failure> {
+    let lines = fs::read_to_string(path).map_err(|error| at(path, &error))?;
+    Dictionary::with_words(&lines).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+}
+
+impl Counts {
+    fn add(&mut self, text: &str, dictionary: &Dictionary) {
+        // What a profile with keywords counts.
+        let plan = WordPlan {
+            cutter: Cutter::Guess,
+            least_characters: 2,
+            drops_numbers: true,
+            stop_words: StopWords::default(),
+            shortest: 1,
+            longest: 1,
+        };
+        let mut words = Vec::new();
+        plan.words(&normalise(text), dictionary, |word| words.push(word.to_owned()));
+        words.sort_unstable();
+        words.dedup();
+        self.texts += 1;
+        words.into_iter().for_each(|word| *self.words.entry(word).or_default() += 1);
+    }
+
+    /// Words by how many texts have them, the most first, and what unknown words have: one text's.
+    fn write(&self, least: u32, out: impl Write) -> io::Result<()> {
+        let mut out = BufWriter::new(out);
+        // 0 would say that a word does not count; a word of every text counts for next to nothing.
+        let idf = |texts: u32| (f64::from(self.texts) / f64::from(texts)).ln().max(0.001);
+        let mut words: Vec<(&String, u32)> = self
+            .words
+            .iter()
+            .map(|(word, &texts)| (word, texts))
+            .filter(|(_, texts)| *texts >= least)
+            .collect();
+        words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+        writeln!(out, "# {} texts, words of {least} and more", self.texts)?;
+        writeln!(out, "* {:.6}", idf(1))?;
+        for (word, texts) in words {
+            writeln!(out, "{word} {:.6}", idf(texts))?;
+        }
+        out.flush()
+    }
+}
+
+fn each_text(path: &Path, mut each: impl FnMut(String)) -> Result<(), Failure> {
+    let name = path.to_string_lossy();
+    if !name.ends_with(".jsonl") && !name.ends_with(".jsonl.gz") {
+        each(fs::read_to_string(path).map_err(|error| at(path, &error))?);
+        return Ok(());
+    }
+    let file = File::open(path).map_err(|error| at(path, &error))?;
+    let reader: Box<dyn Read> =
+        if name.ends_with(".gz") { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
+    for (number, line) in (1..).zip(BufReader::new(reader).lines()) {
+        let line = line.map_err(|error| at(path, &error))?;
+        let document: Document = serde_json::from_str(&line)
+            .map_err(|error| Failure::new(format!("{}:{number}: {error}", path.display())))?;
+        each(document.text);
+    }
+    Ok(())
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
