@@ -56,11 +56,11 @@ pub enum StoreError {
     #[error("a {0} in the store cannot be read: it is damaged or was written by a newer version")]
     Damaged(&'static str),
     /// There is no room on the disk. Nothing was written, and a later try may succeed.
-    #[error("the disk is full: {free} bytes are free, {wanted} are kept in reserve (store.reserve_bytes)")]
+    #[error("{}", full(*free, *wanted))]
     Full {
         /// Bytes free.
         free: u64,
-        /// Bytes that must be free.
+        /// Bytes that must be free; 0 if the disk refused although it tells of room.
         wanted: u64,
     },
     /// A write failed before; nothing is written any more until the store is opened again.
@@ -93,6 +93,13 @@ impl StoreError {
             _ => false,
         }
     }
+}
+
+fn full(free: u64, wanted: u64) -> String {
+    if wanted == 0 {
+        return "the disk takes no more: it is full, or a quota is used up".to_owned();
+    }
+    format!("the disk is full: {free} bytes are free, {wanted} are kept in reserve (store.reserve_bytes)")
 }
 
 fn is_full(error: &io::Error) -> bool {

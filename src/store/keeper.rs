@@ -127,6 +127,7 @@ impl Core {
         let seqno = self.trees.next_seqno();
         let appended = journal.append(seqno, writes.payload());
         if let Err(error @ StoreError::Full { .. }) = appended {
+            self.stuck.store(true, Ordering::Relaxed);
             return Err(self.room.check().err().unwrap_or(error));
         }
         let synced = appended.and_then(|()| journal.sync());

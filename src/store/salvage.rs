@@ -23,6 +23,8 @@ use super::trees::{NAMES, TREES, Tree, Trees};
 use super::{Store, StoreError, lock, verify};
 use crate::ids::{CollectionId, DocumentId, Hash};
 
+/// Bytes of cache: enough for one look at everything.
+const CACHE: u64 = 64 << 20;
 /// Runs in a level: their number is a byte.
 const RUNS: usize = 255;
 /// Levels of a tree.
@@ -60,11 +62,20 @@ impl Store {
                 None
             }
         };
-        for (place, name) in NAMES.iter().enumerate() {
-            salvage_tree(&from.join(name), &work.join(name), place == Tree::Rows as usize)
-                .map_err(written)?;
-        }
-        let trees = Trees::open(work, 64 << 20)?;
+        let salvaged = |whole_blobs: bool| {
+            for (place, name) in NAMES.iter().enumerate() {
+                let blobs = (place == Tree::Rows as usize).then_some(whole_blobs);
+                salvage_tree(&from.join(name), &work.join(name), blobs).map_err(written)?;
+            }
+            Trees::open(work, CACHE)
+        };
+        // A blob file may have lost its own description; then it goes as a whole, with all that it could still tell.
+        let trees = salvaged(false).or_else(|_| {
+            for name in NAMES {
+                fs::remove_dir_all(work.join(name)).map_err(written)?;
+            }
+            salvaged(true)
+        })?;
         let journal_dir = from.join("journal");
         let needed = manifest.as_ref().map_or(1, |manifest| manifest.replay_from);
         journal::salvage(&journal_dir, needed, &mut |seqno, payload| {
@@ -137,7 +148,9 @@ impl Store {
 }
 
 /// Puts the whole tables of a tree into `work`, under a version that lists them.
-fn salvage_tree(from: &Path, work: &Path, has_blobs: bool) -> io::Result<()> {
+/// `blobs` tells of a tree that has blob files whether only those that are as they were written are kept.
+fn salvage_tree(from: &Path, work: &Path, blobs: Option<bool>) -> io::Result<()> {
+    let has_blobs = blobs.is_some();
     let listed = verify::files_of(from);
     let tables = keep(&from.join("tables"), &work.join("tables"), |id, path| match &listed {
         Some((tables, _)) => {
@@ -147,15 +160,18 @@ fn salvage_tree(from: &Path, work: &Path, has_blobs: bool) -> io::Result<()> {
         // Nobody knows which tables count: those that read back.
         None => fs::read(path).ok().filter(|bytes| verify::reads_back(bytes)).map(|bytes| xxh3_128(&bytes)),
     })?;
-    let blobs = if has_blobs {
-        keep(&from.join("blobs"), &work.join("blobs"), |_, path| {
+    let blob_files = if has_blobs {
+        keep(&from.join("blobs"), &work.join("blobs"), |id, path| {
             let bytes = fs::read(path).ok()?;
-            verify::has_list(&bytes).then(|| xxh3_128(&bytes))
+            let checksum = xxh3_128(&bytes);
+            let expected = listed.as_ref().and_then(|(_, blobs)| blobs.iter().find(|(blob, _)| *blob == id));
+            let whole = expected.is_some_and(|(_, expected)| *expected == checksum);
+            (whole || blobs == Some(false) && verify::has_list(&bytes)).then_some(checksum)
         })?
     } else {
         Vec::new()
     };
-    let version = version(&tables, &blobs, has_blobs)?;
+    let version = version(&tables, &blob_files, has_blobs)?;
     fs::write(work.join("v0"), &version)?;
     let mut current = 0u64.to_le_bytes().to_vec();
     current.extend(xxh3_128(&version).to_le_bytes());

@@ -117,6 +117,9 @@ impl Writer {
                 Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
                 Command::TrimLog(through) => {
                     if let Err(error) = self.shared.store.trim_log(through) {
+                        if self.shared.store.failure().is_some() {
+                            self.fail(&error);
+                        }
                         tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
                     }
                 }
