@@ -31,6 +31,7 @@
 //! ```
 
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod engine;
 pub mod features;

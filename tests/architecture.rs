@@ -19,6 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "pool"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "pool"]),
     ("keys", &["ids"]),
+    ("client", &[]),
     ("http", &["ids", "keys", "service"]),
     ("config", &[]),
     ("telemetry", &[]),
@@ -43,7 +44,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "cli",
-        &["ids", "config", "telemetry", "server", "fingerprint", "text", "http", "engine", "store", "keys"],
+        &[
+            "ids",
+            "config",
+            "telemetry",
+            "server",
+            "fingerprint",
+            "text",
+            "http",
+            "engine",
+            "store",
+            "keys",
+            "client",
+        ],
     ),
     ("main", &["cli"]),
 ];

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
@@ -53,7 +53,7 @@ struct Wait {
 
 impl Timed {
     pub(super) fn new(body: Incoming, headers: &HeaderMap, peer: Arc<Peer>, limits: EdgeLimits) -> Timed {
-        let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
+        let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
         let is_stream = kind.is_some_and(|kind| kind.starts_with(b"application/x-ndjson"));
         Timed { body, peer, limits, is_stream, bytes: 0, waited: Duration::ZERO, wait: None }
     }
