@@ -9,7 +9,7 @@
 //!
 //! The other serves it: [`http`] calls [`service`], which fingerprints on the [`pool`] and asks the [`engine`],
 //! which holds the index, the durable [`store`] and [`snapshot`]s of the index. [`server`] puts it together from
-//! [`config`]; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
+//! [`config`], [`profiles`] and what the [`machine`] gives; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
 //! import whom, and `tests/architecture.rs` enforces it.
 //!
 //! The whole road in a few lines:
@@ -30,17 +30,21 @@
 //! assert_eq!(found.len(), 1);
 //! ```
 
+pub mod backup;
 pub mod cli;
 pub mod client;
 pub mod config;
 pub mod engine;
+pub mod eval;
 pub mod features;
 pub mod fingerprint;
 pub mod http;
 pub mod ids;
 pub mod index;
 pub mod keys;
+pub mod machine;
 pub mod pool;
+pub mod profiles;
 pub mod server;
 pub mod service;
 pub mod snapshot;

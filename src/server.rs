@@ -18,12 +18,14 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::config::Settings;
-use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings};
+use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, StoreSettings};
 use crate::engine::{Engine, EngineError, OpenError};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
 use crate::keys::{KeyError, KeyFile, Keyring};
+use crate::machine;
 use crate::pool::{CpuPool, PoolLimits};
+use crate::profiles::{self, ProfilesError};
 use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
 use crate::telemetry::Metrics;
 
@@ -52,6 +54,9 @@ pub enum ServerError {
     /// The collection `default` cannot be made.
     #[error("the collection \"default\" cannot be made")]
     Default(#[source] ServiceError),
+    /// The profiles of the user cannot be used.
+    #[error(transparent)]
+    Profiles(#[from] ProfilesError),
     /// The file of keys cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyError),
@@ -91,7 +96,8 @@ pub async fn run(
     let tls = tls(&settings)?;
     let metrics = Metrics::install()?;
     let pool = CpuPool::new(pool_limits(&settings));
-    let surroundings = Surroundings { now_ms, new_id };
+    let profiles = profiles::load(settings.profiles.file.as_deref())?;
+    let surroundings = Surroundings { now_ms, new_id, profiles };
     let service = Arc::new(Service::new(pool.clone(), limits(&settings), surroundings));
     let draining = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(Notify::new());
@@ -157,7 +163,9 @@ async fn start(
 ) -> Result<Arc<dyn Engine>, ServerError> {
     let path = settings.data.dir.clone();
     let embedded = embedded(settings);
-    let opening = tokio::task::spawn_blocking(move || Embedded::open(&path, embedded, pool));
+    let progress = Arc::clone(service.starting());
+    let open = move || Embedded::open_telling(&path, embedded, pool, &progress);
+    let opening = tokio::task::spawn_blocking(open);
     let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
     let default = CollectionName::default_collection();
     // Made before the first request can see the engine: the unprefixed routes act on it.
@@ -167,6 +175,7 @@ async fn start(
                 profile: Some(settings.collection.profile.clone()),
                 k: settings.collection.k,
                 keep_text: Some(settings.collection.keep_text),
+                expires_in: Some(None),
             };
             let made = service.make_collection(&engine, &default, wanted).await;
             made.map_err(ServerError::Default)?;
@@ -255,7 +264,8 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-fn embedded(settings: &Settings) -> EmbeddedSettings {
+/// How the engine is to work, by the settings.
+pub fn embedded(settings: &Settings) -> EmbeddedSettings {
     EmbeddedSettings {
         checkpoints: CheckpointPolicy {
             every_changes: settings.snapshots.every_changes,
@@ -264,8 +274,33 @@ fn embedded(settings: &Settings) -> EmbeddedSettings {
         },
         queue_operations: settings.store.queue_operations,
         queue_bytes: settings.store.queue_bytes,
-        cache_bytes: settings.store.cache_bytes,
+        store: StoreSettings {
+            cache_bytes: settings.store.cache_bytes,
+            journal_bytes: settings.store.journal_bytes,
+            reserve_bytes: settings.store.reserve_bytes,
+            verify: settings.store.verify,
+        },
+        new_store: uuid::Uuid::new_v4().as_u64_pair().0,
+        wall_ms: now_ms,
+        memory_budget: memory_budget(settings),
+        resident_bytes: machine::resident_bytes,
     }
+}
+
+/// The budget that was set, or four fifths of what the process may have.
+fn memory_budget(settings: &Settings) -> Option<u64> {
+    let budget = match (settings.memory.budget, machine::memory_limit()) {
+        (Some(budget), _) => Some((budget, "memory.budget".to_owned())),
+        (None, Some(limit)) => Some((limit.bytes / 5 * 4, format!("80 % of {}", limit.from.display()))),
+        (None, None) => None,
+    };
+    match &budget {
+        Some((bytes, from)) => tracing::info!(bytes, from, "memory budget"),
+        None => tracing::warn!(
+            "there is no memory budget: the machine tells no limit and memory.budget is not set"
+        ),
+    }
+    budget.map(|(bytes, _)| bytes)
 }
 
 fn now_ms() -> u64 {

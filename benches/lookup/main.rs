@@ -1,15 +1,17 @@
-//! Lookups side by side: the index, `mih-rs`, the linear scan, and the same over HTTP beside a bare handler.
+//! Fingerprints of every profile, and lookups side by side: the index, `mih-rs`, the linear scan, and the same over HTTP beside a bare handler.
 //!
 //! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
 //! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`index`, `http`, `ingest`) and other numbers of hashes.
+//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`) and other numbers of hashes.
 
 mod data;
+mod fingerprint;
 mod http;
 mod index;
 mod ingest;
 mod rounds;
 mod server;
+mod snapshot;
 
 /// The binary's allocator, so that the bare handler beside it has the same.
 #[global_allocator]
@@ -22,6 +24,11 @@ fn main() {
     {
         return index::build(name, count.parse().expect("a number of hashes"));
     }
+    if let [part, way, path] = &arguments[..]
+        && part == "load"
+    {
+        return snapshot::load(way, path.as_ref());
+    }
     let mut counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     if counts.is_empty() {
         counts.push(1_000_000);
@@ -29,8 +36,14 @@ fn main() {
     let parts: Vec<&String> =
         arguments.iter().filter(|argument| argument.parse::<usize>().is_err()).collect();
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|wanted| *wanted == part);
+    if wanted("fingerprint") {
+        fingerprint::run();
+    }
     if wanted("index") {
         index::run(&counts);
+    }
+    if wanted("snapshot") {
+        snapshot::run(&counts);
     }
     if wanted("http") {
         http::run(counts[0]);

@@ -1,40 +1,45 @@
 //! `lookalike fingerprint`: files to hashes, without a server.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::Failure;
 use crate::fingerprint::{Fingerprint, Profile, Status};
-use crate::text::main_text;
+use crate::profiles;
+use crate::text::{decode, main_text};
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
-    /// Files of UTF-8 text; - is standard input
+    /// Files of text; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Profile, with or without version
     #[arg(long, default_value = "copies-64")]
     profile: String,
+    /// A TOML file with profiles of your own
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
     /// Take the files for HTML pages and use their main text
     #[arg(long)]
     html: bool,
+    /// The charset of the files, gbk for example; without it UTF-8, or what they say or look like
+    #[arg(long)]
+    charset: Option<String>,
     /// Print a JSON object a line
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
-    let profile = Profile::named(&arguments.profile).ok_or_else(|| {
-        let known: Vec<String> = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
-        Failure::new(format!("there is no profile {:?}; there are {}", arguments.profile, known.join(", ")))
-    })?;
+    let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
     let mut failed = 0;
     for file in &arguments.files {
         let name = file.display().to_string();
-        match read(file) {
+        match read(file, arguments.charset.as_deref(), arguments.html) {
             Ok(text) => {
                 let text = if arguments.html { main_text(&text) } else { text };
                 print(&name, profile, profile.fingerprint(&text), arguments.json)?;
@@ -48,17 +53,22 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     if failed > 0 { Err(Failure::new(format!("{failed} of the files could not be read"))) } else { Ok(()) }
 }
 
-fn read(file: &PathBuf) -> io::Result<String> {
+/// The profile of this name, among the built-in ones and those of a file.
+pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profile, Failure> {
+    let profiles = profiles::load(file).map_err(|error| Failure::of(&error, 78))?;
+    profiles.named(name).ok_or_else(|| {
+        Failure::new(format!("there is no profile {name:?}; there are {}", profiles.listing()))
+    })
+}
+
+fn read(file: &PathBuf, charset: Option<&str>, is_page: bool) -> io::Result<String> {
     let mut bytes = Vec::new();
     if file.as_os_str() == "-" {
         io::stdin().lock().read_to_end(&mut bytes)?;
     } else {
         bytes = fs::read(file)?;
     }
-    String::from_utf8(bytes).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        io::Error::other(format!("not UTF-8: byte {at} does not fit"))
-    })
+    decode(&bytes, charset, is_page).map(Cow::into_owned).map_err(io::Error::other)
 }
 
 fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Result<()> {

@@ -3,14 +3,19 @@
 //! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
 //! setting is wrong.
 
+mod backup;
 mod client;
 mod config;
+mod eval;
 mod export;
 mod fingerprint;
 mod healthcheck;
 mod import;
 mod keys;
+mod repair;
+mod restore;
 mod serve;
+mod verify;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -33,10 +38,20 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Print the fingerprints of files.
     Fingerprint(fingerprint::FingerprintArguments),
+    /// Measure what profiles find on labelled texts or on edited copies of your own.
+    Eval(eval::EvalArguments),
     /// Send a file of documents to a server.
     Import(import::ImportArguments),
     /// Write all documents of a server's collection as NDJSON.
     Export(export::ExportArguments),
+    /// Tell whether a data directory is sound; changes nothing.
+    Verify(verify::VerifyArguments),
+    /// Make a new data directory of what can be read of a damaged one.
+    Repair(repair::RepairArguments),
+    /// Back up a collection of a server.
+    Backup(backup::BackupArguments),
+    /// Make a collection of a backup, or check one.
+    Restore(restore::RestoreArguments),
     /// Make, list and revoke keys.
     Keys(keys::KeysArguments),
     /// Show the settings.
@@ -89,8 +104,13 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
+        Command::Eval(arguments) => eval::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
+        Command::Backup(arguments) => client::block_on(backup::run(arguments)),
+        Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
         Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),

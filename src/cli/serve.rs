@@ -11,6 +11,7 @@ use super::Failure;
 use crate::config::{self, Given, Settings};
 use crate::engine::OpenError;
 use crate::server::{self, ServerError, Stop};
+use crate::store::StoreError;
 use crate::telemetry::{LogFormat, start_logs};
 
 /// How long the runtime waits for threads that still work when all else has ended.
@@ -112,17 +113,22 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
 /// Damaged or too new data is told apart: starting again does not help there.
 fn code(error: &ServerError) -> u8 {
     match error {
-        ServerError::Open(OpenError::Newer { .. }) => 65,
-        ServerError::Open(OpenError::Store(error))
-            if !matches!(error, crate::store::StoreError::Locked(_)) =>
-        {
-            65
-        }
+        ServerError::Open(error) => open_code(error),
         ServerError::Default(_)
         | ServerError::Keys(_)
         | ServerError::Tls(_)
         | ServerError::HalfTls
         | ServerError::Unguarded { .. } => 78,
         _ => 1,
+    }
+}
+
+/// The exit code of a data directory that cannot be used.
+pub(super) fn open_code(error: &OpenError) -> u8 {
+    match error {
+        OpenError::Newer { .. } | OpenError::Damaged { .. } => 65,
+        OpenError::Store(StoreError::Locked(_) | StoreError::Full { .. }) => 1,
+        OpenError::Store(_) => 65,
+        OpenError::Directory { .. } | OpenError::NotEmpty { .. } | OpenError::Thread(_) => 1,
     }
 }

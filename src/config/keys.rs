@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 38] = [
+pub(super) static KEYS: [Key; 43] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -53,9 +53,14 @@ pub(super) static KEYS: [Key; 38] = [
     number("store.queue_operations", 1_024, 1 << 20, "operations"),
     size("store.queue_bytes", 1 << 10, 2 << 30),
     size("store.cache_bytes", 1 << 20, 1 << 40),
+    size("store.journal_bytes", 1 << 16, 1 << 40),
+    size("store.reserve_bytes", 0, 1 << 40),
+    key("store.verify", Kind::Switch),
+    size("memory.budget", 16 << 20, 64 << 40),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),
+    key("profiles.file", Kind::Text),
     key("collection.profile", Kind::Text),
     number("collection.k", 0, 128, "bits"),
     key("collection.keep_text", Kind::Switch),

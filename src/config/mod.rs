@@ -30,7 +30,8 @@ use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin};
 pub use settings::{
-    Collection, Data, Keys, Limits, Log, LogFormat, Pool, Server, Settings, Snapshots, Store, Tls,
+    Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots,
+    Store, Tls,
 };
 pub use value::{Range, Unit};
 

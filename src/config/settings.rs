@@ -26,8 +26,12 @@ pub struct Settings {
     pub pool: Pool,
     /// The durable record of documents.
     pub store: Store,
+    /// How much memory the process may take.
+    pub memory: Memory,
     /// When snapshots of the index are taken and how many stay.
     pub snapshots: Snapshots,
+    /// Profiles of the user's own.
+    pub profiles: Profiles,
     /// The collection `default`, as it is made at the first start.
     pub collection: Collection,
     /// What is logged, and how.
@@ -180,12 +184,35 @@ pub struct Store {
     pub queue_bytes: usize,
     /// Bytes of the block cache, 1 MiB to 1 TiB.
     pub cache_bytes: u64,
+    /// Bytes of the journal after which memory is written out, 64 KiB to 1 TiB.
+    pub journal_bytes: u64,
+    /// Bytes of the disk that are kept free: with less, no writes are taken. 0 to 1 TiB.
+    pub reserve_bytes: u64,
+    /// Whether every file is compared with its checksum at the start.
+    pub verify: bool,
 }
 
 impl Default for Store {
     fn default() -> Store {
-        Store { queue_operations: 4_096, queue_bytes: 32 << 20, cache_bytes: 32 << 20 }
+        Store {
+            queue_operations: 4_096,
+            queue_bytes: 32 << 20,
+            cache_bytes: 32 << 20,
+            journal_bytes: 64 << 20,
+            reserve_bytes: 256 << 20,
+            verify: true,
+        }
     }
+}
+
+/// How much memory the process may take.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Memory {
+    /// Bytes of resident memory above nine tenths of which no document is inserted, 16 MiB to 64 TiB; `None` leaves it
+    /// to the machine: 80 % of the limit of the process's control group, or of all memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u64>,
 }
 
 /// When snapshots of the index are taken and how many stay.
@@ -204,6 +231,16 @@ impl Default for Snapshots {
     fn default() -> Snapshots {
         Snapshots { every_changes: 100_000, every_seconds: 300, keep: 2 }
     }
+}
+
+/// Profiles of the user's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Profiles {
+    /// The TOML file that defines them, not empty; `None` if there are none. A relative path starts at the working
+    /// directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
 }
 
 /// The collection `default`, as it is made at the first start. Later starts find it and leave it as it is.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::MemoryState;
+use crate::backup::BackupError;
 use crate::ids::{CollectionName, Width};
 use crate::pool::PoolError;
 use crate::snapshot::SnapshotError;
@@ -26,6 +28,20 @@ pub enum EngineError {
         /// What it was to be.
         wanted: String,
     },
+    /// A collection of that name is in the way.
+    #[error(
+        "there is a collection \"{0}\" already; restore under another name, or delete it first with DELETE /collections/{0}"
+    )]
+    CollectionExists(CollectionName),
+    /// The backup cannot be taken or used.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// An upload ended before its end. Nothing was done.
+    #[error("the body ended before its end: {0}")]
+    Upload(String),
+    /// An upload cannot be kept while it is verified. Nothing was done.
+    #[error("the backup cannot be kept under the data directory while it is verified")]
+    Spool(#[source] io::Error),
     /// A hash of another width than the collection's.
     #[error("the hash has {found} bits, the collection {name:?} has hashes of {expected}", name = .name.as_str(), expected = .expected.bits(), found = .found.bits())]
     Width {
@@ -47,9 +63,22 @@ pub enum EngineError {
     /// Too much is queued already. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
+    /// The memory budget is used up. Nothing was done.
+    #[error("{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more memory (memory.budget)", match .state { MemoryState::Full => "no new documents are taken", _ => "documents are taken one at a time only" })]
+    MemoryFull {
+        /// Bytes of resident memory.
+        resident: u64,
+        /// The budget in bytes.
+        budget: u64,
+        /// What is refused.
+        state: MemoryState,
+    },
     /// No writes are taken. Nothing was done.
     #[error("no writes are taken: {0}")]
     ReadOnly(String),
+    /// There is no room on the disk. Nothing was done; it may be tried again when there is.
+    #[error("no writes are taken: {0}")]
+    DiskFull(String),
     /// The write failed while it was made durable: nobody knows whether it is.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),
@@ -89,6 +118,20 @@ pub enum OpenError {
         found: String,
         /// The format of this version.
         known: u32,
+    },
+    /// The file that says what the directory holds is not as it was written.
+    #[error("{} is damaged at byte 0: {what}. Nothing was changed", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What does not fit.
+        what: String,
+    },
+    /// A new directory was wanted.
+    #[error("{} is not empty; name a directory that is not there yet", path.display())]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
     },
     /// The store does not open.
     #[error(transparent)]

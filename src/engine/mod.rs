@@ -10,24 +10,30 @@
 //!   returned their receipts.
 //! - `unless_within` is decided in that order too: of any number of near-duplicates offered at once, the
 //!   first is stored and the others are told of it, for every k.
+//! - A document whose time has come ([`Row::expires_ms`]) is in no answer any more and keeps no other from
+//!   being stored, whether it has been removed from the disk or not.
 //!
-//! *Absent*: texts turned into hashes, HTTP, statuses, any clock.
+//! *Absent*: texts turned into hashes, HTTP, statuses, any wall clock but the one that it is handed.
 
 pub mod embedded;
 mod error;
 mod filter;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::future::{BoxFuture, Either, Ready};
+use futures::stream::BoxStream;
 
 pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
+pub use crate::backup::{BackupError, Manifest};
 use crate::ids::{CollectionName, DocumentId, Hash, Sequence, Width};
-pub use crate::index::Plan;
+pub use crate::index::{Plan, Progress};
 pub use crate::store::Row;
 
 /// The settings of a collection.
@@ -41,6 +47,9 @@ pub struct CollectionSettings {
     pub k: u32,
     /// Whether documents keep the text that they were made from.
     pub keep_text: bool,
+    /// After how many seconds documents expire that say nothing of it themselves; `None` is never. Whoever writes
+    /// a document applies it: a change is for those written later.
+    pub expires_in: Option<u64>,
 }
 
 /// A collection as it stands.
@@ -83,7 +92,7 @@ pub enum Operation {
     Delete(DocumentId),
 }
 
-/// What became of an operation.
+/// What became of an operation. One that replaces or deletes a document that has expired found none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A document with a new id was stored.
@@ -149,6 +158,8 @@ pub struct Match {
     pub hash: Hash,
     /// The Hamming distance between that and the query, in bits.
     pub distance: u32,
+    /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
+    pub expires_ms: Option<u64>,
     /// The JSON object that came with the document.
     pub metadata: Option<String>,
 }
@@ -207,6 +218,28 @@ pub enum Health {
     ReadOnly(String),
 }
 
+/// What the memory budget admits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryState {
+    /// All.
+    Open,
+    /// Documents one at a time.
+    NoBulk,
+    /// No documents. Deletions and queries go on.
+    Full,
+}
+
+/// The memory of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Bytes of resident memory, as measured a moment ago; 0 if that cannot be done.
+    pub resident_bytes: u64,
+    /// The budget in bytes, if there is one.
+    pub budget_bytes: Option<u64>,
+    /// What that admits.
+    pub state: MemoryState,
+}
+
 /// The state of the engine in numbers.
 #[derive(Clone, Debug)]
 pub struct EngineStats {
@@ -230,6 +263,23 @@ pub struct BucketSizes {
     pub histogram: Vec<u64>,
     /// The largest.
     pub largest: u64,
+}
+
+/// A backup on its way out, in pieces. An error is its last item: what came before is not whole then.
+pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
+
+/// A backup on its way in, in pieces.
+pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// What the backup says of itself.
+    pub from: Manifest,
+    /// How many documents there are.
+    pub documents: u64,
+    /// How many were left out because they have expired since.
+    pub expired: u64,
 }
 
 /// What an engine does.
@@ -296,6 +346,17 @@ pub trait Engine: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Document>, EngineError>;
 
+    /// A backup of a collection as it is at one moment, while others write to it. `now_ms` is what the backup
+    /// says that time is.
+    async fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError>;
+
+    /// Makes a collection of a backup: whole, once all of it has been verified, or not at all.
+    ///
+    /// # Errors
+    /// [`EngineError::CollectionExists`] if there is one of this name, [`EngineError::Backup`] if the backup is
+    /// not to be used.
+    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError>;
+
     /// The sizes of a collection's buckets.
     async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError>;
 
@@ -307,6 +368,18 @@ pub trait Engine: Send + Sync {
 
     /// The state in numbers.
     async fn stats(&self) -> Result<EngineStats, EngineError>;
+
+    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes back.
+    fn now_ms(&self) -> u64;
+
+    /// How much memory is in use, and what that admits.
+    fn memory(&self) -> Memory;
+
+    /// Whether documents are taken now, one or many at once; [`Engine::write`] asks the same.
+    ///
+    /// # Errors
+    /// [`EngineError::MemoryFull`].
+    fn admit(&self, is_bulk: bool) -> Result<(), EngineError>;
 
     /// Whether it can do its work.
     fn health(&self) -> Health;

@@ -1,11 +1,19 @@
-//! Stable hashes of features: `XXH3` of the UTF-8 bytes, 64 or 128 bits, seeded with the kind of the feature.
+//! Stable hashes of features, 64 or 128 bits. `XXH3` is the one for profiles of our own; the others are here so
+//! that fingerprints of other programs can be computed bit for bit.
 //!
-//! `XXH3` has been frozen since xxHash 0.8.0, so a digest is the same on every machine and in every release;
-//! the hashes of the standard library and of hash tables are not. The seed keeps a word apart from the pair or
-//! gram that is written with the same letters. Leaves out: any defence against chosen collisions, for which a
-//! fingerprint is no place: whoever knows the profile can write two texts with one fingerprint.
+//! `XXH3` has been frozen since xxHash 0.8.0, and the others for decades, so a digest is the same on every
+//! machine and in every release; the hashes of the standard library and of hash tables are not. `XXH3` is seeded
+//! with the kind of the feature, which keeps a word apart from the pair or gram that is written with the same
+//! letters; the others hash the bare text, as the programs do that use them.
+//!
+//! Leaves out: any defence against chosen collisions, for which a fingerprint is no place: whoever knows the
+//! profile can write two texts with one fingerprint. Nor does `md5` or `sha-1` defend anything here.
 
+use md5::Md5;
+use sha1::{Digest as _, Sha1};
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
+
+use super::lookup3::lookup3;
 
 /// What a feature is made of. The numbers are seeds, and part of every profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -16,6 +24,45 @@ pub enum Kind {
     Pair = 2,
     /// Adjacent characters.
     Gram = 3,
+    /// Three or more adjacent words, one space between each two.
+    Phrase = 4,
+    /// A sentence.
+    Sentence = 5,
+}
+
+/// A stable hash function.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HashFunction {
+    /// `XXH3` of the UTF-8 bytes, seeded with the [`Kind`].
+    #[default]
+    Xxh3,
+    /// The low bits of MD5 (RFC 1321) of the UTF-8 bytes.
+    Md5,
+    /// The low bits of SHA-1 (RFC 3174) of the UTF-8 bytes.
+    Sha1,
+    /// FNV-1a of the UTF-8 bytes.
+    Fnv1a,
+    /// FNV-1a of the UTF-16 code units, each taken in one step.
+    Fnv1aUtf16,
+    /// Bob Jenkins' `hashlittle2` of the UTF-8 bytes with seeds of 0, its first result above its second. 64 bits.
+    Lookup3,
+}
+
+impl HashFunction {
+    /// All of them, with the names that they have in definitions of profiles.
+    pub const NAMES: [(&'static str, HashFunction); 6] = [
+        ("xxh3", HashFunction::Xxh3),
+        ("md5", HashFunction::Md5),
+        ("sha-1", HashFunction::Sha1),
+        ("fnv-1a", HashFunction::Fnv1a),
+        ("fnv-1a-utf16", HashFunction::Fnv1aUtf16),
+        ("lookup3", HashFunction::Lookup3),
+    ];
+
+    /// The most bits that it gives.
+    pub fn bits(self) -> u32 {
+        if self == HashFunction::Lookup3 { 64 } else { 128 }
+    }
 }
 
 /// The bits of a hash in limbs of 64, the most significant first, so that their order is the order of values.
@@ -23,8 +70,11 @@ pub type Limbs<const L: usize> = [u64; L];
 
 /// A hash of `64 × L` bits. Implemented for one limb and for two.
 pub trait Digest: Copy + Ord {
-    /// The digest of a feature.
+    /// The `XXH3` of a feature.
     fn of(kind: Kind, text: &str) -> Self;
+
+    /// The digest of a feature by any function. Two limbs of a function of 64 bits are the same twice.
+    fn by(function: HashFunction, kind: Kind, text: &str) -> Self;
 
     /// The 64 most significant bits.
     fn top(self) -> u64;
@@ -36,6 +86,16 @@ impl Digest for Limbs<1> {
         [xxh3_64_with_seed(text.as_bytes(), kind as u64)]
     }
 
+    fn by(function: HashFunction, kind: Kind, text: &str) -> Self {
+        match function {
+            HashFunction::Xxh3 => Self::of(kind, text),
+            HashFunction::Fnv1a => [fnv1a_64(text.bytes().map(u64::from))],
+            HashFunction::Fnv1aUtf16 => [fnv1a_64(text.encode_utf16().map(u64::from))],
+            HashFunction::Lookup3 => [lookup3(text.as_bytes())],
+            HashFunction::Md5 | HashFunction::Sha1 => [Limbs::<2>::by(function, kind, text)[1]],
+        }
+    }
+
     #[inline]
     fn top(self) -> u64 {
         self[0]
@@ -44,14 +104,85 @@ impl Digest for Limbs<1> {
 
 impl Digest for Limbs<2> {
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
     fn of(kind: Kind, text: &str) -> Self {
-        let hash = xxh3_128_with_seed(text.as_bytes(), kind as u64);
-        [(hash >> 64) as u64, hash as u64]
+        halves(xxh3_128_with_seed(text.as_bytes(), kind as u64))
+    }
+
+    fn by(function: HashFunction, kind: Kind, text: &str) -> Self {
+        match function {
+            HashFunction::Xxh3 => Self::of(kind, text),
+            HashFunction::Md5 => low_bits(&Md5::digest(text.as_bytes())),
+            HashFunction::Sha1 => low_bits(&Sha1::digest(text.as_bytes())),
+            HashFunction::Fnv1a => halves(fnv1a_128(text.bytes().map(u128::from))),
+            HashFunction::Fnv1aUtf16 => halves(fnv1a_128(text.encode_utf16().map(u128::from))),
+            HashFunction::Lookup3 => [lookup3(text.as_bytes()); 2],
+        }
     }
 
     #[inline]
     fn top(self) -> u64 {
         self[0]
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
+fn halves(hash: u128) -> Limbs<2> {
+    [(hash >> 64) as u64, hash as u64]
+}
+
+/// The last sixteen bytes as a number, the first of them the most significant.
+fn low_bits(bytes: &[u8]) -> Limbs<2> {
+    halves(bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
+}
+
+/// Fowler, Noll and Vo, variant 1a, 64 bits.
+fn fnv1a_64(units: impl Iterator<Item = u64>) -> u64 {
+    units.fold(0xcbf2_9ce4_8422_2325, |hash, unit| (hash ^ unit).wrapping_mul(0x0000_0100_0000_01b3))
+}
+
+/// Fowler, Noll and Vo, variant 1a, 128 bits.
+fn fnv1a_128(units: impl Iterator<Item = u128>) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    units.fold(OFFSET, |hash, unit| (hash ^ unit).wrapping_mul(PRIME))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hex<const L: usize>(function: HashFunction, text: &str) -> String
+    where
+        Limbs<L>: Digest,
+    {
+        Limbs::<L>::by(function, Kind::Word, text).iter().map(|limb| format!("{limb:016x}")).collect()
+    }
+
+    /// Published values: RFC 1321, RFC 3174 and the tables of the FNV page.
+    #[test]
+    fn functions_give_their_published_values() {
+        assert_eq!(hex::<2>(HashFunction::Md5, ""), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(hex::<2>(HashFunction::Md5, "abc"), "900150983cd24fb0d6963f7d28e17f72");
+        assert_eq!(hex::<1>(HashFunction::Md5, "abc"), "d6963f7d28e17f72");
+        // a9993e36 4706816aba3e25717850c26c9cd0d89d
+        assert_eq!(hex::<2>(HashFunction::Sha1, "abc"), "4706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(hex::<1>(HashFunction::Fnv1a, ""), "cbf29ce484222325");
+        assert_eq!(hex::<1>(HashFunction::Fnv1a, "a"), "af63dc4c8601ec8c");
+        assert_eq!(hex::<1>(HashFunction::Fnv1a, "foobar"), "85944171f73967e8");
+        assert_eq!(hex::<2>(HashFunction::Fnv1a, "a"), "d228cb696f1a8caf78912b704e4a8964");
+    }
+
+    #[test]
+    fn utf16_units_are_taken_in_one_step() {
+        assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "foobar"), hex::<1>(HashFunction::Fnv1a, "foobar"));
+        // (0xcbf29ce484222325 ^ 0x4e2d) × 0x100000001b3, and 飞碟 as 98de 789f: worked by hand.
+        assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "中"), "afada04c867f4498");
+        assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "飞碟"), "0f4169096d9f7bfa");
+    }
+
+    #[test]
+    fn kinds_part_what_is_written_alike() {
+        assert_ne!(Limbs::<1>::of(Kind::Word, "a b"), Limbs::<1>::of(Kind::Pair, "a b"));
+        assert_eq!(Limbs::<1>::by(HashFunction::Xxh3, Kind::Gram, "a b"), Limbs::<1>::of(Kind::Gram, "a b"));
     }
 }

@@ -1,10 +1,11 @@
-//! How rare a Chinese word is: the inverse document frequencies that jieba-rs carries (see `assets/README.md`).
+//! How rare a word is: inverse document frequencies, those that jieba-rs carries (see `assets/README.md`) or a
+//! table that somebody counted.
 //!
-//! In memory a word is its 64-bit `XXH3`: 3 MiB for 270,000 words. Two words of the table share no hash; a word that is not in it has one of the table's with a
-//! chance of 10⁻¹⁴. Leaves out: languages other than Chinese, whose words all have the mean.
+//! In memory a word is its 64-bit `XXH3`: 3 MiB for 270,000 words. Two words of the table share no hash; a word
+//! that is not in it has one of the table's with a chance of 10⁻¹⁴. Leaves out: counting, which is a command.
 
 use std::io::Read;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use flate2::read::GzDecoder;
 use xxhash_rust::xxh3::xxh3_64;
@@ -12,46 +13,146 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::text::normalise;
 
 static PACKED: &[u8] = include_bytes!("../../assets/idf.txt.gz");
-static TABLE: LazyLock<Table> = LazyLock::new(Table::load);
+static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::load);
 
-/// The inverse document frequency of a word, a natural logarithm above 0 and below 16; the mean of the table if the word
-/// is not in it.
-pub(super) fn idf(word: &str) -> f32 {
-    TABLE.get(word)
+/// A table of inverse document frequencies. A clone is the same table.
+#[derive(Clone, Debug)]
+pub struct Idf {
+    table: Arc<Table>,
+    /// What a word has that is not in the table.
+    unknown: f32,
 }
 
-struct Table {
-    /// Sorted.
-    words: Vec<u64>,
-    /// As long as `words` and in the same order.
-    frequencies: Vec<f32>,
-    mean: f32,
+/// A line of a table that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line} of the idf table, {text:?}, is not a word, a space and a number above 0 and up to 64")]
+pub struct WrongIdf {
+    line: usize,
+    text: String,
 }
 
-impl Table {
-    fn load() -> Table {
+impl Idf {
+    /// jieba's table for Chinese; a word that it does not have is taken to be as rare as the mean of all it has.
+    pub fn built_in() -> Idf {
+        BUILT_IN.all.clone()
+    }
+
+    /// The same table; a word that it does not have is taken to be as rare as the mean of its words of two
+    /// characters or more. cppjieba's table has no others, so that this is its mean.
+    pub fn built_in_words() -> Idf {
+        BUILT_IN.words.clone()
+    }
+
+    /// A table of lines of a word, a space and a number, normalised as texts are. A line whose word is `*` gives
+    /// what the words have that are not there; without one it is the mean of the table. Empty lines and those
+    /// that begin with `#` are passed over.
+    ///
+    /// # Errors
+    /// [`WrongIdf`] names the first line that is something else.
+    pub fn parse(lines: &str) -> Result<Idf, WrongIdf> {
+        let mut entries = Vec::new();
+        let mut unknown = None;
+        for (line, text) in (1..).zip(lines.lines()) {
+            if text.trim().is_empty() || text.starts_with('#') {
+                continue;
+            }
+            let (word, idf) = text.trim_end().rsplit_once([' ', '\t']).unwrap_or_default();
+            match idf.parse() {
+                Ok(idf) if idf > 0.0 && idf <= 64.0 && word == "*" => unknown = Some(idf),
+                Ok(idf) if idf > 0.0 && idf <= 64.0 => {
+                    entries.push((xxh3_64(normalise(word).as_bytes()), idf));
+                }
+                _ => return Err(WrongIdf { line, text: text.chars().take(40).collect() }),
+            }
+        }
+        let unknown = unknown.unwrap_or_else(|| mean(entries.iter().map(|&(_, idf)| idf)));
+        Ok(Idf { table: Arc::new(Table::of(entries)), unknown })
+    }
+
+    /// The inverse document frequency of a normalised word, a natural logarithm above 0.
+    #[inline]
+    pub fn of(&self, word: &str) -> f32 {
+        self.of_hash(xxh3_64(word.as_bytes()))
+    }
+
+    /// The same by the word's 64-bit `XXH3`.
+    #[inline]
+    pub(super) fn of_hash(&self, hash: u64) -> f32 {
+        self.table.get(hash).unwrap_or(self.unknown)
+    }
+}
+
+struct BuiltIn {
+    all: Idf,
+    words: Idf,
+}
+
+impl BuiltIn {
+    fn load() -> BuiltIn {
         let mut text = String::new();
         GzDecoder::new(PACKED)
             .read_to_string(&mut text)
             .expect("the program contains the table it was built with");
-        let mut entries: Vec<(u64, f32)> = text.lines().filter_map(entry).collect();
-        let sum: f64 = entries.iter().map(|&(_, idf)| f64::from(idf)).sum();
-        let mean = (sum / entries.len() as f64) as f32;
-        // Case folding may make two words one; the first in the file counts, and the sort is stable.
-        entries.sort_by_key(|&(word, _)| word);
-        entries.dedup_by_key(|&mut (word, _)| word);
-        let (words, frequencies) = entries.into_iter().unzip();
-        Table { words, frequencies, mean }
-    }
-
-    fn get(&self, word: &str) -> f32 {
-        self.words.binary_search(&xxh3_64(word.as_bytes())).map_or(self.mean, |at| self.frequencies[at])
+        let lines: Vec<(&str, f32)> = text.lines().filter_map(entry).collect();
+        let is_word = |word: &str| word.chars().nth(1).is_some();
+        let unknown = mean(lines.iter().map(|&(_, idf)| idf));
+        let of_words = mean(lines.iter().filter(|(word, _)| is_word(word)).map(|&(_, idf)| idf));
+        let entries =
+            lines.into_iter().map(|(word, idf)| (xxh3_64(normalise(word).as_bytes()), idf)).collect();
+        let table = Arc::new(Table::of(entries));
+        BuiltIn { all: Idf { table: Arc::clone(&table), unknown }, words: Idf { table, unknown: of_words } }
     }
 }
 
-fn entry(line: &str) -> Option<(u64, f32)> {
+fn entry(line: &str) -> Option<(&str, f32)> {
     let (word, idf) = line.split_once(' ')?;
-    Some((xxh3_64(normalise(word).as_bytes()), idf.parse().ok()?))
+    Some((word, idf.parse().ok()?))
+}
+
+/// The mean; 1 of nothing.
+fn mean(values: impl Iterator<Item = f32>) -> f32 {
+    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + f64::from(value), count + 1));
+    if count == 0 { 1.0 } else { (sum / f64::from(count)) as f32 }
+}
+
+/// Open addressing over a power of two of slots, half of them empty or more. Whoever chooses a text cannot choose
+/// what is in the table, so that no chain grows.
+#[derive(Debug)]
+struct Table {
+    /// The hash of a word and its frequency; a frequency of 0 stands for an empty slot.
+    slots: Box<[(u64, f32)]>,
+}
+
+impl Table {
+    fn of(entries: Vec<(u64, f32)>) -> Table {
+        let size = (entries.len() * 2).next_power_of_two();
+        let mut table = Table { slots: vec![(0, 0.0); size].into_boxed_slice() };
+        for (hash, idf) in entries {
+            let at = table.find(hash);
+            // Case folding may make two words one; the first counts.
+            if table.slots[at].1 == 0.0 {
+                table.slots[at] = (hash, idf);
+            }
+        }
+        table
+    }
+
+    /// The slot of this hash, or the empty one where it would be.
+    #[inline]
+    fn find(&self, hash: u64) -> usize {
+        let mask = self.slots.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.slots[at].1 != 0.0 && self.slots[at].0 != hash {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    #[inline]
+    fn get(&self, hash: u64) -> Option<f32> {
+        let (_, idf) = self.slots[self.find(hash)];
+        (idf != 0.0).then_some(idf)
+    }
 }
 
 #[cfg(test)]
@@ -60,10 +161,12 @@ mod tests {
 
     #[test]
     fn rare_words_stand_out_and_unknown_ones_do_not() {
-        assert!((idf("劳动防护") - 13.900_678).abs() < 1e-5);
-        assert!(idf("中国") < idf("飞碟"));
-        assert!((idf("zzzzzz") - TABLE.mean).abs() < f32::EPSILON);
-        assert!(TABLE.frequencies.iter().all(|idf| *idf > 0.0 && *idf < 16.0));
+        let idf = Idf::built_in();
+        assert!((idf.of("劳动防护") - 13.900_678).abs() < 1e-5);
+        assert!(idf.of("中国") < idf.of("飞碟"));
+        assert!((idf.of("zzzzzz") - 11.675_544).abs() < 1e-5);
+        assert!((Idf::built_in_words().of("zzzzzz") - 11.739_204).abs() < 1e-5);
+        assert!(BUILT_IN.all.table.slots.iter().all(|(_, idf)| *idf >= 0.0 && *idf < 16.0));
     }
 
     #[test]
@@ -72,6 +175,18 @@ mod tests {
         GzDecoder::new(PACKED).read_to_string(&mut text).unwrap();
         let words: std::collections::HashSet<_> =
             text.lines().filter_map(|line| line.split_once(' ')).map(|(word, _)| normalise(word)).collect();
-        assert_eq!(words.len(), TABLE.words.len());
+        let slots = BUILT_IN.all.table.slots.iter().filter(|(_, idf)| *idf > 0.0).count();
+        assert_eq!(words.len(), slots);
+    }
+
+    #[test]
+    fn a_table_of_ones_own_is_read() {
+        let idf = Idf::parse("# counted\nＦish 2.5\nmushy peas\t4\n\n* 9\n").unwrap();
+        assert_eq!(["fish", "mushy peas", "chips"].map(|word| idf.of(word)), [2.5, 4.0, 9.0]);
+        assert_eq!(Idf::parse("a 1\nb 3").unwrap().of("c"), 2.0);
+        assert_eq!(Idf::parse("").unwrap().of("c"), 1.0);
+        for wrong in ["a", "a -1", "a 65", "a NaN", "a 1 x"] {
+            assert!(Idf::parse(&format!("b 1\n{wrong}")).unwrap_err().to_string().starts_with("line 2 "));
+        }
     }
 }

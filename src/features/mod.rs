@@ -4,14 +4,25 @@
 //! release. Leaves out: the vote that makes a fingerprint of them.
 
 mod bag;
+mod characters;
 mod digest;
+mod first;
 mod idf;
 mod keywords;
+mod lookup3;
+mod sentences;
 mod shingles;
+mod stop_words;
 mod weights;
+mod words;
 
 pub use bag::{Bag, Class};
-pub use digest::{Digest, Kind, Limbs};
+pub use characters::characters;
+pub use digest::{Digest, HashFunction, Kind, Limbs};
+pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
-pub use shingles::shingles;
+pub use sentences::longest_sentences;
+pub use shingles::{ShinglePlan, shingles};
+pub use stop_words::StopWords;
 pub use weights::{ONE, fixed, logarithmic, to_number};
+pub use words::{Cutter, WordPlan};

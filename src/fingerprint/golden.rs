@@ -2,6 +2,7 @@
 //! worthless: the change is a new version of the profile, never a new value here.
 
 use super::{Profile, Status};
+use crate::text::Preparation;
 
 /// Texts in many scripts, by name; each on its own shows one step of a recipe.
 const TEXTS: [(&str, &str); 16] = [
@@ -47,6 +48,22 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-64@1", "hindi", "52346cc30e8ca368", 47),
     ("copies-64@1", "mixed", "06567fc9a3c1b868", 59),
     ("copies-64@1", "emoji", "f061b4e852ea5b0b", 7),
+    ("copies-64@2", "empty", "0000000000000000", 0),
+    ("copies-64@2", "punctuation", "0000000000000000", 0),
+    ("copies-64@2", "one word", "360c2f3dc6b86e79", 1),
+    ("copies-64@2", "simplified", "0e9904606b8bee9b", 38),
+    ("copies-64@2", "traditional", "3e980d206987ee9b", 42),
+    ("copies-64@2", "english", "d04e9e48e298e841", 71),
+    ("copies-64@2", "english with other marks", "d04e9ec0e298e043", 71),
+    ("copies-64@2", "full width", "f066b468dedae3a0", 10),
+    ("copies-64@2", "japanese", "c6848e6767cb5561", 35),
+    ("copies-64@2", "korean", "c19f7e14c5f34d94", 31),
+    ("copies-64@2", "thai", "6bc1b16dc83ff398", 25),
+    ("copies-64@2", "russian", "e1b5c5e81d2fe645", 45),
+    ("copies-64@2", "arabic", "2ae362f951027493", 44),
+    ("copies-64@2", "hindi", "52346cc30e8ca368", 47),
+    ("copies-64@2", "mixed", "22e216c92bc1ec2b", 36),
+    ("copies-64@2", "emoji", "f061b4e852ea5b0b", 7),
     ("copies-128@1", "empty", "00000000000000000000000000000000", 0),
     ("copies-128@1", "punctuation", "00000000000000000000000000000000", 0),
     ("copies-128@1", "one word", "555f9876e68eea71a30d3fe98753e9a2", 1),
@@ -63,6 +80,22 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-128@1", "hindi", "ba1c68d63101b411ad09d377414163c5", 47),
     ("copies-128@1", "mixed", "637ef46a8a65fd52044c363c7bfb044b", 59),
     ("copies-128@1", "emoji", "286255be6a25272674fc207e6e5a20df", 7),
+    ("copies-128@2", "empty", "00000000000000000000000000000000", 0),
+    ("copies-128@2", "punctuation", "00000000000000000000000000000000", 0),
+    ("copies-128@2", "one word", "555f9876e68eea71a30d3fe98753e9a2", 1),
+    ("copies-128@2", "simplified", "5b31f00e00b1182866d7092ec5d2890f", 38),
+    ("copies-128@2", "traditional", "5273f00a1291180977f3cc2ec5d2880f", 42),
+    ("copies-128@2", "english", "88436ff1b50c0a0586b9c0f6da1c22df", 71),
+    ("copies-128@2", "english with other marks", "8c476bb1b40c8a05a6b9a0f6da3c22db", 71),
+    ("copies-128@2", "full width", "286b65ade9160a86c67de06e5e5a30d5", 10),
+    ("copies-128@2", "japanese", "1307f2bb2cc8df667e2faf69888ae1d8", 35),
+    ("copies-128@2", "korean", "ec2f6e997a6316028ed0adbfb91ef73f", 31),
+    ("copies-128@2", "thai", "d6c848286c75b6c38f2dceaccec8c4e8", 25),
+    ("copies-128@2", "russian", "0ad6b6ab91e83734f5a8647efd084062", 45),
+    ("copies-128@2", "arabic", "c1f0d453a22be3a52a86107064b2a737", 44),
+    ("copies-128@2", "hindi", "ba1c68d63101b411ad09d377414163c5", 47),
+    ("copies-128@2", "mixed", "75f6f07e8e27747a0546b26c79c10c09", 36),
+    ("copies-128@2", "emoji", "286255be6a25272674fc207e6e5a20df", 7),
     ("keywords-zh@1", "empty", "0000000000000000", 0),
     ("keywords-zh@1", "punctuation", "0000000000000000", 0),
     ("keywords-zh@1", "one word", "c0a156d636da49df", 1),
@@ -79,6 +112,70 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("keywords-zh@1", "hindi", "a3fc53c75f9367bd", 10),
     ("keywords-zh@1", "mixed", "232296ad19c5926d", 10),
     ("keywords-zh@1", "emoji", "299767a08c980f55", 1),
+    ("cppjieba@1", "empty", "0000000000000000", 0),
+    ("cppjieba@1", "punctuation", "0000000000000000", 0),
+    ("cppjieba@1", "one word", "922253703ca65a3d", 1),
+    ("cppjieba@1", "simplified", "655b31f3c8cbdca2", 11),
+    ("cppjieba@1", "traditional", "32c21c9d692e9cc5", 15),
+    ("cppjieba@1", "english", "b20d9923daf14471", 9),
+    ("cppjieba@1", "english with other marks", "b20d9923daf14471", 9),
+    ("cppjieba@1", "full width", "0000000000000000", 0),
+    ("cppjieba@1", "japanese", "37ae859139e83c34", 5),
+    ("cppjieba@1", "korean", "0000000000000000", 0),
+    ("cppjieba@1", "thai", "0000000000000000", 0),
+    ("cppjieba@1", "russian", "0000000000000000", 0),
+    ("cppjieba@1", "arabic", "0000000000000000", 0),
+    ("cppjieba@1", "hindi", "0000000000000000", 0),
+    ("cppjieba@1", "mixed", "9e652645e0f74f99", 11),
+    ("cppjieba@1", "emoji", "a72c29515bc54be3", 1),
+    ("fnv-zh@1", "empty", "ffffffffffffffff", 0),
+    ("fnv-zh@1", "punctuation", "ffffffffffffffff", 0),
+    ("fnv-zh@1", "one word", "7058fcf636683f3d", 1),
+    ("fnv-zh@1", "simplified", "4b6a0608986fef07", 12),
+    ("fnv-zh@1", "traditional", "c3621608996fcf47", 13),
+    ("fnv-zh@1", "english", "ee7f957b2727f687", 12),
+    ("fnv-zh@1", "english with other marks", "ee7f147a2727f683", 12),
+    ("fnv-zh@1", "full width", "e27f17782523b286", 3),
+    ("fnv-zh@1", "japanese", "d227de08172ccb08", 11),
+    ("fnv-zh@1", "korean", "93ff505aea8ddae9", 8),
+    ("fnv-zh@1", "thai", "db1ea44ba15854e9", 13),
+    ("fnv-zh@1", "russian", "660ddd57f677df1b", 6),
+    ("fnv-zh@1", "arabic", "af78dcb7372a77ea", 8),
+    ("fnv-zh@1", "hindi", "05746b07c8f17354", 10),
+    ("fnv-zh@1", "mixed", "cef799181465ed2f", 14),
+    ("fnv-zh@1", "emoji", "e6ffd77f253ff796", 2),
+    ("shingle-md5-128@1", "empty", "d41d8cd98f00b204e9800998ecf8427e", 0),
+    ("shingle-md5-128@1", "punctuation", "a0e64ea590138c1fc7cc3bb4e0779716", 9),
+    ("shingle-md5-128@1", "one word", "dfff3feadbfa7bef7dfff7beef2bdff9", 2),
+    ("shingle-md5-128@1", "simplified", "b6d307bd47c5102d480e6169b697493b", 37),
+    ("shingle-md5-128@1", "traditional", "118090c81e1573ee749e925984a5d85d", 37),
+    ("shingle-md5-128@1", "english", "7fbfd8b567961f3a0dcd0d98220f5bae", 67),
+    ("shingle-md5-128@1", "english with other marks", "3fbb58a1f7961f9a0dc60d9a23cf4b0e", 71),
+    ("shingle-md5-128@1", "full width", "ddaec6a0ca277fb0fd6ecd35eaeea896", 12),
+    ("shingle-md5-128@1", "japanese", "abdf2336a39d07be582d768eb103f1aa", 37),
+    ("shingle-md5-128@1", "korean", "90c3428b85fa1cdadf69923480fedbf9", 35),
+    ("shingle-md5-128@1", "thai", "4a7159cf089744a370f920acdeafc34a", 60),
+    ("shingle-md5-128@1", "russian", "371341eaed2365fa93ece481292a8bc6", 51),
+    ("shingle-md5-128@1", "arabic", "e2efd5e65b2eeee26d94fe629415db5d", 46),
+    ("shingle-md5-128@1", "hindi", "f9b9496bf879f773247c47df187bd424", 50),
+    ("shingle-md5-128@1", "mixed", "954229028211456311da30867fcbd8a1", 71),
+    ("shingle-md5-128@1", "emoji", "bd7d77b74f9b1d6b7f84ad331d3d4f7c", 20),
+    ("python-simhash@1", "empty", "e9800998ecf8427e", 0),
+    ("python-simhash@1", "punctuation", "e9800998ecf8427e", 0),
+    ("python-simhash@1", "one word", "3245f128b5fde62a", 1),
+    ("python-simhash@1", "simplified", "93200819e7438cb6", 34),
+    ("python-simhash@1", "traditional", "265201787ca52216", 34),
+    ("python-simhash@1", "english", "ce893d9dc8983078", 59),
+    ("python-simhash@1", "english with other marks", "4a893cddc8983838", 59),
+    ("python-simhash@1", "full width", "16431252b4efe69f", 9),
+    ("python-simhash@1", "japanese", "d8def3e4c97f9e9d", 33),
+    ("python-simhash@1", "korean", "40d117ecd16eb8c4", 25),
+    ("python-simhash@1", "thai", "5086401ca7088a2c", 53),
+    ("python-simhash@1", "russian", "f1aaa274abf8664c", 41),
+    ("python-simhash@1", "arabic", "60445aa0244e979f", 38),
+    ("python-simhash@1", "hindi", "c83a4badaba9ec3d", 23),
+    ("python-simhash@1", "mixed", "0c2b4495c02f8ccb", 54),
+    ("python-simhash@1", "emoji", "12193281084e02c8", 6),
 ];
 
 fn text(name: &str) -> &'static str {
@@ -107,6 +204,10 @@ fn an_explanation_explains_the_fingerprint() {
     for profile in Profile::all() {
         for (name, text) in TEXTS {
             let explained = profile.explain(text);
+            if explained.fingerprint.status == Status::Empty {
+                assert!(explained.features.is_empty());
+                continue;
+            }
             assert_eq!(explained.fingerprint, profile.fingerprint(text), "{} {name}", profile.id());
             assert_eq!(explained.features.len(), explained.fingerprint.features);
             assert_eq!(explained.votes.len(), profile.width().bits() as usize);
@@ -143,13 +244,15 @@ fn too_few_features_are_short_and_none_are_empty() {
 fn profiles_are_found_by_name_and_by_id() {
     for profile in Profile::all() {
         for name in [profile.id().name().to_owned(), profile.id().to_string()] {
-            assert_eq!(Profile::named(&name).unwrap().id(), profile.id());
+            let newest = Profile::all().iter().rev().find(|other| other.id().name() == profile.id().name());
+            let expected = if name.contains('@') { profile } else { newest.unwrap() };
+            assert_eq!(Profile::named(&name).unwrap().id(), expected.id());
         }
     }
-    for unknown in ["", "copies", "copies-64@", "copies-64@2", "copies-64@01", "COPIES-64"] {
+    for unknown in ["", "copies", "copies-64@", "copies-64@9", "copies-64@01", "COPIES-64"] {
         assert!(Profile::named(unknown).is_none(), "{unknown:?}");
     }
-    assert_eq!(Profile::default_profile().id().to_string(), "copies-64@1");
+    assert_eq!(Profile::default_profile().id().to_string(), "copies-64@2");
 }
 
 #[test]
@@ -162,7 +265,9 @@ fn spelling_variants_have_one_fingerprint() {
         ("ガギグゲゴ", "ｶﾞｷﾞｸﾞｹﾞｺﾞ"),
     ];
     for (a, b) in pairs {
-        for profile in Profile::all() {
+        // Those that compute what other programs do take texts as they come.
+        let normalises = |profile: &&Profile| profile.recipe.preparation == Preparation::Normalise;
+        for profile in Profile::all().iter().filter(normalises) {
             assert_eq!(profile.fingerprint(a), profile.fingerprint(b), "{} {a} {b}", profile.id());
         }
     }

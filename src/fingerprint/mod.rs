@@ -4,6 +4,10 @@
 //! every release. Leaves out: the search for near fingerprints, which is the index's, and a second check of what
 //! it finds.
 
+mod built_in;
+mod compare;
+mod definition;
+mod minhash;
 mod profile;
 mod recipe;
 mod vote;
@@ -11,7 +15,11 @@ mod vote;
 #[cfg(test)]
 mod golden;
 
-pub use profile::{Profile, ProfileId};
+pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
+pub use definition::{Definition, DefinitionError, Value};
+pub use minhash::{Banding, MinHash, Signature, Sketch};
+pub use profile::{Profile, ProfileId, Profiles};
+pub use recipe::simhash_of;
 
 use crate::ids::Hash;
 

@@ -1,26 +1,37 @@
-//! Profiles: the built-in recipes from text to hash, each with a name and a version.
+//! Profiles: recipes from text to hash, each with a name and a version; the built-in ones, and those that a user
+//! defines.
 //!
 //! Invariant 1: a fingerprint depends on the profile (name and version) and the text, on nothing else. A profile
 //! that was released never changes; golden hashes in the tests hold each to that, and a change is a new version.
-//! Hashes of different profiles are never compared, not even of versions of one.
+//! The id of a user's profile ends in the digest of its definition, so that a changed definition is another
+//! profile, whatever version it claims. Hashes of different profiles are never compared, not even of versions of
+//! one.
 
 use std::fmt;
+use std::sync::LazyLock;
 
-use super::recipe::{Features, Recipe};
+use super::built_in;
+use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint};
 use crate::ids::Width;
 
-/// The name and version of a profile, written `copies-64@1`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// The name and version of a profile, written `copies-64@1`; that of a user's own ends in the digest of its
+/// definition, `house@1+2f6c0ad5c4e71b83`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProfileId {
-    name: &'static str,
+    name: String,
     version: u32,
+    digest: Option<u64>,
 }
 
 impl ProfileId {
+    pub(super) fn new(name: impl Into<String>, version: u32, digest: Option<u64>) -> ProfileId {
+        ProfileId { name: name.into(), version, digest }
+    }
+
     /// The name without the version.
-    pub fn name(&self) -> &'static str {
-        self.name
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// The version, from 1.
@@ -31,7 +42,8 @@ impl ProfileId {
 
 impl fmt::Display for ProfileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}@{}", self.name, self.version)
+        write!(f, "{}@{}", self.name, self.version)?;
+        self.digest.map_or(Ok(()), |digest| write!(f, "+{digest:016x}"))
     }
 }
 
@@ -45,37 +57,13 @@ impl fmt::Display for ProfileId {
 /// ```
 #[derive(Debug)]
 pub struct Profile {
-    id: ProfileId,
-    summary: &'static str,
-    recipe: Recipe,
+    pub(super) id: ProfileId,
+    pub(super) summary: String,
+    pub(super) recipe: Recipe,
 }
 
-/// All profiles; the versions of one name in rising order. The first is the default.
-static PROFILES: [Profile; 3] = [
-    Profile {
-        id: ProfileId { name: "copies-64", version: 1 },
-        summary: "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
-                  found by dictionary, 5-character grams elsewhere, weight 1 + ln count, 64 bits.",
-        recipe: Recipe { features: Features::Shingles, width: Width::Bits64, k: 7, min_features: 20 },
-    },
-    Profile {
-        id: ProfileId { name: "copies-128", version: 1 },
-        summary: "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice \
-                  the memory.",
-        recipe: Recipe { features: Features::Shingles, width: Width::Bits128, k: 23, min_features: 20 },
-    },
-    Profile {
-        id: ProfileId { name: "keywords-zh", version: 1 },
-        summary: "The classic recipe for Chinese: the 20 words of the greatest TF-IDF. It finds texts on the same \
-                  topic and not copies: many of its hits are other texts about the same thing.",
-        recipe: Recipe {
-            features: Features::Keywords { top: 20 },
-            width: Width::Bits64,
-            k: 3,
-            min_features: 8,
-        },
-    },
-];
+/// The built-in profiles; the versions of one name in rising order. The first is the default.
+static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(built_in::profiles);
 
 impl Profile {
     /// Its name and version.
@@ -84,8 +72,8 @@ impl Profile {
     }
 
     /// What it is for, in a sentence or two of English.
-    pub fn summary(&self) -> &'static str {
-        self.summary
+    pub fn summary(&self) -> &str {
+        &self.summary
     }
 
     /// The bits of its fingerprints.
@@ -104,6 +92,11 @@ impl Profile {
         self.recipe.min_features
     }
 
+    /// Whether its features are keywords, so that it finds texts on one topic and not copies.
+    pub fn finds_topics(&self) -> bool {
+        matches!((&self.recipe.features, &self.recipe.weights), (Features::Words(_), Weights::TfIdf { .. }))
+    }
+
     /// The fingerprint of a text of any length, in any language, in time proportional to it but for a sort.
     pub fn fingerprint(&self, text: &str) -> Fingerprint {
         self.recipe.fingerprint(text)
@@ -115,18 +108,64 @@ impl Profile {
         self.recipe.explain(text)
     }
 
+    /// The distinct features as 64-bit hashes, in order, whatever hash the profile votes with: what the Jaccard
+    /// similarity of two texts is taken of.
+    pub fn feature_set(&self, text: &str) -> Vec<u64> {
+        self.recipe.feature_set(text)
+    }
+
     /// All built-in profiles.
     pub fn all() -> &'static [Profile] {
         &PROFILES
     }
 
-    /// The profile with this id (`copies-64@1`), or the newest version of this name (`copies-64`).
+    /// The built-in profile with this id (`copies-64@1`), or the newest version of this name (`copies-64`).
     pub fn named(name: &str) -> Option<&'static Profile> {
-        Profile::all().iter().rev().find(|profile| profile.id.name == name || profile.id.to_string() == name)
+        Profiles::default().named(name)
     }
 
     /// The profile for those who do not choose: `copies-64`.
     pub fn default_profile() -> &'static Profile {
-        &PROFILES[0]
+        Profile::named("copies-64").expect("it is among the built-in profiles")
+    }
+}
+
+/// The profiles of a process: the built-in ones and those of the user. It is made once, and what is in it lives as
+/// long as the process: collections, requests and jobs hold profiles without counting.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Profiles {
+    own: &'static [Profile],
+}
+
+impl Profiles {
+    /// The built-in profiles and these, whose names must differ. It keeps them for ever.
+    pub fn with(own: Vec<Profile>) -> Profiles {
+        Profiles { own: Vec::leak(own) }
+    }
+
+    /// All of them, the built-in ones first.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = &'static Profile> {
+        Profile::all().iter().chain(self.own)
+    }
+
+    /// The profile with this id (`copies-64@1`), or the newest version of this name (`copies-64`). The id of a
+    /// user's own profile may be given without its digest.
+    pub fn named(self, name: &str) -> Option<&'static Profile> {
+        self.iter().rev().find(|profile| {
+            let id = &profile.id;
+            id.name == name || id.to_string() == name || format!("{}@{}", id.name, id.version) == name
+        })
+    }
+
+    /// The profile of this name and version if its definition is another now: `id` is one that was stored.
+    pub fn changed(self, id: &str) -> Option<&'static Profile> {
+        let (name, digest) = id.split_once('+')?;
+        self.named(name)
+            .filter(|profile| profile.id.digest.is_some_and(|now| format!("{now:016x}") != digest))
+    }
+
+    /// Their ids, for people.
+    pub fn listing(self) -> String {
+        self.iter().map(|profile| profile.id.to_string()).collect::<Vec<_>>().join(", ")
     }
 }

@@ -1,20 +1,32 @@
 //! A recipe: what a profile does with a text, as data.
 //!
-//! Leaves out: names and versions, which are the profile's. To add a profile is to add a recipe, with another
-//! kind of features if it needs one; to change a recipe that was released is forbidden.
+//! Leaves out: names and versions, which are the profile's, and how a recipe is written down (`definition`). To
+//! add a profile is to add a recipe; to change a recipe that was released is forbidden.
 
-use super::vote::{decide, vote};
+use super::vote::{Tie, decide, vote};
 use super::{Explanation, Fingerprint, Status, WeightedFeature};
-use crate::features::{Bag, Digest, Kind, Limbs, ONE, fixed, keywords, logarithmic, shingles, to_number};
+use crate::features::{
+    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
+    logarithmic, shingles, to_number,
+};
 use crate::ids::{Hash, Width};
-use crate::text::normalise;
+use crate::text::{Dictionary, Preparation};
 
-/// The steps after normalisation, which all recipes share. The hash of a feature is seeded `XXH3` of its width,
-/// and a tie in the vote goes by the smallest digest; a recipe that differs there brings a field for it.
-#[derive(Debug)]
+/// All steps from text to hash.
+#[derive(Clone, Debug)]
 pub(super) struct Recipe {
-    /// What is counted and how it is weighed.
+    /// What is done to the text first.
+    pub(super) preparation: Preparation,
+    /// What is counted.
     pub(super) features: Features,
+    /// The words that Chinese is cut by; `None` stands for the built-in dictionary, which is loaded when needed.
+    pub(super) dictionary: Option<std::sync::Arc<Dictionary>>,
+    /// What a feature's count weighs.
+    pub(super) weights: Weights,
+    /// The hash of a feature.
+    pub(super) hash: HashFunction,
+    /// What becomes of a bit whose votes are even.
+    pub(super) tie: Tie,
     /// The bits of the fingerprint.
     pub(super) width: Width,
     /// The distance up to which two fingerprints are taken for near-duplicates, unless the question says otherwise.
@@ -23,18 +35,54 @@ pub(super) struct Recipe {
     pub(super) min_features: usize,
 }
 
-/// Features and their weights.
-#[derive(Debug)]
+/// What is counted.
+#[derive(Clone, Debug)]
 pub(super) enum Features {
-    /// Words, pairs of words and character grams, each weighing 1 + ln of its count, a gram half as much.
-    Shingles,
-    /// The `top` words by TF-IDF, each weighing as much.
-    Keywords { top: usize },
+    /// Words, pairs of words and character grams, by script.
+    Shingles(ShinglePlan),
+    /// Words, or adjacent words.
+    Words(WordPlan),
+    /// This many adjacent characters.
+    Characters(usize),
+}
+
+/// What a feature weighs.
+#[derive(Clone, Debug)]
+pub(super) enum Weights {
+    /// 1, however often it occurs.
+    One,
+    /// Its count.
+    Count,
+    /// 1 + ln of its count, and a character gram among shingles half as much.
+    Logarithm,
+    /// Its count times its inverse document frequency. `top`: only so many, the weightiest, count at all.
+    TfIdf { idf: IdfChoice, top: Option<usize> },
+}
+
+/// A table of inverse document frequencies, the built-in ones being loaded when needed.
+#[derive(Clone, Debug)]
+pub(super) enum IdfChoice {
+    /// [`Idf::built_in`].
+    BuiltIn,
+    /// [`Idf::built_in_words`].
+    BuiltInWords,
+    /// A table of a user's own.
+    Own(Idf),
+}
+
+impl IdfChoice {
+    fn table(&self) -> Idf {
+        match self {
+            IdfChoice::BuiltIn => Idf::built_in(),
+            IdfChoice::BuiltInWords => Idf::built_in_words(),
+            IdfChoice::Own(idf) => idf.clone(),
+        }
+    }
 }
 
 /// A letter begins five grams where a word begins one word and one pair; halved, a line of code in a Chinese
 /// text does not outvote the text. Where all is grams, nothing changes.
-fn gram_weight(count: u32) -> u64 {
+fn half_logarithmic(count: u32) -> u64 {
     logarithmic(count) / 2
 }
 
@@ -62,15 +110,21 @@ impl Recipe {
     where
         Limbs<L>: Digest,
     {
-        let bag = self.bag::<L>(&normalise(text), |_| ());
-        self.conclude(&bag, decide(&vote(&bag), bag.smallest().unwrap_or([0; L])))
+        let prepared = self.preparation.apply(text);
+        let bag = self.bag::<L>(&prepared, |_| ());
+        self.conclude(
+            &bag,
+            decide(&vote(&bag), bag.smallest().unwrap_or([0; L]), self.tie),
+            prepared.is_empty(),
+        )
     }
 
-    fn conclude<const L: usize>(&self, bag: &Bag<Limbs<L>>, bits: Limbs<L>) -> Fingerprint
+    /// `is_empty` says that nothing was left of the text. Other programs hash even that.
+    fn conclude<const L: usize>(&self, bag: &Bag<Limbs<L>>, bits: Limbs<L>, is_empty: bool) -> Fingerprint
     where
         Limbs<L>: Digest,
     {
-        let features = bag.len();
+        let features = if is_empty { 0 } else { bag.len() };
         let status = match features {
             0 => Status::Empty,
             few if few < self.min_features => Status::Short,
@@ -84,55 +138,107 @@ impl Recipe {
         Limbs<L>: Digest,
     {
         let mut texts: Vec<(Limbs<L>, String)> = Vec::new();
-        let bag = self.bag::<L>(&normalise(text), |(digest, text)| texts.push((digest, text.to_owned())));
+        let prepared = self.preparation.apply(text);
+        let bag = self.bag::<L>(&prepared, |(digest, text)| texts.push((digest, text.to_owned())));
         texts.sort_unstable();
         let sums = vote(&bag);
-        let fingerprint = self.conclude(&bag, decide(&sums, bag.smallest().unwrap_or([0; L])));
+        let bits = decide(&sums, bag.smallest().unwrap_or([0; L]), self.tie);
+        let fingerprint = self.conclude(&bag, bits, prepared.is_empty());
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
-        Explanation { fingerprint, features: weighted(&bag, &texts), votes }
+        let features = if prepared.is_empty() { Vec::new() } else { weighted(&bag, &texts) };
+        Explanation { fingerprint, features, votes }
     }
 
-    /// The features of a normalised text; `see` is shown each occurrence.
-    fn bag<const L: usize>(
-        &self,
-        normalised: &str,
-        see: impl FnMut(Occurrence<'_, Limbs<L>>),
-    ) -> Bag<Limbs<L>>
+    /// The distinct features as 64-bit `XXH3`, in order.
+    pub(super) fn feature_set(&self, text: &str) -> Vec<u64> {
+        let prepared = self.preparation.apply(text);
+        if prepared.is_empty() {
+            return Vec::new();
+        }
+        let bag: Bag<Limbs<1>> = self.bag_by(&prepared, Limbs::of, |_| ());
+        let mut set: Vec<u64> =
+            bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
+        set.sort_unstable();
+        set.dedup();
+        set
+    }
+
+    /// The features of a prepared text; `see` is shown each occurrence.
+    fn bag<const L: usize>(&self, prepared: &str, see: impl FnMut(Occurrence<'_, Limbs<L>>)) -> Bag<Limbs<L>>
     where
         Limbs<L>: Digest,
     {
-        match self.features {
-            Features::Shingles => shingle_bag(normalised, see),
-            Features::Keywords { top } => keyword_bag(normalised, top, see),
+        // The common function has a copy of the loops of its own: no choice is made for each feature.
+        match self.hash {
+            HashFunction::Xxh3 => self.bag_by(prepared, Limbs::of, see),
+            function => self.bag_by(prepared, |kind, text| Limbs::by(function, kind, text), see),
         }
+    }
+
+    fn bag_by<D: Digest>(
+        &self,
+        prepared: &str,
+        digest: impl Fn(Kind, &str) -> D,
+        mut see: impl FnMut(Occurrence<'_, D>),
+    ) -> Bag<D> {
+        let mut bag = Bag::default();
+        if let Weights::TfIdf { idf, top } = &self.weights
+            && let Features::Words(plan) = &self.features
+        {
+            let top = top.unwrap_or(usize::MAX);
+            for keyword in keywords(prepared, plan, self.dictionary(), &idf.table(), top) {
+                let digest = digest(Kind::Word, &keyword.word);
+                see((digest, &keyword.word));
+                bag.add(digest, fixed(keyword.weight));
+            }
+            return bag;
+        }
+        let (mut whole, mut grams) = (Vec::new(), Vec::new());
+        let mut each = |kind: Kind, text: &str| {
+            let digest = digest(kind, text);
+            see((digest, text));
+            if kind == Kind::Gram { grams.push(digest) } else { whole.push(digest) }
+        };
+        match &self.features {
+            Features::Shingles(plan) => shingles(prepared, *plan, self.dictionary(), each),
+            Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
+            Features::Characters(length) => characters(prepared, *length, |text| each(Kind::Gram, text)),
+        }
+        bag.count(whole, self.weigh(false));
+        bag.count(grams, self.weigh(matches!(self.features, Features::Shingles(_))));
+        bag
+    }
+
+    /// The weight of a count. TF-IDF of anything but words is refused where a recipe is defined.
+    fn weigh(&self, halved: bool) -> fn(u32) -> u64 {
+        match (&self.weights, halved) {
+            (Weights::One, _) => |_| ONE,
+            (Weights::Count | Weights::TfIdf { .. }, _) => |count| u64::from(count) * ONE,
+            (Weights::Logarithm, false) => logarithmic,
+            (Weights::Logarithm, true) => half_logarithmic,
+        }
+    }
+
+    fn dictionary(&self) -> &Dictionary {
+        self.dictionary.as_deref().unwrap_or_else(|| Dictionary::built_in())
     }
 }
 
-fn shingle_bag<D: Digest>(normalised: &str, mut see: impl FnMut(Occurrence<'_, D>)) -> Bag<D> {
-    let mut words = Vec::new();
-    let mut grams = Vec::new();
-    shingles(normalised, |kind, text| {
-        let digest = D::of(kind, text);
-        see((digest, text));
-        match kind {
-            Kind::Word | Kind::Pair => words.push(digest),
-            Kind::Gram => grams.push(digest),
-        }
-    });
+/// The 64-bit `SimHash` of words that are given with their weights, a tie being zero: what is left of
+/// yanyiwu/simhash once it has its keywords.
+///
+/// ```
+/// use lookalike::fingerprint::simhash_of;
+/// use lookalike::features::HashFunction;
+/// let words = [("你好", 7.957_878_277), ("世界", 4.367_529_406)];
+/// assert_eq!(simhash_of(&words, HashFunction::Lookup3).to_string(), "f550dedebdee462d");
+/// ```
+pub fn simhash_of(words: &[(&str, f64)], function: HashFunction) -> Hash {
     let mut bag = Bag::default();
-    bag.count(words, logarithmic);
-    bag.count(grams, gram_weight);
-    bag
-}
-
-fn keyword_bag<D: Digest>(normalised: &str, top: usize, mut see: impl FnMut(Occurrence<'_, D>)) -> Bag<D> {
-    let mut bag = Bag::default();
-    for keyword in keywords(normalised, top) {
-        let digest = D::of(Kind::Word, &keyword.word);
-        see((digest, &keyword.word));
-        bag.add(digest, fixed(keyword.weight));
+    for &(text, weight) in words {
+        bag.add(Limbs::<1>::by(function, Kind::Word, text), fixed(weight));
     }
-    bag
+    hash(decide(&vote(&bag), [0], Tie::Zero))
 }
 
 /// The features by weight, the weightiest first, then by text. `texts` is sorted and has every digest.

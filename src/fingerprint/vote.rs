@@ -3,8 +3,9 @@
 //!
 //! After Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), and Manku, Jain and
 //! Das Sarma, "Detecting near-duplicates for web crawling" (WWW 2007). A bit of the fingerprint is one if its
-//! sum is above zero and zero if it is below. A sum of exactly zero takes the bit of the smallest digest: the
-//! papers leave it open, and "zero" would pull all short texts together.
+//! sum is above zero and zero if it is below. The papers leave a sum of exactly zero open; here it takes the bit
+//! of the smallest digest, since "zero" would pull all short texts together. Other programs choose otherwise
+//! ([`Tie`]).
 //!
 //! Promises: sums are exact integers, so that neither the order of the features nor the machine matters. Leaves
 //! out: where features and weights come from.
@@ -34,12 +35,35 @@ where
     sums
 }
 
-/// The bits that the sums decide, ties by `smallest`.
-pub(super) fn decide<const L: usize>(sums: &Sums<L>, smallest: Limbs<L>) -> Limbs<L> {
+/// What becomes of a bit whose sum is exactly zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) enum Tie {
+    /// It takes the bit of the smallest digest.
+    #[default]
+    Smallest,
+    /// It is zero.
+    Zero,
+    /// It is one.
+    One,
+}
+
+impl Tie {
+    /// All of them, with the names that they have in definitions of profiles.
+    pub(super) const NAMES: [(&'static str, Tie); 3] =
+        [("smallest", Tie::Smallest), ("zero", Tie::Zero), ("one", Tie::One)];
+}
+
+/// The bits that the sums decide.
+pub(super) fn decide<const L: usize>(sums: &Sums<L>, smallest: Limbs<L>, tie: Tie) -> Limbs<L> {
+    let even = match tie {
+        Tie::Smallest => smallest,
+        Tie::Zero => [0; L],
+        Tie::One => [u64::MAX; L],
+    };
     std::array::from_fn(|limb| {
         (0..64).fold(0, |bits, j| {
             let bit = match sums[limb][j] {
-                0 => smallest[limb] >> j & 1,
+                0 => even[limb] >> j & 1,
                 sum => u64::from(sum > 0),
             };
             bits | bit << j
@@ -157,19 +181,23 @@ mod tests {
         let mut first: Vec<i64> = sums[0][..6].to_vec();
         first.reverse();
         assert_eq!(first, [15, -7, -1, 3, 5, 15]);
-        assert_eq!(decide(&sums, [0])[0], 0b10_0111);
+        assert_eq!(decide(&sums, [0], Tie::Smallest)[0], 0b10_0111);
     }
 
     #[test]
-    fn a_tie_takes_the_bit_of_the_smallest_digest() {
+    fn a_tie_goes_by_its_rule() {
         let bag = bag(&[([1, 0b1100], 7), ([2, 0b1010], 7)]);
         let sums = vote(&bag);
-        assert_eq!(decide(&sums, bag.smallest().unwrap()), [1, 0b1100]);
+        let cases =
+            [(Tie::Smallest, [1, 0b1100]), (Tie::Zero, [0, 0b1000]), (Tie::One, [u64::MAX >> 62, 0b1110])];
+        for (tie, bits) in cases {
+            assert_eq!(decide(&sums, bag.smallest().unwrap(), tie), bits, "{tie:?}");
+        }
     }
 
     #[test]
     fn nothing_votes_for_nothing() {
-        assert_eq!(decide(&vote::<2>(&Bag::default()), [0, 0]), [0, 0]);
+        assert_eq!(decide(&vote::<2>(&Bag::default()), [0, 0], Tie::Smallest), [0, 0]);
     }
 
     proptest! {

@@ -189,7 +189,9 @@ pub(super) async fn respond(
     framing: Framing,
 ) -> Result<Response, Problem> {
     // Before the status: a collection that is not there is a 404, not a stream of errors.
-    into.state.service.engine()?.settings(&into.collection).await?;
+    let engine = into.state.service.engine()?;
+    engine.settings(&into.collection).await?;
+    engine.admit(true)?;
     let shared = Arc::new(into);
     let preparing = Arc::clone(&shared);
     let results = chunks

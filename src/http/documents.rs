@@ -11,7 +11,7 @@ use super::State;
 use super::access::Bearer;
 use super::bulk::{self, Framing, Into_};
 use super::deadline::Deadline;
-use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
+use super::error::{BodyRefused, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
     read_sized,
@@ -40,7 +40,7 @@ const EXPORT_PAGE: usize = 500;
         (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
             content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
     )
 )]
 pub(super) async fn add(
@@ -86,7 +86,7 @@ pub(super) async fn add(
     responses(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.", body = AddedOut),
         (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
     )
 )]
 pub(super) async fn put(

@@ -14,6 +14,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, Response
 use utoipa::{IntoResponses, ToSchema};
 
 use super::json::Json;
+use crate::service::BackupError;
 use crate::service::EngineError;
 use crate::service::PoolError;
 use crate::service::ServiceError;
@@ -49,6 +50,7 @@ codes! {
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
+    CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
@@ -57,14 +59,18 @@ codes! {
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
+    InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
+    ProfileChanged CONFLICT "profile_changed" "The profile's definition has changed";
     RateLimited TOO_MANY_REQUESTS "rate_limited" "The key has used its units";
     DeadlineExceeded SERVICE_UNAVAILABLE "deadline_exceeded" "There was no answer in time";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
+    DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
+    MemoryFull INSUFFICIENT_STORAGE "memory_full" "The memory budget is used up";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
 
@@ -182,7 +188,12 @@ impl Problem {
         let (status, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
-            Code::ReadOnly | Code::Busy | Code::ShuttingDown | Code::RateLimited => Some("not_applied"),
+            Code::ReadOnly
+            | Code::Busy
+            | Code::ShuttingDown
+            | Code::MemoryFull
+            | Code::DiskFull
+            | Code::RateLimited => Some("not_applied"),
             _ => self.outcome,
         };
         Body {
@@ -227,13 +238,14 @@ impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Problem {
         let detail = error.to_string();
         match error {
-            ServiceError::NotReady => Problem::new(Code::Starting, detail),
+            ServiceError::NotReady { .. } => Problem::new(Code::Starting, detail),
             ServiceError::Invalid { field, .. } => {
                 Problem::field(Code::InvalidField, format!("/{field}"), detail)
             }
             ServiceError::EmptyText => Problem::new(Code::EmptyText, detail),
             ServiceError::Cursor => Problem::field(Code::InvalidCursor, "/cursor", detail),
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
+            ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
             ServiceError::Engine(error) => error.into(),
         }
@@ -250,14 +262,30 @@ impl From<EngineError> for Problem {
             EngineError::Width { .. } => return Problem::field(Code::InvalidField, "/hash", detail),
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,
+            EngineError::DiskFull(_) => Code::DiskFull,
+            EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
             EngineError::Closed => Code::ShuttingDown,
+            EngineError::CollectionExists(_) => Code::CollectionExists,
+            EngineError::Upload(_) => Code::MalformedRequest,
+            EngineError::Spool(ref source) | EngineError::Backup(BackupError::Io(ref source)) => {
+                if is_full(source) {
+                    return Problem::new(Code::DiskFull, format!("{detail}: {source}"));
+                }
+                return Problem::internal(&detail, source);
+            }
+            EngineError::Backup(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
             EngineError::Store(ref source) => return Problem::internal(&detail, source),
             EngineError::Snapshot(ref source) => return Problem::internal(&detail, source),
         };
         Problem::new(code, detail)
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded)
 }
 
 impl Problem {
@@ -316,6 +344,8 @@ errors! {
     NotFound { "404" "There is no such document or collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
+    /// No room.
+    NoRoom { "507" "There is no room on the disk or in the memory budget." }
     /// What can be wrong with every request where keys are asked for.
     NotAllowed {
         "401" "The server asks for a key, and none that it knows came."

@@ -251,13 +251,21 @@ pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<
     };
     let text = value.to_str().unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let charset = text.split(';').skip(1).find_map(|part| part.trim().strip_prefix("charset="));
-    let is_utf8 = charset.is_none_or(|name| name.trim_matches('"').eq_ignore_ascii_case("utf-8"));
+    let is_utf8 = charset(headers).is_none_or(|name| name.eq_ignore_ascii_case("utf-8"));
     let found = known.iter().find(|known| **known == essence).copied();
-    found.filter(|_| is_utf8).ok_or_else(|| {
+    // Texts and pages have a charset; JSON is UTF-8.
+    found.filter(|found| is_utf8 || found.starts_with("text/")).ok_or_else(|| {
         let detail = format!("the body has the type {text:?}; send one of {} in UTF-8", known.join(", "));
         Problem::new(Code::UnsupportedMediaType, detail)
     })
+}
+
+/// The charset that the body is said to have.
+pub(super) fn charset(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let parameters = text.split(';').skip(1).map(str::trim);
+    let is_charset = |part: &&str| part.get(..8).is_some_and(|name| name.eq_ignore_ascii_case("charset="));
+    parameters.into_iter().find(is_charset).map(|part| part[8..].trim_matches('"'))
 }
 
 /// The whole body, of at most so many bytes. A body that announces more is refused before it is read.

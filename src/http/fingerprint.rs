@@ -1,19 +1,22 @@
 //! `POST /fingerprint`: from texts to hashes, nothing stored.
 
+use std::borrow::Cow;
+
 use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
-use super::extract::{NoParams, check_type, parse_aside, parse_object, read};
+use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::wire::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
 /// Turns a text, a page or several texts into fingerprints.
 ///
-/// A `text/plain` or `text/html` body stands for `{"text"}` or `{"html"}`.
+/// A `text/plain` or `text/html` body stands for `{"text"}` or `{"html"}`. It may be in another charset than UTF-8: by
+/// that of the content type, by what a page says itself, or by what it looks like (GBK, Big5 and others).
 #[utoipa::path(
     post, path = "/fingerprint", tag = "fingerprints",
     request_body(content(
@@ -33,12 +36,14 @@ pub(super) async fn fingerprint(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
+    let charset = charset(request.headers()).map(str::to_owned);
     let bytes = read(request, limit).await?;
     let wanted = parse_aside(&state, bytes, move |bytes| {
+        let decoded = |is_page| decode(bytes, charset.as_deref(), is_page);
         Ok(match kind {
             "application/json" => parse_object(bytes)?,
-            "text/plain" => FingerprintIn { text: Some(utf8(bytes)?), ..FingerprintIn::default() },
-            _ => FingerprintIn { html: Some(utf8(bytes)?), ..FingerprintIn::default() },
+            "text/plain" => FingerprintIn { text: Some(decoded(false)?), ..FingerprintIn::default() },
+            _ => FingerprintIn { html: Some(decoded(true)?), ..FingerprintIn::default() },
         })
     });
     let wanted: FingerprintIn = wanted.await?;
@@ -91,10 +96,8 @@ fn contents(wanted: FingerprintIn, text_limit: usize, most: usize) -> Result<Vec
     }
 }
 
-fn utf8(bytes: &[u8]) -> Result<String, Problem> {
-    let text = std::str::from_utf8(bytes).map_err(|error| {
-        let at = error.valid_up_to();
-        Problem::new(Code::MalformedRequest, format!("the body is not UTF-8: byte {at} does not fit"))
-    })?;
-    Ok(text.to_owned())
+fn decode(bytes: &[u8], charset: Option<&str>, is_page: bool) -> Result<String, Problem> {
+    let text = crate::service::decode(bytes, charset, is_page);
+    text.map(Cow::into_owned)
+        .map_err(|error| Problem::new(Code::MalformedRequest, format!("the body cannot be read: {error}")))
 }

@@ -6,19 +6,21 @@
 use std::fmt::Write;
 
 use super::State;
-use crate::service::Health;
+use crate::service::{Health, Memory, MemoryState};
 
 /// One metric with its samples.
 struct Gauge {
     name: &'static str,
     about: &'static str,
-    /// The name of a collection, if there is one sample for each, and the value.
+    /// What tells the samples apart, if there are several.
+    label: &'static str,
+    /// The value of the label, and that of the sample.
     samples: Vec<(Option<String>, f64)>,
 }
 
 impl Gauge {
     fn one(name: &'static str, about: &'static str, value: f64) -> Gauge {
-        Gauge { name, about, samples: vec![(None, value)] }
+        Gauge { name, about, label: "", samples: vec![(None, value)] }
     }
 
     fn write(&self, out: &mut String) {
@@ -26,7 +28,7 @@ impl Gauge {
         let _ = writeln!(out, "# HELP {} {}\n# TYPE {} gauge", self.name, self.about, self.name);
         for (collection, value) in &self.samples {
             let _ = match collection {
-                Some(name) => writeln!(out, "{}{{collection=\"{name}\"}} {value}", self.name),
+                Some(of) => writeln!(out, "{}{{{}=\"{of}\"}} {value}", self.name, self.label),
                 None => writeln!(out, "{} {value}", self.name),
             };
         }
@@ -60,7 +62,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
         let samples =
             collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
-        gauges.push(Gauge { name, about, samples });
+        gauges.push(Gauge { name, about, label: "collection", samples });
     };
     of_each("lookalike_documents", "Stored documents.", &|info| info.documents);
     of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes);
@@ -72,7 +74,9 @@ async fn read(state: &State) -> Vec<Gauge> {
         }
     }
     let about = "Hashes in the largest bucket of the index: skew, which makes queries dear.";
-    gauges.push(Gauge { name: "lookalike_largest_bucket_hashes", about, samples: largest });
+    let name = "lookalike_largest_bucket_hashes";
+    gauges.push(Gauge { name, about, label: "collection", samples: largest });
+    gauges.extend(memory(&engine.memory()));
     if let Ok(stats) = engine.stats().await {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
@@ -87,5 +91,29 @@ async fn read(state: &State) -> Vec<Gauge> {
             gauges.push(Gauge::one("lookalike_snapshot_timestamp_seconds", about, written as f64 / 1_000.0));
         }
     }
+    gauges
+}
+
+/// The memory budget and what it refuses.
+fn memory(memory: &Memory) -> Vec<Gauge> {
+    let mut gauges = vec![Gauge::one(
+        "lookalike_memory_resident_bytes",
+        "Resident memory of the process, as last measured.",
+        memory.resident_bytes as f64,
+    )];
+    if let Some(budget) = memory.budget_bytes {
+        let about = "Memory that the process may use.";
+        gauges.push(Gauge::one("lookalike_memory_budget_bytes", about, budget as f64));
+    }
+    let refuses = |what: &str, refused: bool| (Some(what.to_owned()), f64::from(u8::from(refused)));
+    gauges.push(Gauge {
+        name: "lookalike_memory_refuses",
+        about: "1 while the memory budget refuses bulk or inserts, else 0.",
+        label: "what",
+        samples: vec![
+            refuses("bulk", memory.state != MemoryState::Open),
+            refuses("inserts", memory.state == MemoryState::Full),
+        ],
+    });
     gauges
 }

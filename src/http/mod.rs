@@ -6,8 +6,10 @@
 //! *Absent*: how documents are kept and found, threads, files.
 
 mod access;
+mod backups;
 mod bulk;
 mod collections;
+mod compare;
 mod deadline;
 mod documents;
 mod edge;
@@ -88,6 +90,8 @@ fn router(state: State) -> Router {
             "/collections/{collection}",
             get(collections::get).put(collections::put).delete(collections::delete),
         )
+        .route("/collections/{collection}/backup", get(backups::backup))
+        .route("/collections/{collection}/restore", axum::routing::post(backups::restore))
         .route("/snapshots", get(operations::snapshots).post(operations::snapshot))
         .route("/livez", get(operations::livez))
         .route("/readyz", get(operations::readyz))
@@ -108,6 +112,7 @@ fn per_collection() -> Router<State> {
         .route("/documents/{id}", get(documents::get).put(documents::put).delete(documents::delete))
         .route("/documents/{id}/similar", get(similar::by_document))
         .route("/similar", get(similar::by_query).post(similar::by_body))
+        .route("/compare", axum::routing::post(compare::compare))
         .route("/export", get(documents::export).layer(CompressionLayer::new()))
         .route("/stats", get(operations::stats))
 }

@@ -130,12 +130,14 @@ fn method(request: &Request) -> &'static str {
 /// The route of a path as metrics name it. Paths that are none of these count as one, so that nobody can
 /// make a series for every path he thinks of.
 fn route(path: &str) -> &'static str {
-    const PLAIN: [&str; 12] = [
+    const PLAIN: [&str; 14] = [
         "/similar",
         "/documents",
         "/fingerprint",
         "/collections",
         "/export",
+        "/backup",
+        "/restore",
         "/stats",
         "/snapshots",
         "/livez",

@@ -12,8 +12,8 @@ use utoipa::openapi::{Required, path::Operation};
 use utoipa::{IntoResponses, OpenApi};
 
 use super::error::{AnyProblem, Body, NotAllowed};
-use super::wire::{BatchOut, Bits, Count, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{collections, documents, fingerprint, operations, similar};
+use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
+use super::{backups, collections, compare, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -22,14 +22,15 @@ use super::{collections, documents, fingerprint, operations, similar};
         description = "Exact near-duplicate lookup: fingerprints, documents, and which of them lie within Hamming distance k."
     ),
     paths(
-        fingerprint::fingerprint,
+        fingerprint::fingerprint, compare::compare,
         documents::add, documents::put, documents::get, documents::delete, documents::export,
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
+        backups::backup, backups::restore,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, Bits, Count, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
+    components(schemas(Body, Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "From text to hash."),
         (name = "documents", description = "What is stored."),
@@ -41,8 +42,8 @@ use super::{collections, documents, fingerprint, operations, similar};
 struct Contract;
 
 /// The routes of documents, which stand under `/collections/{collection}` too.
-const PER_COLLECTION: [&str; 6] =
-    ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/export", "/stats"];
+const PER_COLLECTION: [&str; 7] =
+    ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/compare", "/export", "/stats"];
 
 static YAML: LazyLock<String> =
     LazyLock::new(|| contract().to_yaml().expect("the contract is plain data and always serialises"));

@@ -11,7 +11,7 @@ use super::gauges;
 use super::json::Json;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
-use crate::service::{Health, Profile};
+use crate::service::Health;
 
 /// Whether the process lives.
 #[utoipa::path(
@@ -59,7 +59,8 @@ pub(super) async fn stats(
     let info = engine.collection(&collection).await?;
     let sizes = engine.bucket_sizes(&collection).await?;
     let stats = engine.stats().await?;
-    Ok(Json(StatsOut::new(info, sizes, &service.answered_distances(), stats, service.now_ms())))
+    let distances = service.answered_distances();
+    Ok(Json(StatsOut::new(info, sizes, &distances, stats, engine.memory(), service.now_ms())))
 }
 
 /// Takes a snapshot of the index now.
@@ -108,8 +109,8 @@ pub(super) async fn metrics(From_(state): From_<State>) -> Response {
     get, path = "/version", tag = "operations",
     responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
 )]
-pub(super) async fn version(_: NoParams) -> Json<VersionOut> {
-    let profiles = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
+pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<VersionOut> {
+    let profiles = state.service.profiles().iter().map(|profile| profile.id().to_string()).collect();
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
 }
 

@@ -66,7 +66,7 @@ impl Kind {
 
     /// How full the segments of a table of this many hashes are kept. Where keys have several lines each,
     /// little is lost by filling them; where several keys share a line, room keeps hashes near their home.
-    fn fill(self, hashes: usize) -> Fill {
+    pub(super) fn fill(self, hashes: usize) -> Fill {
         match self {
             Kind::Four => Fill { built: 0.72, full: 0.93 },
             Kind::Three if hashes < 50_000_000 => Fill { built: 0.6, full: 0.85 },

@@ -3,7 +3,7 @@
 //! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does
 //! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
 //! `segment` file hashes by a block, `block` says in which form, `sharded` puts tables together for readers and
-//! writers, `probe` and `batch` read them, `bands` are the same tables for `MinHash`, `memory` is the machine under them, and `scan` is what all of it must equal.
+//! writers, `probe` and `batch` read them, `bulk` builds them at once, `bands` are the same tables for `MinHash`, `memory` is the machine under them, and `scan` is what all of it must equal.
 //!
 //! *Absent*: documents, disks, ranking, approximation.
 #![allow(
@@ -14,11 +14,13 @@
 mod bands;
 mod batch;
 mod block;
+mod bulk;
 mod erased;
 mod layout;
 mod memory;
 mod plan;
 mod probe;
+mod progress;
 mod scan;
 mod segment;
 mod sharded;
@@ -27,8 +29,10 @@ mod table;
 pub use bands::{Bands, Similar};
 pub use batch::{GROUP, Pair};
 pub use block::Filed;
+pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, of_width};
 pub use plan::Plan;
 pub use probe::Touched;
+pub use progress::Progress;
 pub use scan::{Neighbour, scan};
 pub use sharded::{Index, Report};

@@ -94,12 +94,18 @@ impl<W: Filed> Index<W> {
     /// An empty index whose hashes of 64 bits stand in three tables in place of four once there are so many. It
     /// changes what queries cost, not what they answer.
     pub fn with_three_tables_from(hashes: usize) -> Index<W> {
+        let layout = Layout::new(Kind::suited(W::WIDTH, 0, hashes), 0);
+        Index { three_from: hashes, ..Index::of_layout(layout, 0) }
+    }
+
+    /// The index with these tables, which hold so many hashes.
+    pub(super) fn of_layout(layout: Layout<W>, hashes: usize) -> Index<W> {
         Index {
-            layout: Followed::new(Layout::new(Kind::suited(W::WIDTH, 0, hashes), 0)),
-            len: AtomicUsize::new(0),
+            layout: Followed::new(layout),
+            len: AtomicUsize::new(hashes),
             removals: AtomicU64::new(0),
             turn: Mutex::new(None),
-            three_from: hashes,
+            three_from: THREE_FROM,
         }
     }
 

@@ -34,10 +34,19 @@ struct Directory<W: Filed> {
 impl<W: Filed> Table<W> {
     /// An empty table that is to hold `expected` hashes.
     pub(super) fn new(block: Block, expected: usize) -> Table<W> {
-        let depth =
-            DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[DEPTHS.len() - 1]);
+        let depth = depth_for(expected);
         let empty = || Segment::built(block, KEY_BITS - depth, &[], Fill { built: 0.5, full: 0.9 });
-        let segments = (0..1 << depth).map(|_| Followed::new(empty())).collect();
+        Table::of_segments(block, depth, (0..1 << depth).map(|_| empty()))
+    }
+
+    /// The table of these segments, one for each value of the first `depth` bits of a key.
+    pub(super) fn of_segments(
+        block: Block,
+        depth: u32,
+        segments: impl Iterator<Item = Segment<W>>,
+    ) -> Table<W> {
+        let segments: Box<[_]> = segments.map(Followed::new).collect();
+        debug_assert_eq!(segments.len(), 1 << depth);
         Table { block, directory: Followed::new(Directory { depth, segments }) }
     }
 
@@ -113,8 +122,13 @@ impl<W: Filed> Table<W> {
     }
 }
 
+/// How many first bits of the key tell segments apart in a table that is to hold `expected` hashes.
+pub(super) fn depth_for(expected: usize) -> u32 {
+    DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[DEPTHS.len() - 1])
+}
+
 /// A fill to build to that differs from segment to segment, evenly on the scale on which segments grow.
-fn staggered(fill: Fill, number: usize) -> Fill {
+pub(super) fn staggered(fill: Fill, number: usize) -> Fill {
     let golden = (number as f64 * 0.618_033_988_749_895).fract();
     Fill { built: fill.built * (fill.full / fill.built).powf(golden), ..fill }
 }

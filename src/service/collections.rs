@@ -8,7 +8,7 @@ use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
 use crate::engine::{CollectionInfo, CollectionSettings, Engine, EngineError};
-use crate::fingerprint::Profile;
+use crate::fingerprint::{Profile, Profiles};
 use crate::ids::CollectionName;
 
 /// The settings that a request names; what it leaves out keeps its value or gets the default.
@@ -20,6 +20,8 @@ pub struct WantedCollection {
     pub k: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
+    /// After how many seconds documents expire that say nothing of it, [`super::EXPIRES_IN`]; `Some(None)` is never.
+    pub expires_in: Option<Option<u64>>,
 }
 
 impl Service {
@@ -58,7 +60,7 @@ impl Service {
             Err(EngineError::NoCollection(_)) => None,
             Err(error) => return Err(error.into()),
         };
-        let settings = merge(existing.as_deref(), &wanted)?;
+        let settings = merge(self.profiles(), existing.as_deref(), &wanted)?;
         let created = engine.put_collection(name, settings, self.now_ms()).await?;
         Ok((created, engine.collection(name).await?))
     }
@@ -78,12 +80,13 @@ impl Service {
 }
 
 fn merge(
+    profiles: Profiles,
     existing: Option<&CollectionSettings>,
     wanted: &WantedCollection,
 ) -> Result<CollectionSettings, ServiceError> {
     let profile = match (&wanted.profile, existing) {
-        (Some(name), _) => profile_named(name)?,
-        (None, Some(settings)) => profile_named(&settings.profile)?,
+        (Some(name), _) => profile_named(profiles, name)?,
+        (None, Some(settings)) => profile_named(profiles, &settings.profile)?,
         (None, None) => Profile::default_profile(),
     };
     let bits = profile.width().bits();
@@ -97,5 +100,6 @@ fn merge(
         width: profile.width(),
         k,
         keep_text: wanted.keep_text.or(existing.map(|settings| settings.keep_text)).unwrap_or(false),
+        expires_in: wanted.expires_in.or(existing.map(|settings| settings.expires_in)).flatten(),
     })
 }

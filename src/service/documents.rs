@@ -23,7 +23,26 @@ pub struct Offered {
     pub content: Content,
     /// The JSON object that comes with it.
     pub metadata: Option<String>,
+    /// When it expires.
+    pub expires: Expires,
 }
+
+/// When a document expires.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Expires {
+    /// When those of its collection do.
+    #[default]
+    Default,
+    /// Never.
+    Never,
+    /// So many seconds after it is written, [`EXPIRES_IN`].
+    In(u64),
+    /// At this time, in milliseconds since 1970-01-01 UTC; at most the longest of [`EXPIRES_IN`] from now.
+    At(u64),
+}
+
+/// After how many seconds documents can expire: 1 second to 100 years of 365.25 days.
+pub const EXPIRES_IN: std::ops::RangeInclusive<u64> = 1..=3_155_760_000;
 
 /// A document ready to be stored.
 #[derive(Clone, Debug)]
@@ -38,6 +57,10 @@ struct Preparation {
     keep_text: bool,
     metadata_bytes: usize,
     now_ms: u64,
+    /// The collection's, in seconds.
+    expires_in: Option<u64>,
+    /// The time by which documents expire: the engine's, which never goes back.
+    expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
 }
 
@@ -45,10 +68,30 @@ impl Preparation {
     fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.metadata_bytes)?;
         let mut row = make_row(self.profile, offered.content, self.keep_text)?;
+        row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
         let id = offered.id.unwrap_or_else(self.new_id);
         Ok(Prepared { document: Document { id, row }, profile: self.profile })
+    }
+
+    fn expires_ms(&self, wanted: Expires) -> Result<Option<u64>, ServiceError> {
+        let now = self.expiry_now_ms;
+        let after = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000));
+        match wanted {
+            Expires::Default => Ok(self.expires_in.map(after)),
+            Expires::Never => Ok(None),
+            Expires::In(seconds) => Ok(Some(after(seconds))),
+            Expires::At(at) if at <= now => {
+                let detail = "expires_at is past: the document would be gone before it is there; leave it out, or send a later time or expires_in";
+                Err(ServiceError::invalid("expires_at", detail))
+            }
+            Expires::At(at) if at > after(*EXPIRES_IN.end()) => {
+                let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
+                Err(ServiceError::invalid("expires_at", detail))
+            }
+            Expires::At(at) => Ok(Some(at)),
+        }
     }
 }
 
@@ -61,6 +104,8 @@ pub struct Added {
     pub hash: Hash,
     /// Whether the fingerprint is to be trusted; `None` if it was given as a hash.
     pub status: Option<Status>,
+    /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
+    pub expires_ms: Option<u64>,
     /// What was done.
     pub outcome: Outcome,
     /// Stored documents within the collection's k, the nearest first, itself left out.
@@ -101,12 +146,15 @@ impl Service {
     }
 
     async fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
-        let settings = self.engine()?.settings(collection).await?;
+        let engine = self.engine()?;
+        let settings = engine.settings(collection).await?;
         Ok(Preparation {
-            profile: profile_named(&settings.profile)?,
+            profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             metadata_bytes: self.limits.metadata_bytes,
             now_ms: self.now_ms(),
+            expires_in: settings.expires_in,
+            expiry_now_ms: engine.now_ms(),
             new_id: self.surroundings.new_id,
         })
     }
@@ -126,24 +174,23 @@ impl Service {
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
-        let facts: Vec<(DocumentId, Hash, Option<Status>)> = prepared
-            .iter()
-            .map(|Prepared { document: Document { id, row }, .. }| (id.clone(), row.hash, status(row)))
-            .collect();
+        let fact = |Prepared { document: Document { id, row }, .. }: &Prepared| Added {
+            id: id.clone(),
+            hash: row.hash,
+            status: status(row),
+            expires_ms: row.expires_ms,
+            outcome: Outcome::Absent,
+            similar: Vec::new(),
+        };
+        let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
         let put = |Prepared { document, .. }| Operation::Put { document, unless_within };
         let operations = prepared.into_iter().map(put).collect();
         let receipt = self.engine()?.write(collection, profile.as_deref(), operations, admission).await?;
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
-            let added = facts.into_iter().zip(outcomes).map(|((id, hash, status), outcome)| Added {
-                id,
-                hash,
-                status,
-                outcome,
-                similar: Vec::new(),
-            });
-            Ok(added.collect())
+            let added = facts.into_iter().zip(outcomes);
+            Ok(added.map(|(fact, outcome)| Added { outcome, ..fact }).collect())
         }))
     }
 
@@ -252,8 +299,10 @@ fn make_row(profile: &Profile, content: Content, keep_text: bool) -> Result<Row,
         features: None,
         short: false,
         written_ms: 0,
+        expires_ms: None,
         metadata: None,
         text: None,
+        sketch: None,
     };
     if let Content::Hash(hash) = content {
         if hash.width() != profile.width() {

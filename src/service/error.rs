@@ -1,6 +1,6 @@
 //! Why a request was not done. Sentences name the field, the limit and the way out.
 
-use crate::engine::EngineError;
+use crate::engine::{EngineError, Progress};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::PoolError;
 
@@ -8,8 +8,11 @@ use crate::pool::PoolError;
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// The engine is still reading its data.
-    #[error("the server is starting and reads its data; try again in a moment")]
-    NotReady,
+    #[error("the server is starting and reads its data{how_far}; try again in a moment")]
+    NotReady {
+        /// `": recovering, 43 % of 10000000 hashes"`, or nothing if that is not known yet.
+        how_far: String,
+    },
     /// A field has a value that cannot be accepted.
     #[error("{detail}")]
     Invalid {
@@ -34,6 +37,17 @@ pub enum ServiceError {
         /// All there are.
         known: String,
     },
+    /// A profile of the user's own that is another now than the one that was stored.
+    #[error(
+        "the collection was made with profile {stored}, and the definition that is loaded now is {now}: their hashes \
+         cannot be compared. Load the old definition under this name again, or make a new collection"
+    )]
+    ProfileChanged {
+        /// The id that was stored.
+        stored: String,
+        /// The id of the definition of the same name.
+        now: String,
+    },
     /// No such document.
     #[error("there is no document {id:?} in collection \"{collection}\"", id = .id.as_str())]
     NoDocument {
@@ -54,7 +68,29 @@ impl From<PoolError> for ServiceError {
 }
 
 impl ServiceError {
+    pub(super) fn not_ready(progress: &Progress) -> ServiceError {
+        let (_, of) = progress.hashes();
+        let told = |percent| format!(": recovering, {percent} % of {of} hashes");
+        ServiceError::NotReady { how_far: progress.percent().map(told).unwrap_or_default() }
+    }
+
     pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> ServiceError {
         ServiceError::Invalid { field, detail: detail.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_the_start_has_come_is_told_once_it_is_known() {
+        let progress = Progress::default();
+        let told = |progress: &Progress| ServiceError::not_ready(progress).to_string();
+        assert_eq!(told(&progress), "the server is starting and reads its data; try again in a moment");
+        progress.expect(1_000);
+        progress.add(439);
+        let expected = "the server is starting and reads its data: recovering, 43 % of 1000 hashes; try again in a moment";
+        assert_eq!(told(&progress), expected);
     }
 }

@@ -3,7 +3,7 @@
 use super::Service;
 use super::error::ServiceError;
 use crate::engine::EngineError;
-use crate::fingerprint::{Explanation, Fingerprint, Profile, Status};
+use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Status};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::Patience;
 use crate::text::main_text;
@@ -55,7 +55,7 @@ impl Service {
     /// [`ServiceError::NoProfile`] names those that there are.
     pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
         match name {
-            Some(name) => profile_named(name),
+            Some(name) => profile_named(self.profiles(), name),
             None => match self.profile_of(&CollectionName::default_collection()).await {
                 Err(ServiceError::Engine(EngineError::NoCollection(_))) => Ok(Profile::default_profile()),
                 found => found,
@@ -64,7 +64,7 @@ impl Service {
     }
 
     pub(super) async fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
-        profile_named(&self.engine()?.settings(name).await?.profile)
+        profile_named(self.profiles(), &self.engine()?.settings(name).await?.profile)
     }
 
     /// Fingerprints texts with a profile, in order. Hashes among the contents are passed over.
@@ -116,9 +116,9 @@ impl Service {
 }
 
 /// A profile by its name, with or without version.
-pub(super) fn profile_named(name: &str) -> Result<&'static Profile, ServiceError> {
-    Profile::named(name).ok_or_else(|| {
-        let known: Vec<String> = Profile::all().iter().map(|profile| profile.id().to_string()).collect();
-        ServiceError::NoProfile { name: name.chars().take(80).collect(), known: known.join(", ") }
+pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static Profile, ServiceError> {
+    profiles.named(name).ok_or_else(|| match profiles.changed(name) {
+        Some(now) => ServiceError::ProfileChanged { stored: name.to_owned(), now: now.id().to_string() },
+        None => ServiceError::NoProfile { name: name.chars().take(80).collect(), known: profiles.listing() },
     })
 }

@@ -6,7 +6,9 @@
 //!
 //! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
 
+mod backups;
 mod collections;
+mod compare;
 mod cursor;
 mod documents;
 mod error;
@@ -20,7 +22,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 
 pub use collections::WantedCollection;
-pub use documents::{Added, Adding, Offered, Prepared, status};
+pub use compare::{Change, Comparison, Side};
+pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
@@ -29,13 +32,14 @@ pub use strict_json::Strict;
 
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
-    Admission, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health, Match,
-    Outcome, Snapshot, Work,
+    Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
+    Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
-pub use crate::fingerprint::{Profile, Status};
+pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
+pub use crate::text::decode;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
 use lookup::{Counters, Distances};
@@ -47,11 +51,14 @@ pub struct Surroundings {
     pub now_ms: fn() -> u64,
     /// An id that nobody else has.
     pub new_id: fn() -> DocumentId,
+    /// The recipes from text to hash.
+    pub profiles: Profiles,
 }
 
 /// The service.
 pub struct Service {
     engine: OnceLock<Arc<dyn Engine>>,
+    starting: Arc<Progress>,
     pool: CpuPool,
     limits: Limits,
     surroundings: Surroundings,
@@ -74,6 +81,7 @@ impl Service {
     pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
         Service {
             engine: OnceLock::new(),
+            starting: Arc::new(Progress::default()),
             pool,
             limits,
             surroundings,
@@ -82,6 +90,11 @@ impl Service {
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }
+    }
+
+    /// Where who brings the engine counts how far it has come.
+    pub fn starting(&self) -> &Arc<Progress> {
+        &self.starting
     }
 
     /// Gives it the engine; a second one is ignored.
@@ -94,7 +107,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NotReady`] until it was given.
     pub fn engine(&self) -> Result<&Arc<dyn Engine>, ServiceError> {
-        self.engine.get().ok_or(ServiceError::NotReady)
+        self.engine.get().ok_or_else(|| ServiceError::not_ready(&self.starting))
     }
 
     /// The named limits.
@@ -105,6 +118,11 @@ impl Service {
     /// The time, in milliseconds since 1970-01-01 UTC.
     pub fn now_ms(&self) -> u64 {
         (self.surroundings.now_ms)()
+    }
+
+    /// The recipes from text to hash.
+    pub fn profiles(&self) -> Profiles {
+        self.surroundings.profiles
     }
 
     /// Does work on so many bytes: at once if they are few, else on the CPU pool.

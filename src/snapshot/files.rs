@@ -1,4 +1,4 @@
-//! Snapshot files: written whole under a temporary name and renamed, listed by age, loaded, retired.
+//! Snapshot files: written whole under a temporary name and renamed, listed by age, retired.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::error::SnapshotError;
-use super::format::{FORMAT, Flaw, Header, Reader, Section, Writer};
-use crate::ids::{Hash, Sequence};
-use crate::index::{HashIndex, of_width};
+use super::format::{Chunk, FORMAT, Flaw, Header, OUT_OF_ORDER, Reader, Section, Writer};
+use super::gaps::Number;
+use crate::ids::{Hash, Sequence, Width};
+use crate::index::HashIndex;
 
 const SUFFIX: &str = ".snapshot";
 /// What a snapshot is called until it is whole. One that a crash left behind is swept away.
@@ -17,8 +18,6 @@ const PARTIAL: &str = ".partial";
 /// What the name of a snapshot of another log ends with.
 const ASIDE: &str = "unfit";
 const BUFFER: usize = 1 << 20;
-/// Hashes read before they are added to an index.
-const PENDING: usize = 4_096;
 
 /// A snapshot on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,16 +30,6 @@ pub struct SnapshotFile {
     pub bytes: u64,
     /// The checksum at the end of the file; `None` if the file is too short to have one.
     pub checksum: Option<u64>,
-}
-
-/// A snapshot in memory.
-pub struct Loaded {
-    /// The change after which the log is to be replayed.
-    pub from: Sequence,
-    /// The last change it may hold: a log that ends before is not the log it was made beside.
-    pub through: Sequence,
-    /// Its collections.
-    pub sections: Vec<(Section, Arc<dyn HashIndex>)>,
 }
 
 /// A section to be written.
@@ -73,8 +62,9 @@ pub fn write(
             // What is left of it would only take the room that ran out.
             let _ = fs::remove_file(&partial);
         })?;
-    let verified = read(&partial, |_| |_| ())?;
-    if verified.2 != checksum {
+    let mut order = Order::default();
+    let read_back = read(&partial, |section, chunk| order.goes_on(section, chunk))?;
+    if read_back.checksum != checksum {
         let what = "it does not read back as it was written";
         return Err(SnapshotError::Damaged { path: partial, offset: 0, what });
     }
@@ -133,46 +123,6 @@ pub fn list(dir: &Path) -> Result<Vec<SnapshotFile>, SnapshotError> {
     Ok(found)
 }
 
-/// Loads a snapshot.
-///
-/// # Errors
-/// [`SnapshotError`] with the place of the damage if any byte is not as it was written.
-pub fn load(path: &Path) -> Result<Loaded, SnapshotError> {
-    let mut sections: Vec<(Section, Arc<dyn HashIndex>)> = Vec::new();
-    let (header, through, _) = read(path, |section| {
-        let index = of_width(section.width);
-        sections.push((section, Arc::clone(&index)));
-        let mut filling = Filling { index, pending: Vec::with_capacity(PENDING) };
-        move |hash| filling.push(hash)
-    })?;
-    Ok(Loaded { from: header.from, through, sections })
-}
-
-/// An index being filled, some thousand hashes at a time; the last when it is dropped.
-struct Filling {
-    index: Arc<dyn HashIndex>,
-    pending: Vec<Hash>,
-}
-
-impl Filling {
-    fn push(&mut self, hash: Hash) {
-        self.pending.push(hash);
-        if self.pending.len() == PENDING {
-            self.fill();
-        }
-    }
-
-    fn fill(&mut self) {
-        self.index.insert_all(&mut self.pending.drain(..));
-    }
-}
-
-impl Drop for Filling {
-    fn drop(&mut self) {
-        self.fill();
-    }
-}
-
 /// Deletes all but the newest `keep` snapshots, and what crashes left of unfinished ones. Answers with
 /// the snapshots that are left, the newest first.
 ///
@@ -200,30 +150,70 @@ pub fn set_aside(path: &Path) -> Result<(), SnapshotError> {
     fs::rename(path, path.with_added_extension(ASIDE)).map_err(|e| failed(path, "renamed", e))
 }
 
-/// Reads a snapshot to its end, handing the hashes of each section to what `sink` makes for it.
-fn read<S: FnMut(crate::ids::Hash)>(
+/// What stands before and after the hashes of a snapshot.
+pub(super) struct Frame {
+    pub(super) header: Header,
+    pub(super) through: Sequence,
+    pub(super) checksum: u64,
+}
+
+/// Reads a snapshot to its end, handing every chunk to `sink`, and each section once without one, when it begins.
+pub(super) fn read(
     path: &Path,
-    mut sink: impl FnMut(Section) -> S,
-) -> Result<(Header, Sequence, u64), SnapshotError> {
+    mut sink: impl FnMut(&Section, Option<Chunk>) -> Result<(), Flaw>,
+) -> Result<Frame, SnapshotError> {
     let file = File::open(path).map_err(|e| failed(path, "opened", e))?;
     let all = || {
         let (mut reader, header) = Reader::begin(BufReader::with_capacity(BUFFER, file))?;
         for _ in 0..header.sections {
             let section = reader.section()?;
-            let width = section.width;
-            let mut take = sink(section);
-            while let Some(hashes) = reader.chunk(width)? {
-                hashes.into_iter().for_each(&mut take);
+            sink(&section, None)?;
+            while let Some(chunks) = reader.chunk(section.width)? {
+                chunks.into_iter().try_for_each(|chunk| sink(&section, Some(chunk)))?;
             }
         }
         let (through, checksum) = reader.finish()?;
-        Ok((header, through, checksum))
+        Ok(Frame { header, through, checksum })
     };
-    all().map_err(|flaw| match flaw {
+    all().map_err(|flaw| flawed(path, flaw))
+}
+
+/// Where the flaw is.
+pub(super) fn flawed(path: &Path, flaw: Flaw) -> SnapshotError {
+    match flaw {
         Flaw::Io(source) => failed(path, "read", source),
         Flaw::Damage { offset, what } => SnapshotError::Damaged { path: path.to_path_buf(), offset, what },
         Flaw::Newer(found) => SnapshotError::Newer { path: path.to_path_buf(), found, known: FORMAT },
-    })
+    }
+}
+
+/// Compares each chunk's hashes with what they must be: ascending, after those of the chunk before.
+#[derive(Default)]
+struct Order {
+    last: Option<Hash>,
+}
+
+impl Order {
+    fn goes_on(&mut self, section: &Section, chunk: Option<Chunk>) -> Result<(), Flaw> {
+        let Some(chunk) = chunk else {
+            self.last = None;
+            return Ok(());
+        };
+        let last = match section.width {
+            Width::Bits64 => last_of::<u64>(&chunk),
+            Width::Bits128 => last_of::<u128>(&chunk),
+        };
+        if last.is_none() || self.last.is_some_and(|before| before >= chunk.packed.first) {
+            return Err(Flaw::Damage { offset: chunk.offset, what: OUT_OF_ORDER });
+        }
+        self.last = last;
+        Ok(())
+    }
+}
+
+fn last_of<W: Number>(chunk: &Chunk) -> Option<Hash> {
+    let mut hashes = Vec::<W>::new();
+    chunk.packed.unpack(&mut hashes).then(|| hashes.last().map(|hash| hash.to_hash()))?
 }
 
 fn last_word(path: &Path) -> io::Result<u64> {

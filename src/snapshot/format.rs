@@ -1,26 +1,30 @@
-//! The bytes of a snapshot, format 1. Drawn in `docs/formats.md`.
+//! The bytes of a snapshot: format 2, which is written, and format 1, which is read for ever. Drawn in `docs/formats.md`.
 //!
 //! ```text
 //! header   "lklsnap\n"  u32 format  u64 from  u32 sections
 //! section  u32 collection  u32 bits  u32 length, profile  u64 checksum of these
-//!          chunks: u32 count (1 to 65,536)  count hashes, ascending  u64 checksum of these
+//!          chunks: u32 count (1 to 16,384)  u8 rice  u32 length  first hash  gaps (see `gaps`)  u64 checksum of these
 //!          u32 0
-//! footer   u64 through  u64 checksum of every byte before
+//! footer   u64 hashes in all  u64 through  u64 checksum of every byte before
 //! ```
-//! Numbers are little-endian, hashes big-endian, checksums XXH3 of 64 bits.
+//! Numbers are little-endian, hashes big-endian, checksums XXH3 of 64 bits. In format 1 a chunk is
+//! `u32 count (1 to 65,536)  count hashes, ascending  u64 checksum of the hashes`, and the footer has no number of hashes.
 
 use std::io::{self, Read, Write};
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
+use super::gaps::{CHUNK, Number, PAD, Packed, most_bytes};
 use crate::ids::{CollectionId, Hash, Sequence, Width};
 
 /// How every snapshot begins.
 pub(super) const MAGIC: &[u8; 8] = b"lklsnap\n";
 /// The layout written, and the newest that can be read.
-pub(super) const FORMAT: u32 = 1;
-/// Hashes in a chunk, at most.
-pub(super) const CHUNK: usize = 65_536;
+pub(super) const FORMAT: u32 = 2;
+/// The layout of hashes one after the other.
+const PLAIN: u32 = 1;
+/// Hashes in a chunk of [`PLAIN`], at most.
+const PLAIN_CHUNK: usize = 65_536;
 /// The longest profile id read; what claims to be longer is damage.
 const MAX_PROFILE: usize = 256;
 
@@ -45,6 +49,7 @@ pub struct Section {
 }
 
 /// What a reader met in place of a snapshot.
+#[derive(Debug)]
 pub(super) enum Flaw {
     Io(io::Error),
     Damage { offset: u64, what: &'static str },
@@ -57,17 +62,26 @@ impl From<io::Error> for Flaw {
     }
 }
 
+/// A chunk and where in the file it begins.
+pub(super) struct Chunk {
+    pub(super) offset: u64,
+    pub(super) packed: Packed,
+}
+
 /// Writes a snapshot front to back.
 pub(super) struct Writer<T> {
     out: T,
     checksum: Xxh3Default,
-    chunk: Vec<u8>,
-    in_chunk: usize,
+    width: Width,
+    chunk: Vec<Hash>,
+    hashes: u64,
 }
 
 impl<T: Write> Writer<T> {
     pub(super) fn begin(out: T, header: Header) -> io::Result<Writer<T>> {
-        let mut writer = Writer { out, checksum: Xxh3Default::new(), chunk: Vec::new(), in_chunk: 0 };
+        let checksum = Xxh3Default::new();
+        let chunk = Vec::with_capacity(CHUNK);
+        let mut writer = Writer { out, checksum, width: Width::Bits64, chunk, hashes: 0 };
         writer.put(MAGIC)?;
         writer.put(&FORMAT.to_le_bytes())?;
         writer.put(&header.from.0.to_le_bytes())?;
@@ -76,24 +90,20 @@ impl<T: Write> Writer<T> {
     }
 
     pub(super) fn section(&mut self, section: &Section) -> io::Result<()> {
-        let mut bytes = Vec::new();
-        bytes.extend(section.collection.0.to_le_bytes());
-        bytes.extend(section.width.bits().to_le_bytes());
-        bytes.extend((section.profile.len() as u32).to_le_bytes());
-        bytes.extend(section.profile.as_bytes());
-        let checksum = xxh3_64(&bytes);
+        self.width = section.width;
+        let bytes = section_bytes(section);
         self.put(&bytes)?;
-        self.put(&checksum.to_le_bytes())
+        self.put(&xxh3_64(&bytes).to_le_bytes())
     }
 
+    /// The next hash of the section; they ascend.
     pub(super) fn hash(&mut self, hash: Hash) -> io::Result<()> {
-        hash.write_bytes(&mut self.chunk);
-        self.in_chunk += 1;
-        if self.in_chunk == CHUNK { self.end_chunk() } else { Ok(()) }
+        self.chunk.push(hash);
+        if self.chunk.len() == CHUNK { self.end_chunk() } else { Ok(()) }
     }
 
     pub(super) fn end_section(&mut self) -> io::Result<()> {
-        if self.in_chunk > 0 {
+        if !self.chunk.is_empty() {
             self.end_chunk()?;
         }
         self.put(&0u32.to_le_bytes())
@@ -101,6 +111,8 @@ impl<T: Write> Writer<T> {
 
     /// Writes the footer; answers with the file's checksum.
     pub(super) fn finish(mut self, through: Sequence) -> io::Result<(T, u64)> {
+        let hashes = self.hashes;
+        self.put(&hashes.to_le_bytes())?;
         self.put(&through.0.to_le_bytes())?;
         let checksum = self.checksum.digest();
         self.out.write_all(&checksum.to_le_bytes())?;
@@ -109,14 +121,15 @@ impl<T: Write> Writer<T> {
     }
 
     fn end_chunk(&mut self) -> io::Result<()> {
-        let chunk = std::mem::take(&mut self.chunk);
-        self.put(&(self.in_chunk as u32).to_le_bytes())?;
-        self.put(&chunk)?;
-        self.put(&xxh3_64(&chunk).to_le_bytes())?;
-        self.in_chunk = 0;
-        self.chunk = chunk;
+        let packed = pack(self.width, &self.chunk);
+        let packed = packed.ok_or_else(|| io::Error::other("the hashes of the index came out of order"))?;
+        self.hashes += u64::from(packed.count);
         self.chunk.clear();
-        Ok(())
+        let bytes = packed.bytes();
+        let mut chunk = chunk_head(&packed, bytes.len() as u32);
+        chunk.extend_from_slice(bytes);
+        self.put(&chunk)?;
+        self.put(&xxh3_64(&chunk).to_le_bytes())
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -125,25 +138,57 @@ impl<T: Write> Writer<T> {
     }
 }
 
+fn section_bytes(section: &Section) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend(section.collection.0.to_le_bytes());
+    bytes.extend(section.width.bits().to_le_bytes());
+    bytes.extend((section.profile.len() as u32).to_le_bytes());
+    bytes.extend(section.profile.as_bytes());
+    bytes
+}
+
+fn chunk_head(packed: &Packed, length: u32) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length as usize + 32);
+    bytes.extend(packed.count.to_le_bytes());
+    bytes.push(packed.rice);
+    bytes.extend(length.to_le_bytes());
+    packed.first.write_bytes(&mut bytes);
+    bytes
+}
+
+/// Packs hashes of a width, at least one and at most [`CHUNK`]; `None` if they do not ascend or have another width.
+pub(super) fn pack(width: Width, hashes: &[Hash]) -> Option<Packed> {
+    fn packed<W: Number>(hashes: &[Hash]) -> Option<Packed> {
+        let words: Option<Vec<W>> = hashes.iter().map(|hash| W::from_hash(*hash)).collect();
+        Packed::of(&words?)
+    }
+    match width {
+        Width::Bits64 => packed::<u64>(hashes),
+        Width::Bits128 => packed::<u128>(hashes),
+    }
+}
+
 /// Reads a snapshot front to back, handing out nothing whose checksum it has not compared.
 pub(super) struct Reader<T> {
     input: T,
+    format: u32,
     checksum: Xxh3Default,
     offset: u64,
+    hashes: u64,
 }
 
 impl<T: Read> Reader<T> {
     pub(super) fn begin(input: T) -> Result<(Reader<T>, Header), Flaw> {
-        let mut reader = Reader { input, checksum: Xxh3Default::new(), offset: 0 };
+        let mut reader = Reader { input, format: 0, checksum: Xxh3Default::new(), offset: 0, hashes: 0 };
         if &reader.take::<8>()? != MAGIC {
             return Err(Flaw::Damage { offset: 0, what: "it does not begin like a snapshot" });
         }
-        let format = reader.u32()?;
-        if format == 0 {
+        reader.format = reader.u32()?;
+        if reader.format == 0 {
             return Err(reader.damage(4, "it has no format number"));
         }
-        if format > FORMAT {
-            return Err(Flaw::Newer(format));
+        if reader.format > FORMAT {
+            return Err(Flaw::Newer(reader.format));
         }
         let from = Sequence(reader.u64()?);
         let sections = reader.u32()?;
@@ -158,38 +203,69 @@ impl<T: Read> Reader<T> {
             return Err(self.damage(4, "the length of a profile id is impossible"));
         }
         let profile = self.bytes(length)?;
-        let mut bytes = Vec::new();
-        bytes.extend(collection.to_le_bytes());
-        bytes.extend(bits.to_le_bytes());
-        bytes.extend((length as u32).to_le_bytes());
-        bytes.extend(&profile);
-        if xxh3_64(&bytes) != self.u64()? {
-            return Err(Flaw::Damage { offset: start, what: "the checksum of a section differs" });
-        }
         let width = Width::from_bits(bits).ok_or(self.damage(0, "a width is impossible"))?;
         let profile = String::from_utf8(profile).map_err(|_| self.damage(0, "a profile id is no text"))?;
-        Ok(Section { collection: CollectionId(collection), width, profile })
+        let section = Section { collection: CollectionId(collection), width, profile };
+        if xxh3_64(&section_bytes(&section)) != self.u64()? {
+            return Err(Flaw::Damage { offset: start, what: "the checksum of a section differs" });
+        }
+        Ok(section)
     }
 
-    /// The hashes of the next chunk, or `None` at the section's end.
-    pub(super) fn chunk(&mut self, width: Width) -> Result<Option<Vec<Hash>>, Flaw> {
-        let start = self.offset;
-        let count = self.u32()? as usize;
-        if count == 0 {
-            return Ok(None);
+    /// The next chunk, or the several that it comes to; `None` at the section's end.
+    pub(super) fn chunk(&mut self, width: Width) -> Result<Option<Vec<Chunk>>, Flaw> {
+        let offset = self.offset;
+        let count = self.u32()?;
+        let packed = match self.format {
+            _ if count == 0 => return Ok(None),
+            PLAIN => self.plain(width, count)?,
+            _ => vec![self.packed(width, count)?],
+        };
+        self.hashes += u64::from(count);
+        Ok(Some(packed.into_iter().map(|packed| Chunk { offset, packed }).collect()))
+    }
+
+    fn packed(&mut self, width: Width, count: u32) -> Result<Packed, Flaw> {
+        let start = self.offset - 4;
+        let [rice] = self.take::<1>()?;
+        let length = self.u32()?;
+        if count as usize > CHUNK || length as usize > most_bytes(count, width) {
+            return Err(Flaw::Damage { offset: start, what: "the size of a chunk is impossible" });
         }
-        if count > CHUNK {
-            return Err(self.damage(4, "the size of a chunk is impossible"));
+        let first = self.bytes(width.bytes())?;
+        let first = Hash::from_bytes(&first).ok_or(self.damage(0, "a hash is impossible"))?;
+        let mut bits = vec![0; length as usize + PAD];
+        self.fill(&mut bits[..length as usize])?;
+        let packed = Packed { count, rice, first, bits };
+        let mut checksum = Xxh3Default::new();
+        checksum.update(&chunk_head(&packed, length));
+        checksum.update(packed.bytes());
+        if checksum.digest() != self.u64()? {
+            return Err(Flaw::Damage { offset: start, what: "the checksum of a chunk of hashes differs" });
         }
-        let bytes = self.bytes(count * width.bytes())?;
+        Ok(packed)
+    }
+
+    /// A chunk of format 1, as several of the present one.
+    fn plain(&mut self, width: Width, count: u32) -> Result<Vec<Packed>, Flaw> {
+        let start = self.offset - 4;
+        if count as usize > PLAIN_CHUNK {
+            return Err(Flaw::Damage { offset: start, what: "the size of a chunk is impossible" });
+        }
+        let bytes = self.bytes(count as usize * width.bytes())?;
         if xxh3_64(&bytes) != self.u64()? {
             return Err(Flaw::Damage { offset: start, what: "the checksum of a chunk of hashes differs" });
         }
-        Ok(Some(bytes.chunks_exact(width.bytes()).filter_map(Hash::from_bytes).collect()))
+        let hashes: Vec<Hash> = bytes.chunks_exact(width.bytes()).filter_map(Hash::from_bytes).collect();
+        let packed: Option<Vec<Packed>> = hashes.chunks(CHUNK).map(|hashes| pack(width, hashes)).collect();
+        packed.ok_or(Flaw::Damage { offset: start, what: OUT_OF_ORDER })
     }
 
     /// Reads the footer and compares the checksum of the file; answers with `through` and the checksum.
     pub(super) fn finish(mut self) -> Result<(Sequence, u64), Flaw> {
+        if self.format != PLAIN && self.u64()? != self.hashes {
+            return Err(self.damage(8, "the number of hashes differs"));
+        }
         let through = Sequence(self.u64()?);
         let expected = self.checksum.digest();
         let found = u64::from_le_bytes(self.take::<8>()?);
@@ -237,3 +313,6 @@ impl<T: Read> Reader<T> {
         Flaw::Damage { offset: self.offset.saturating_sub(back), what }
     }
 }
+
+/// What is said of hashes that do not ascend, or of bits that are no gaps.
+pub(super) const OUT_OF_ORDER: &str = "a chunk does not hold ascending hashes";

@@ -6,12 +6,13 @@ use super::Store;
 use super::codec;
 use super::error::StoreError;
 use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
-use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
+use super::trees::{Tree, Writes};
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
 
 /// Changes to be committed together. Dropped without [`Batch::commit`], it leaves no trace.
 pub struct Batch<'a> {
     store: &'a Store,
-    writes: fjall::OwnedWriteBatch,
+    writes: Writes,
     last: Sequence,
     changes: Vec<Change>,
     documents: HashMap<CollectionId, i64>,
@@ -19,8 +20,7 @@ pub struct Batch<'a> {
 
 impl<'a> Batch<'a> {
     pub(super) fn new(store: &'a Store, last: Sequence) -> Batch<'a> {
-        let writes = store.db.batch().durability(Some(fjall::PersistMode::SyncData));
-        Batch { store, writes, last, changes: Vec::new(), documents: HashMap::new() }
+        Batch { store, writes: Writes::default(), last, changes: Vec::new(), documents: HashMap::new() }
     }
 
     /// Whether there is nothing to commit.
@@ -36,52 +36,80 @@ impl<'a> Batch<'a> {
     /// Writes the row of a document; `is_new` counts it. Who bears its hash is written apart.
     pub fn put_row(&mut self, collection: CollectionId, id: &DocumentId, row: Row, is_new: bool) {
         *self.documents.entry(collection).or_default() += i64::from(is_new);
-        self.writes.insert(&self.store.rows, codec::row_key(collection, id), codec::write_row(row));
+        self.writes.insert(Tree::Rows, codec::row_key(collection, id), codec::write_row(row));
     }
 
     /// Deletes the row of a document that is there.
     pub fn delete_row(&mut self, collection: CollectionId, id: &DocumentId) {
         *self.documents.entry(collection).or_default() -= 1;
-        self.writes.remove(&self.store.rows, codec::row_key(collection, id));
+        self.writes.remove(Tree::Rows, codec::row_key(collection, id));
+    }
+
+    /// Writes when a document expires: beside its row, which says the same.
+    pub fn add_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
+        self.writes.insert(Tree::Expiries, codec::expiry_key(collection, at_ms, id), []);
+    }
+
+    /// Deletes when a document expires.
+    pub fn remove_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
+        self.writes.remove(Tree::Expiries, codec::expiry_key(collection, at_ms, id));
+    }
+
+    /// Records that it is so late, in milliseconds since 1970-01-01 UTC: time does not go back behind it.
+    pub fn record_time(&mut self, now_ms: u64) {
+        self.writes.insert(Tree::Meta, codec::CLOCK, now_ms.to_be_bytes());
     }
 
     /// Writes who bears a hash; nobody if it is `None`.
     pub fn set_posting(&mut self, collection: CollectionId, hash: Hash, posting: Option<&Posting>) {
         let key = codec::posting_key(collection, hash);
         match posting {
-            Some(posting) => self.writes.insert(&self.store.postings, key, codec::write_posting(posting)),
-            None => self.writes.remove(&self.store.postings, key),
+            Some(posting) => self.writes.insert(Tree::Postings, key, codec::write_posting(posting)),
+            None => self.writes.remove(Tree::Postings, key),
         }
     }
 
     /// Writes one of the documents that share a hash.
     pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, bearer: &Bearer) {
         let key = codec::bearer_key(collection, hash, &bearer.id);
-        self.writes.insert(&self.store.bearers, key, [codec::flag(bearer.has_metadata)]);
+        self.writes.insert(Tree::Bearers, key, codec::write_bearer(bearer));
     }
 
     /// Deletes one of the documents that share a hash.
     pub fn remove_shared(&mut self, collection: CollectionId, hash: Hash, id: &DocumentId) {
-        self.writes.remove(&self.store.bearers, codec::bearer_key(collection, hash, id));
+        self.writes.remove(Tree::Bearers, codec::bearer_key(collection, hash, id));
     }
 
     /// Writes a new collection, whose number is [`Store::next_collection_id`].
     pub fn create_collection(&mut self, record: &CollectionRecord) {
         let last = u64::from(record.id.0).to_be_bytes();
-        self.writes.insert(&self.store.meta, codec::LAST_COLLECTION, last);
+        self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, last);
         self.change_collection(record);
     }
 
     /// Writes the new settings of a collection.
     pub fn change_collection(&mut self, record: &CollectionRecord) {
         let key = codec::collection_key(record.id);
-        self.writes.insert(&self.store.meta, key, codec::write_collection(record));
+        self.writes.insert(Tree::Meta, key, codec::write_collection(record));
     }
 
     /// Deletes a collection; its rows are left to [`Store::sweep`].
-    pub fn delete_collection(&mut self, id: CollectionId) {
-        self.writes.remove(&self.store.meta, codec::collection_key(id));
-        self.writes.insert(&self.store.meta, codec::garbage_key(id), []);
+    pub fn delete_collection(&mut self, id: CollectionId, width: Width) {
+        self.writes.remove(Tree::Meta, codec::collection_key(id));
+        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+    }
+
+    /// Takes the number of a collection that is to be filled out of sight. Until [`Batch::finish_restore`] it counts
+    /// as a deleted one.
+    pub fn begin_restore(&mut self, id: CollectionId, width: Width) {
+        self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, u64::from(id.0).to_be_bytes());
+        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+    }
+
+    /// Makes a collection visible that was filled.
+    pub fn finish_restore(&mut self, record: &CollectionRecord) {
+        self.writes.remove(Tree::Meta, codec::garbage_key(record.id));
+        self.change_collection(record);
     }
 
     /// Appends a change to the log.
@@ -89,19 +117,22 @@ impl<'a> Batch<'a> {
         self.changes.push(change);
     }
 
-    /// Makes the batch durable and answers with the number of its last change; after an error
-    /// nobody knows whether it is durable, and the store takes no more writes until it is opened again.
+    /// Makes the batch durable and answers with the number of its last change.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if there is no room: then nothing was written. After any other error nobody knows whether it
+    /// is durable, and the store takes no more writes until it is opened again.
     pub fn commit(mut self) -> Result<Sequence, StoreError> {
         for (&collection, &more) in &self.documents {
             let documents = self.store.documents(collection)?.saturating_add_signed(more);
             let key = codec::documents_key(collection);
-            self.writes.insert(&self.store.meta, key, documents.to_be_bytes());
+            self.writes.insert(Tree::Meta, key, documents.to_be_bytes());
         }
         let first = self.last.next();
         let last = Sequence(self.last.0 + self.changes.len() as u64);
-        self.writes.insert(&self.store.log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
-        self.writes.insert(&self.store.meta, codec::HIGH_WATER, last.0.to_be_bytes());
-        self.writes.commit()?;
+        self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
+        self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
+        self.store.core.commit(&self.writes)?;
         Ok(last)
     }
 }

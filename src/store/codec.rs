@@ -8,13 +8,15 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
+use super::records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
 /// Key of the number up to which the log was trimmed.
 pub(super) const TRIMMED: &[u8] = b"trimmed";
+/// Key of the last time that a commit recorded.
+pub(super) const CLOCK: &[u8] = b"clock";
 /// Key of the last collection number given.
 pub(super) const LAST_COLLECTION: &[u8] = b"last_collection";
 /// Prefix of the keys of collections.
@@ -47,6 +49,19 @@ pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {
     number.map(|bytes| CollectionId(u32::from_be_bytes(bytes))).ok_or(StoreError::Damaged("collection key"))
 }
 
+/// The width of the hashes of a deleted collection: its postings cannot be read without.
+pub(super) fn write_width(width: Width) -> [u8; 1] {
+    [width.bits() as u8]
+}
+
+pub(super) fn read_width(value: &[u8]) -> Result<Width, StoreError> {
+    let width = match value {
+        [bits] => Width::from_bits(u32::from(*bits)),
+        _ => None,
+    };
+    width.ok_or(StoreError::Damaged("deleted collection"))
+}
+
 pub(super) fn collection_prefix(collection: CollectionId) -> [u8; 4] {
     collection.0.to_be_bytes()
 }
@@ -72,14 +87,45 @@ pub(super) fn bearer_key(collection: CollectionId, hash: Hash, id: &DocumentId) 
 const SOLE: u8 = 1;
 const SHARED: u8 = 2;
 
-/// A byte that says whether a document has metadata, so that those without need not be read for it.
-pub(super) fn flag(has_metadata: bool) -> u8 {
-    u8::from(has_metadata)
+/// Bits of the byte that says what there is to know of a bearer without reading its row.
+const HAS_METADATA: u8 = 1;
+const EXPIRES: u8 = 2;
+
+/// What is said of a bearer beside its id: a byte of bits, and its expiry if it has one.
+pub(super) fn write_bearer(bearer: &Bearer) -> Vec<u8> {
+    let metadata = if bearer.has_metadata { HAS_METADATA } else { 0 };
+    match bearer.expires_ms {
+        None => vec![metadata],
+        Some(at) => [&[metadata | EXPIRES][..], &at.to_be_bytes()].concat(),
+    }
+}
+
+/// Reads what [`write_bearer`] wrote: whether there is metadata, the expiry, and what comes after.
+fn read_flags(bytes: &[u8]) -> Result<(bool, Option<u64>, &[u8]), StoreError> {
+    const DAMAGED: StoreError = StoreError::Damaged("posting");
+    let (flags, rest) = bytes.split_first().ok_or(DAMAGED)?;
+    let has_metadata = flags & HAS_METADATA != 0;
+    match flags & !HAS_METADATA {
+        0 => Ok((has_metadata, None, rest)),
+        EXPIRES => {
+            let (at, rest) = rest.split_first_chunk().ok_or(DAMAGED)?;
+            Ok((has_metadata, Some(u64::from_be_bytes(*at)), rest))
+        }
+        _ => Err(DAMAGED),
+    }
+}
+
+/// A bearer from its id and what stands beside it.
+pub(super) fn read_bearer(id: &[u8], value: &[u8]) -> Result<Bearer, StoreError> {
+    match read_flags(value)? {
+        (has_metadata, expires_ms, []) => Ok(Bearer { id: read_id(id)?, has_metadata, expires_ms }),
+        _ => Err(StoreError::Damaged("posting")),
+    }
 }
 
 pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
     match posting {
-        Posting::Sole(bearer) => [&[SOLE, flag(bearer.has_metadata)], bearer.id.as_str().as_bytes()].concat(),
+        Posting::Sole(bearer) => [&[SOLE][..], &write_bearer(bearer), bearer.id.as_str().as_bytes()].concat(),
         Posting::Shared(bearers) => [&[SHARED][..], &bearers.to_be_bytes()].concat(),
     }
 }
@@ -87,8 +133,9 @@ pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
 pub(super) fn read_posting(value: &[u8]) -> Result<Posting, StoreError> {
     match value {
         [SHARED, bearers @ ..] => Ok(Posting::Shared(read_number(bearers)?)),
-        [SOLE, flag @ 0..=1, id @ ..] => {
-            Ok(Posting::Sole(Bearer { id: read_id(id)?, has_metadata: *flag == 1 }))
+        [SOLE, bearer @ ..] => {
+            let (has_metadata, expires_ms, id) = read_flags(bearer)?;
+            Ok(Posting::Sole(Bearer { id: read_id(id)?, has_metadata, expires_ms }))
         }
         _ => Err(StoreError::Damaged("posting")),
     }
@@ -118,6 +165,26 @@ pub(super) fn read_id(bytes: &[u8]) -> Result<DocumentId, StoreError> {
 
 pub(super) fn read_row_key(key: &[u8]) -> Result<DocumentId, StoreError> {
     read_id(key.get(4..).ok_or(StoreError::Damaged("row key"))?)
+}
+
+pub(super) fn expiry_key(collection: CollectionId, at_ms: u64, id: &DocumentId) -> Vec<u8> {
+    [&at_ms.to_be_bytes()[..], &collection_prefix(collection), id.as_str().as_bytes()].concat()
+}
+
+pub(super) fn read_expiry_key(key: &[u8]) -> Result<Expiry, StoreError> {
+    const DAMAGED: StoreError = StoreError::Damaged("expiry");
+    let (at, rest) = key.split_first_chunk().ok_or(DAMAGED)?;
+    let (collection, id) = rest.split_first_chunk().ok_or(DAMAGED)?;
+    Ok(Expiry {
+        at_ms: u64::from_be_bytes(*at),
+        collection: CollectionId(u32::from_be_bytes(*collection)),
+        id: read_id(id)?,
+    })
+}
+
+/// The document of a bearer's key, whose hashes have this width.
+pub(super) fn read_bearer_id(key: &[u8], width: Width) -> Result<&[u8], StoreError> {
+    key.get(4 + width.bytes()..).ok_or(StoreError::Damaged("posting"))
 }
 
 pub(super) fn read_posting_hash(key: &[u8], bytes: usize) -> Result<Hash, StoreError> {
@@ -152,8 +219,10 @@ struct RowLayout {
     features: Option<u32>,
     short: bool,
     written_ms: u64,
+    expires_ms: Option<u64>,
     metadata: Option<String>,
     text: Option<String>,
+    sketch: Option<Vec<u8>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -164,6 +233,7 @@ struct CollectionLayout {
     bits: u32,
     k: u32,
     keep_text: bool,
+    expires_in: Option<u64>,
     created_ms: u64,
 }
 
@@ -192,8 +262,10 @@ pub(super) fn write_row(row: Row) -> Vec<u8> {
         features: row.features,
         short: row.short,
         written_ms: row.written_ms,
+        expires_ms: row.expires_ms,
         metadata: row.metadata,
         text: row.text,
+        sketch: row.sketch,
     })
 }
 
@@ -204,8 +276,10 @@ pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
         features: row.features,
         short: row.short,
         written_ms: row.written_ms,
+        expires_ms: row.expires_ms,
         metadata: row.metadata,
         text: row.text,
+        sketch: row.sketch,
     })
 }
 
@@ -217,6 +291,7 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         bits: record.width.bits(),
         k: record.k,
         keep_text: record.keep_text,
+        expires_in: record.expires_in,
         created_ms: record.created_ms,
     })
 }
@@ -230,6 +305,7 @@ pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreErr
         width: Width::from_bits(record.bits).ok_or(StoreError::Damaged("collection"))?,
         k: record.k,
         keep_text: record.keep_text,
+        expires_in: record.expires_in,
         created_ms: record.created_ms,
     })
 }

@@ -1,5 +1,6 @@
 //! What can go wrong in the store, and what the caller may do about it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::ids::Sequence;
@@ -10,15 +11,30 @@ pub enum StoreError {
     /// Another process has the directory open.
     #[error("{} is in use by another process; stop that one first, or choose another directory", .0.display())]
     Locked(PathBuf),
-    /// The directory cannot be opened.
-    #[error("the store in {} cannot be opened", dir.display())]
-    Open {
-        /// The directory.
-        dir: PathBuf,
-        /// Why.
-        source: fjall::Error,
+    /// A file or directory refuses.
+    #[error("{} cannot be {action}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What was tried: read, written, synced.
+        action: &'static str,
+        /// Why it failed.
+        source: io::Error,
     },
-    /// A log entry is missing: something was lost after it was acknowledged.
+    /// The bytes of a file are not those that were written. Nothing was changed.
+    #[error(
+        "{} is damaged at byte {offset}: {what}. Nothing was changed. Restore a backup, or see `lookalike repair --help`",
+        path.display()
+    )]
+    Damage {
+        /// The file, or the directory that a file is missing from.
+        path: PathBuf,
+        /// Where the damaged part begins.
+        offset: u64,
+        /// What does not fit.
+        what: String,
+    },
+    /// A change is missing: something was lost after it was acknowledged.
     #[error("the change log has a gap: {found} follows {after}; nothing was changed. Restore a backup")]
     LogGap {
         /// The last number before the gap.
@@ -39,16 +55,46 @@ pub enum StoreError {
     /// A record that does not read back.
     #[error("a {0} in the store cannot be read: it is damaged or was written by a newer version")]
     Damaged(&'static str),
-    /// The storage engine refused or failed.
+    /// There is no room on the disk. Nothing was written, and a later try may succeed.
+    #[error("the disk is full: {free} bytes are free, {wanted} are kept in reserve (store.reserve_bytes)")]
+    Full {
+        /// Bytes free.
+        free: u64,
+        /// Bytes that must be free.
+        wanted: u64,
+    },
+    /// A write failed before; nothing is written any more until the store is opened again.
+    #[error("a write failed before: {0}")]
+    Failed(String),
+    /// The trees refused or failed.
     #[error("the store failed")]
-    Engine(#[from] fjall::Error),
+    Tree(#[from] lsm_tree::Error),
 }
 
 impl StoreError {
-    pub(super) fn open(dir: &Path, source: fjall::Error) -> StoreError {
-        match source {
-            fjall::Error::Locked => StoreError::Locked(dir.to_path_buf()),
-            source => StoreError::Open { dir: dir.to_path_buf(), source },
+    pub(super) fn io(path: &Path, action: &'static str, source: io::Error) -> StoreError {
+        StoreError::Io { path: path.to_path_buf(), action, source }
+    }
+
+    /// A write that failed: for want of room, which may pass, or for another reason.
+    pub(super) fn write(path: &Path, source: io::Error) -> StoreError {
+        if is_full(&source) {
+            StoreError::Full { free: 0, wanted: 0 }
+        } else {
+            StoreError::io(path, "written", source)
         }
     }
+
+    /// Whether room on the disk would help.
+    pub(super) fn is_full(&self) -> bool {
+        match self {
+            StoreError::Full { .. } => true,
+            StoreError::Io { source, .. } | StoreError::Tree(lsm_tree::Error::Io(source)) => is_full(source),
+            _ => false,
+        }
+    }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

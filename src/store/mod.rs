@@ -1,8 +1,17 @@
 //! The durable record: collections, document rows, postings from hash to ids, and the change log.
 //!
+//! ```text
+//! DIR/LOCK        held by the process that has the store open
+//! DIR/MANIFEST    which store this is, and from where on the journal is needed
+//! DIR/journal/    every batch, until the trees have it on disk; the mark of what was acknowledged
+//! DIR/meta/ rows/ postings/ bearers/ log/ expiries/    the trees
+//! ```
+//!
 //! *Invariants*
 //! - 4: [`Batch::commit`] returns after the batch is on the disk (fdatasync), whole or not at all, and
 //!   nothing of it can be read before.
+//! - Nothing in the directory is changed before all of it has been verified: [`Store::open`] refuses a store with any
+//!   file damaged, missing or older than the rest, names it, and leaves it as it is.
 //! - The log is contiguous: the change after sequence number s is s + 1. The last number stands in the
 //!   batch that it belongs to as the high-water mark; [`Store::open`] refuses a log with a gap.
 //!
@@ -13,62 +22,186 @@
 mod batch;
 mod codec;
 mod error;
+mod journal;
+mod keeper;
+mod manifest;
 mod records;
+mod room;
+mod salvage;
+mod trees;
+mod verify;
 mod view;
+mod views;
 
+use std::fs::{self, File, TryLockError};
 use std::path::Path;
+use std::sync::Arc;
 
-use fjall::config::{CompressionPolicy, HashRatioPolicy, PinningPolicy};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, KvSeparationOptions};
+use lsm_tree::{AbstractTree, Guard, IterGuardImpl, SeqNo};
+use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Bearer, Change, CollectionRecord, Posting, Row};
+pub use records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
+pub use salvage::LostRow;
+pub use verify::Verified;
 pub use view::View;
 
 use crate::ids::{CollectionId, Hash, Sequence};
 use codec::{HIGH_WATER, TRIMMED};
+use journal::Journal;
+use keeper::{Core, Keeper};
+use manifest::Manifest;
+use room::Room;
+use trees::{NAMES, Tree, Trees, Writes};
 
-/// Bytes of recent postings in memory. A skip list of a few megabytes stays in the processor's cache; one of
-/// the usual 64 costs a lookup three microseconds.
-const POSTINGS_MEMTABLE: u64 = 4 << 20;
+/// Segments of a full journal: what is not needed any more is deleted in pieces of this size.
+const SEGMENTS: u64 = 8;
+/// Bytes of a segment.
+const LEAST_SEGMENT: u64 = 16 << 10;
+const MOST_SEGMENT: u64 = 8 << 20;
+
+/// How the store is to work.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSettings {
+    /// Bytes of the cache of blocks read from disk.
+    pub cache_bytes: u64,
+    /// Bytes of the disk that must be free for writes to be taken, a tenth of the disk at most.
+    pub reserve_bytes: u64,
+    /// Bytes of the journal after which memory is written out, 64 KiB at least: what a start has to replay.
+    pub journal_bytes: u64,
+    /// Whether all files are compared with their checksums before the store is used.
+    pub verify: bool,
+}
 
 /// The store in a directory of its own.
 pub struct Store {
-    db: Database,
-    meta: Keyspace,
-    rows: Keyspace,
-    postings: Keyspace,
-    bearers: Keyspace,
-    log: Keyspace,
+    core: Arc<Core>,
+    /// Until it is closed.
+    keeper: Mutex<Option<Keeper>>,
 }
 
 impl Store {
-    /// Opens the store in `dir`, or makes it there, with this many bytes of block cache.
+    /// Opens the store in `dir`, or makes it there with the number `new`, which no other store should have.
     ///
     /// # Errors
-    /// [`StoreError`] if the directory cannot be used, another process holds it, or the log has a gap.
-    pub fn open(dir: &Path, cache_bytes: u64) -> Result<Store, StoreError> {
-        let db =
-            Database::builder(dir).cache_size(cache_bytes).open().map_err(|e| StoreError::open(dir, e))?;
-        let keyspace = |name: &str, options: fn() -> KeyspaceCreateOptions| {
-            db.keyspace(name, options).map_err(|e| StoreError::open(dir, e))
+    /// [`StoreError`] if the directory cannot be used, another process holds it, or anything in it is damaged. Then
+    /// nothing was changed.
+    pub fn open(dir: &Path, settings: StoreSettings, new: Option<u64>) -> Result<Store, StoreError> {
+        let failed = |action| move |source| StoreError::io(dir, action, source);
+        if new.is_some() {
+            fs::create_dir_all(dir).map_err(failed("made"))?;
+        }
+        let lock = lock(dir)?;
+        let manifest = match (Manifest::read(dir)?, new) {
+            (Some(manifest), _) => manifest,
+            (None, Some(number)) if !journal::has_segments(&dir.join("journal")) => {
+                make(dir, settings, number)?
+            }
+            (None, _) => return Err(verify::missing(&Manifest::path(dir))),
         };
-        let store = Store {
-            meta: keyspace("meta", KeyspaceCreateOptions::default)?,
-            rows: keyspace("rows", large_values)?,
-            postings: keyspace("postings", point_reads)?,
-            bearers: keyspace("bearers", KeyspaceCreateOptions::default)?,
-            log: keyspace("log", KeyspaceCreateOptions::default)?,
-            db,
-        };
+        let journal_dir = dir.join("journal");
+        if settings.verify {
+            let mut flaws = Vec::new();
+            let verified = verify::verify(dir, &manifest, &mut |flaw| flaws.push(flaw));
+            if !flaws.is_empty() {
+                let first = flaws.swap_remove(0);
+                tracing::error!(
+                    flaws = flaws.len() + 1,
+                    "the store is damaged; `lookalike verify` names every place"
+                );
+                return Err(first);
+            }
+            tracing::debug!(files = verified.files, bytes = verified.bytes, "the store was verified");
+        }
+        for path in verify::leftovers(dir) {
+            fs::remove_file(&path).map_err(|source| StoreError::io(&path, "deleted", source))?;
+        }
+        let trees = Trees::open(dir, settings.cache_bytes)?;
+        let mut replayed = 0u64;
+        let scan = journal::scan(&journal_dir, manifest.store, manifest.replay_from, |_, seqno, payload| {
+            replayed += 1;
+            trees.replay(seqno, payload)
+        })?;
+        if replayed > 0 {
+            tracing::info!(batches = replayed, "the journal was replayed");
+        }
+        let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, MOST_SEGMENT);
+        let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
+        let room = Room::new(dir.to_path_buf(), settings.reserve_bytes);
+        let core = Arc::new(Core::new(
+            dir.to_path_buf(),
+            &manifest,
+            trees,
+            journal,
+            room,
+            settings.journal_bytes,
+            lock,
+        ));
+        let store = Store { core: Arc::clone(&core), keeper: Mutex::new(None) };
         store.check_log()?;
+        *store.keeper.lock() = Some(Keeper::start(core).map_err(failed("kept: a thread cannot be started"))?);
         Ok(store)
+    }
+
+    /// Verifies the store in `dir` without changing it, handing every flaw to `found`.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it cannot be looked at: it is in use, or there is none.
+    pub fn verify(dir: &Path, found: &mut dyn FnMut(StoreError)) -> Result<Verified, StoreError> {
+        let _lock = lock(dir)?;
+        match Manifest::read(dir) {
+            Ok(Some(manifest)) => Ok(verify::verify(dir, &manifest, found)),
+            Ok(None) => {
+                found(StoreError::Damage {
+                    path: Manifest::path(dir),
+                    offset: 0,
+                    what: "it is missing".to_owned(),
+                });
+                Ok(Verified::default())
+            }
+            Err(flaw) => {
+                found(flaw);
+                Ok(Verified::default())
+            }
+        }
+    }
+
+    /// Writes memory out, so that the next start has nothing to replay, and stops the threads. Nothing must be written
+    /// afterwards.
+    pub fn close(&self) {
+        drop(self.keeper.lock().take());
+        self.core.journal.lock().end_segment();
+        if self.core.failure().is_none()
+            && let Err(error) = self.core.checkpoint()
+        {
+            tracing::warn!(%error, "memory was not written out; the next start replays the journal");
+        }
+    }
+
+    /// Has what lies in memory written out in the background: memory is scarce.
+    pub fn relieve(&self) {
+        self.core.relieve();
+    }
+
+    /// Whether there is room on the disk for more.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if there is not.
+    pub fn check_room(&self) -> Result<(), StoreError> {
+        self.core.check_room()
+    }
+
+    /// Why nothing is written any more until the store is opened again, if that is so.
+    pub fn failure(&self) -> Option<String> {
+        self.core.failure()
     }
 
     /// All collections.
     pub fn collections(&self) -> Result<Vec<CollectionRecord>, StoreError> {
-        self.meta.prefix(codec::COLLECTION).map(|entry| codec::read_collection(&entry.value()?)).collect()
+        self.prefix(Tree::Meta, codec::COLLECTION)
+            .map(|entry| codec::read_collection(&entry.value()?))
+            .collect()
     }
 
     /// The number for the next collection: one more than was ever given.
@@ -78,12 +211,25 @@ impl Store {
 
     /// Collections that were deleted and whose rows have not all been swept away yet.
     pub fn garbage(&self) -> Result<Vec<CollectionId>, StoreError> {
-        self.meta.prefix(codec::GARBAGE).map(|entry| codec::read_garbage_key(&entry.key()?)).collect()
+        self.prefix(Tree::Meta, codec::GARBAGE).map(|entry| codec::read_garbage_key(&entry.key()?)).collect()
     }
 
     /// How many documents a collection has.
     pub fn documents(&self, collection: CollectionId) -> Result<u64, StoreError> {
         Ok(self.number(codec::documents_key(collection))?.unwrap_or(0))
+    }
+
+    /// The last time that a commit recorded, in milliseconds since 1970-01-01 UTC.
+    pub fn recorded_time(&self) -> Result<u64, StoreError> {
+        Ok(self.number(codec::CLOCK)?.unwrap_or(0))
+    }
+
+    /// When documents expire, the earliest first, those of deleted collections among them. The caller knows that
+    /// there is none before `from_ms`: what was deleted there need not be passed over one by one.
+    pub fn expiries(&self, from_ms: u64) -> impl Iterator<Item = Result<Expiry, StoreError>> + use<> {
+        let now = self.core.trees.views.published();
+        let expiries = self.core.trees.tree(Tree::Expiries);
+        expiries.range(from_ms.to_be_bytes().., now, None).map(|entry| codec::read_expiry_key(&entry.key()?))
     }
 
     /// The rows and postings as they are now, whatever is written later.
@@ -94,7 +240,7 @@ impl Store {
     /// Every distinct hash of a collection, ascending: the index, from the record alone.
     pub fn hashes(&self, of: &CollectionRecord) -> impl Iterator<Item = Result<Hash, StoreError>> + use<> {
         let bytes = of.width.bytes();
-        let entries = self.postings.prefix(codec::collection_prefix(of.id));
+        let entries = self.prefix(Tree::Postings, codec::collection_prefix(of.id));
         entries.map(move |entry| codec::read_posting_hash(&entry.key()?, bytes))
     }
 
@@ -132,7 +278,7 @@ impl Store {
 
     /// Deletes log entries whose changes all have numbers up to `through`.
     pub fn trim_log(&self, through: Sequence) -> Result<(), StoreError> {
-        let mut batch = self.db.batch();
+        let mut writes = Writes::default();
         let mut trimmed = None;
         for entry in self.log_entries() {
             let (first, changes) = entry?;
@@ -140,45 +286,84 @@ impl Store {
             if last > through {
                 break;
             }
-            batch.remove(&self.log, first.0.to_be_bytes());
+            writes.remove(Tree::Log, first.0.to_be_bytes());
             trimmed = Some(last);
         }
         if let Some(last) = trimmed {
-            batch.insert(&self.meta, TRIMMED, last.0.to_be_bytes());
-            batch.commit()?;
+            writes.insert(Tree::Meta, TRIMMED, last.0.to_be_bytes());
+            self.core.commit(&writes)?;
         }
         Ok(())
     }
 
     /// Sweeps up to `most` rows of a deleted collection and all that points to them; whether it is done.
     pub fn sweep(&self, collection: CollectionId, most: usize) -> Result<bool, StoreError> {
+        let garbage = self.core.trees.tree(Tree::Meta).get(codec::garbage_key(collection), SeqNo::MAX)?;
+        let Some(width) = garbage else {
+            return Ok(true);
+        };
+        let width = codec::read_width(&width)?;
         let prefix = codec::collection_prefix(collection);
-        let mut batch = self.db.batch();
-        for keyspace in [&self.rows, &self.postings, &self.bearers] {
-            for entry in keyspace.prefix(prefix).take(most) {
-                batch.remove(keyspace, entry.key()?);
+        let mut writes = Writes::default();
+        for entry in self.prefix(Tree::Rows, prefix).take(most) {
+            writes.remove(Tree::Rows, entry.key()?);
+        }
+        // Its expiries stand under their times, which its postings tell.
+        let mut remove = |tree: Tree, key: &[u8], bearer: Option<&Bearer>| {
+            if let Some(Bearer { id, expires_ms: Some(at_ms), .. }) = bearer {
+                writes.remove(Tree::Expiries, codec::expiry_key(collection, *at_ms, id));
+            }
+            writes.remove(tree, key);
+        };
+        for entry in self.prefix(Tree::Postings, prefix).take(most) {
+            let (key, value) = entry.into_inner()?;
+            match codec::read_posting(&value)? {
+                Posting::Sole(bearer) => remove(Tree::Postings, &key, Some(&bearer)),
+                Posting::Shared(_) => remove(Tree::Postings, &key, None),
             }
         }
-        let done = batch.is_empty();
-        if done {
-            batch.remove(&self.meta, codec::garbage_key(collection));
-            batch.remove(&self.meta, codec::documents_key(collection));
+        for entry in self.prefix(Tree::Bearers, prefix).take(most) {
+            let (key, value) = entry.into_inner()?;
+            let bearer = codec::read_bearer(codec::read_bearer_id(&key, width)?, &value)?;
+            remove(Tree::Bearers, &key, Some(&bearer));
         }
-        batch.commit()?;
+        let done = writes.is_empty();
+        if done {
+            writes.remove(Tree::Meta, codec::garbage_key(collection));
+            writes.remove(Tree::Meta, codec::documents_key(collection));
+        }
+        self.core.commit(&writes)?;
         Ok(done)
     }
 
+    /// Deletes places in the order of expiry whose collections are gone: they may stand before those of others
+    /// long before [`Store::sweep`] comes to them.
+    pub fn drop_expiries(&self, dead: &[Expiry]) -> Result<(), StoreError> {
+        let mut writes = Writes::default();
+        for Expiry { at_ms, collection, id } in dead {
+            writes.remove(Tree::Expiries, codec::expiry_key(*collection, *at_ms, id));
+        }
+        self.core.commit(&writes)
+    }
+
     /// The bytes it occupies on the disk.
-    pub fn disk_bytes(&self) -> Result<u64, StoreError> {
-        Ok(self.db.disk_space()?)
+    pub fn disk_bytes(&self) -> u64 {
+        self.core.trees.disk_bytes() + self.core.journal.lock().bytes()
     }
 
     fn number(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>, StoreError> {
-        self.meta.get(key)?.map(|value| codec::read_number(&value)).transpose()
+        let value = self.core.trees.tree(Tree::Meta).get(key, SeqNo::MAX)?;
+        value.map(|value| codec::read_number(&value)).transpose()
+    }
+
+    /// The entries whose keys begin with `prefix`, as they are now.
+    fn prefix<P: AsRef<[u8]>>(&self, tree: Tree, prefix: P) -> impl Iterator<Item = IterGuardImpl> + use<P> {
+        let now = self.core.trees.views.published();
+        self.core.trees.tree(tree).prefix(prefix, now, None)
     }
 
     fn log_entries(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {
-        self.log.iter().map(|entry| {
+        self.prefix(Tree::Log, b"").map(|entry| {
             let (key, value) = entry.into_inner()?;
             Ok((Sequence(codec::read_number(&key)?), codec::read_changes(&value)?))
         })
@@ -199,20 +384,32 @@ impl Store {
     }
 }
 
-/// Postings are small and read one by one, most of them there: a shallow memtable, and tables whose indexes,
-/// filters and places in a block are at hand.
-fn point_reads() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .max_memtable_size(POSTINGS_MEMTABLE)
-        .expect_point_read_hits(true)
-        .index_block_pinning_policy(PinningPolicy::all(true))
-        .filter_block_pinning_policy(PinningPolicy::all(true))
-        .data_block_hash_ratio_policy(HashRatioPolicy::all(1.0))
-        .data_block_compression_policy(CompressionPolicy::disabled())
+/// Keeps other processes out for as long as the file is held.
+fn lock(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("LOCK");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|source| StoreError::io(&path, "opened", source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(dir.to_path_buf())),
+        Err(TryLockError::Error(source)) => Err(StoreError::io(&path, "locked", source)),
+    }
 }
 
-/// Rows may carry texts of a megabyte: those live beside the tree, so that compaction need not copy them.
-fn large_values() -> KeyspaceCreateOptions {
-    KeyspaceCreateOptions::default()
-        .with_kv_separation(Some(KvSeparationOptions::default().separation_threshold(8 * 1024)))
+/// Makes an empty store; the manifest comes last, so that a store with one is whole.
+fn make(dir: &Path, settings: StoreSettings, store: u64) -> Result<Manifest, StoreError> {
+    // What a crash left of an earlier try: nothing was ever acknowledged in it.
+    for name in NAMES.iter().chain(&["journal"]) {
+        let path = dir.join(name);
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(|source| StoreError::io(&path, "deleted", source))?;
+        }
+    }
+    let journal = dir.join("journal");
+    Journal::create(&journal, store).map_err(|source| StoreError::write(&journal, source))?;
+    let trees = Trees::open(dir, settings.cache_bytes)?;
+    let manifest = Manifest { store, replay_from: 1, versions: trees.versions() };
+    drop(trees);
+    manifest.write(dir)?;
+    Ok(manifest)
 }

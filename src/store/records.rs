@@ -17,6 +17,8 @@ pub struct CollectionRecord {
     pub k: u32,
     /// Whether rows keep the text that they were made from.
     pub keep_text: bool,
+    /// After how many seconds its documents expire unless they say otherwise; `None` is never.
+    pub expires_in: Option<u64>,
     /// When it was made, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
 }
@@ -32,10 +34,25 @@ pub struct Row {
     pub short: bool,
     /// When it was last written, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
+    /// From when on it counts as gone, in milliseconds since 1970-01-01 UTC; `None` is never.
+    pub expires_ms: Option<u64>,
     /// The JSON object that came with it, as it came.
     pub metadata: Option<String>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
+    /// A sketch of its features for a second check of similarity, if one was made.
+    pub sketch: Option<Vec<u8>>,
+}
+
+impl Row {
+    /// Whether it counts as gone at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        has_lapsed(self.expires_ms, now_ms)
+    }
+}
+
+fn has_lapsed(expires_ms: Option<u64>, now_ms: u64) -> bool {
+    expires_ms.is_some_and(|at| at <= now_ms)
 }
 
 /// A document that bears a hash.
@@ -45,6 +62,26 @@ pub struct Bearer {
     pub id: DocumentId,
     /// Whether its row has metadata.
     pub has_metadata: bool,
+    /// When its row expires: what has lapsed is passed over without reading it.
+    pub expires_ms: Option<u64>,
+}
+
+impl Bearer {
+    /// Whether it counts as gone at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        has_lapsed(self.expires_ms, now_ms)
+    }
+}
+
+/// The place of a document in the order of expiry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expiry {
+    /// From when on it counts as gone, in milliseconds since 1970-01-01 UTC.
+    pub at_ms: u64,
+    /// In which collection.
+    pub collection: CollectionId,
+    /// The document.
+    pub id: DocumentId,
 }
 
 /// Who bears a hash. Most hashes have one bearer, and one point read finds it; those of a million identical

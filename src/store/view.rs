@@ -2,23 +2,43 @@
 //!
 //! Hold it briefly: what it can see is not reclaimed before it goes.
 
-use fjall::Readable;
+use lsm_tree::{AbstractTree, Guard, SeqNo};
 
 use super::Store;
 use super::codec;
 use super::error::StoreError;
 use super::records::{Bearer, Posting, Row};
-use crate::ids::{CollectionId, DocumentId, Hash};
+use super::trees::Tree;
+use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
 /// A consistent view of a [`Store`].
 pub struct View<'a> {
     store: &'a Store,
-    snapshot: fjall::Snapshot,
+    seqno: SeqNo,
+}
+
+impl Drop for View<'_> {
+    fn drop(&mut self) {
+        self.store.core.trees.views.close(self.seqno);
+    }
 }
 
 impl<'a> View<'a> {
     pub(super) fn new(store: &'a Store) -> View<'a> {
-        View { store, snapshot: store.db.snapshot() }
+        View { store, seqno: store.core.trees.views.open() }
+    }
+
+    fn get(&self, tree: Tree, key: Vec<u8>) -> Result<Option<lsm_tree::UserValue>, StoreError> {
+        Ok(self.store.core.trees.tree(tree).get(key, self.seqno)?)
+    }
+
+    /// The number of the last change that it can see.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub fn high_water(&self) -> Result<Sequence, StoreError> {
+        let value = self.get(Tree::Meta, codec::HIGH_WATER.to_vec())?;
+        Ok(Sequence(value.map_or(Ok(0), |value| codec::read_number(&value))?))
     }
 
     /// The row of a document.
@@ -26,7 +46,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] if the disk fails or the row does not read back.
     pub fn row(&self, collection: CollectionId, id: &DocumentId) -> Result<Option<Row>, StoreError> {
-        let value = self.snapshot.get(&self.store.rows, codec::row_key(collection, id))?;
+        let value = self.get(Tree::Rows, codec::row_key(collection, id))?;
         value.map(|value| codec::read_row(&value)).transpose()
     }
 
@@ -36,7 +56,8 @@ impl<'a> View<'a> {
         collection: CollectionId,
         after: Option<&DocumentId>,
     ) -> impl Iterator<Item = Result<(DocumentId, Row), StoreError>> + use<> {
-        self.snapshot.range(&self.store.rows, codec::row_range(collection, after)).map(|entry| {
+        let rows = self.store.core.trees.tree(Tree::Rows);
+        rows.range(codec::row_range(collection, after), self.seqno, None).map(|entry| {
             let (key, value) = entry.into_inner()?;
             Ok((codec::read_row_key(&key)?, codec::read_row(&value)?))
         })
@@ -47,7 +68,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] if the disk fails or the posting does not read back.
     pub fn posting(&self, collection: CollectionId, hash: Hash) -> Result<Option<Posting>, StoreError> {
-        let value = self.snapshot.get(&self.store.postings, codec::posting_key(collection, hash))?;
+        let value = self.get(Tree::Postings, codec::posting_key(collection, hash))?;
         value.map(|value| codec::read_posting(&value)).transpose()
     }
 
@@ -79,10 +100,10 @@ impl<'a> View<'a> {
     ) -> impl Iterator<Item = Result<Bearer, StoreError>> + use<> {
         let prefix = codec::posting_key(collection, hash);
         let skip = prefix.len();
-        let entries = self.snapshot.range(&self.store.bearers, codec::after(&prefix, after));
-        entries.map(move |entry| {
+        let bearers = self.store.core.trees.tree(Tree::Bearers);
+        bearers.range(codec::after(&prefix, after), self.seqno, None).map(move |entry| {
             let (key, value) = entry.into_inner()?;
-            Ok(Bearer { id: codec::read_id(&key[skip..])?, has_metadata: *value == [codec::flag(true)] })
+            codec::read_bearer(&key[skip..], &value)
         })
     }
 }

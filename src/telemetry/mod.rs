@@ -33,7 +33,7 @@ pub fn start_logs(level: &str, format: LogFormat) -> Result<(), ParseError> {
         }
     }
     // The storage engine tells of every file it writes at "info"; a directive of the caller's overrules this.
-    let filter = EnvFilter::try_new(format!("fjall=warn,lsm_tree=warn,{level}"))?;
+    let filter = EnvFilter::try_new(format!("lsm_tree=warn,{level}"))?;
     let ansi = std::io::stderr().is_terminal();
     let builder =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi);

@@ -3,15 +3,24 @@
 //! Everything here is a function of its argument alone: no I/O, no clock, no settings. The dictionaries are
 //! part of the program and loaded when first needed. Leaves out: counts, weights and hashes, which are features.
 
+mod charset;
 mod class;
+mod cppjieba;
+mod dictionary;
 mod main_text;
 mod normalise;
+mod prepare;
 mod runs;
 mod segment;
 mod simplify;
+mod tokens;
 mod visible;
 
+pub use charset::{WrongBytes, decode};
+pub use dictionary::{Dictionary, WrongWord};
 pub use main_text::main_text;
 pub use normalise::normalise;
+pub use prepare::Preparation;
 pub use runs::{Run, System, runs};
 pub use segment::{NewWords, is_word_character, words};
+pub use tokens::tokens;

@@ -12,14 +12,12 @@ use std::sync::LazyLock;
 
 use icu_segmenter::options::WordBreakInvariantOptions;
 use icu_segmenter::{WordSegmenter, WordSegmenterBorrowed};
-use jieba_rs::Jieba;
 
 use super::class::Class;
+use super::dictionary::Dictionary;
 use super::runs::{Run, System};
 use super::simplify::simplify;
 
-/// About 32 MiB and a tenth of a second to load; shared, since it is read only.
-static JIEBA: LazyLock<Jieba> = LazyLock::new(Jieba::new);
 static ICU: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
@@ -35,14 +33,15 @@ pub enum NewWords {
 /// Hands the words of a run to `each`, in order.
 ///
 /// ```
-/// use lookalike::text::{NewWords, runs, words};
+/// use lookalike::text::{Dictionary, NewWords, runs, words};
 /// let mut found = Vec::new();
-/// runs("我来到北京, ok").for_each(|run| words(run, NewWords::Split, |word| found.push(word.to_owned())));
+/// let dictionary = Dictionary::built_in();
+/// runs("我来到北京, ok").for_each(|run| words(run, dictionary, NewWords::Split, |word| found.push(word.to_owned())));
 /// assert_eq!(found, ["我", "来到", "北京", "ok"]);
 /// ```
-pub fn words(run: Run<'_>, new_words: NewWords, each: impl FnMut(&str)) {
+pub fn words(run: Run<'_>, dictionary: &Dictionary, new_words: NewWords, each: impl FnMut(&str)) {
     match run.system {
-        System::Han => chinese(run.text, new_words, each),
+        System::Han => chinese(run.text, dictionary, new_words, each),
         System::Japanese | System::SouthEastAsian | System::Spaced => by_icu(run.text, each),
     }
 }
@@ -53,14 +52,14 @@ pub fn is_word_character(c: char) -> bool {
     Class::of(c).is_in_word()
 }
 
-fn chinese(text: &str, new_words: NewWords, mut each: impl FnMut(&str)) {
+fn chinese(text: &str, dictionary: &Dictionary, new_words: NewWords, mut each: impl FnMut(&str)) {
     let mut simplified = String::with_capacity(text.len());
     simplify(text, &mut simplified);
-    for token in JIEBA.cut(&simplified, new_words == NewWords::Guess) {
-        if has_letter(token.word) {
-            each(token.word);
+    dictionary.cut(&simplified, new_words, |word| {
+        if has_letter(word) {
+            each(word);
         }
-    }
+    });
 }
 
 fn by_icu(text: &str, mut each: impl FnMut(&str)) {
@@ -87,7 +86,9 @@ mod tests {
 
     fn cut(text: &str, new_words: NewWords) -> Vec<String> {
         let mut found = Vec::new();
-        runs(&normalise(text)).for_each(|run| words(run, new_words, |word| found.push(word.to_owned())));
+        let dictionary = Dictionary::built_in();
+        runs(&normalise(text))
+            .for_each(|run| words(run, dictionary, new_words, |word| found.push(word.to_owned())));
         found
     }
 

@@ -96,11 +96,11 @@ async fn a_directory_of_a_newer_format_is_refused_and_left_alone() {
     filled(data.path(), 10).await;
     let marker = data.path().join("FORMAT");
     let known = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, "lookalike 2\n").unwrap();
+    fs::write(&marker, "lookalike 3\n").unwrap();
     let (code, said) = refused(data.path());
     assert_eq!(code, 65, "{said}");
-    assert!(said.contains("format \"2\"") && said.contains("reads format 1"), "{said}");
-    assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 2\n");
+    assert!(said.contains("format 3") && said.contains("reads format 2"), "{said}");
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 3\n");
     fs::write(&marker, known).unwrap();
     all_there(data.path(), 10).await;
 }
@@ -114,7 +114,7 @@ async fn a_newer_snapshot_is_passed_over() {
     bytes[8] = 9;
     fs::write(&file, bytes).unwrap();
     let log = all_there(data.path(), 10).await;
-    assert!(log.contains("has format 9; this version reads up to 1"), "{log}");
+    assert!(log.contains("has format 9; this version reads up to 2"), "{log}");
 }
 
 #[test]

@@ -8,19 +8,25 @@
     reason = "tables of cases are long and nested"
 )]
 
+mod backup;
 mod bad_input;
 mod bulk;
 mod command_line;
 mod contract;
 mod corpus;
 mod damage;
+mod decoders;
 mod duplicates;
 mod edge;
+mod expiry;
 mod generated;
+mod golden;
 mod keys;
-mod kill;
+mod memory;
 mod overload;
+mod profiles;
 mod prometheus;
+mod repair;
 mod road;
 mod server;
 mod tls;

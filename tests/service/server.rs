@@ -24,6 +24,14 @@ pub struct Server {
     reader: Option<JoinHandle<()>>,
 }
 
+/// How a server ended, and what it said.
+#[derive(Debug)]
+#[allow(dead_code, reason = "shown when a test fails; read in tests/torture")]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub log: String,
+}
+
 /// A data directory that goes with the test.
 pub fn directory() -> TempDir {
     tempfile::Builder::new().prefix("lookalike-test-").tempdir().unwrap()
@@ -36,6 +44,15 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// The server on a data directory and a free port, with settings from the environment.
+pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+    // Nobody has to learn that there is one server less.
+    command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
+    command.envs(variables.iter().copied());
+    command
+}
+
 impl Server {
     /// Starts a server on a data directory and waits until it is ready.
     pub async fn start(data: &Path) -> Server {
@@ -44,21 +61,43 @@ impl Server {
 
     /// The same with settings from the environment.
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
-        let mut server = Server::listening(data, variables);
-        server.wait_until_ready().await;
-        server
+        Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 
-    /// A server that says that it listens, which it does when it has read its data.
-    pub fn listening(data: &Path, variables: &[(&str, &str)]) -> Server {
-        let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
-        // Nobody has to learn that there is one server less.
-        command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
-        command.envs(variables.iter().copied());
+    /// The same in a control group.
+    pub async fn start_in(data: &Path, group: &Path) -> Server {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(BINARY);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env_clear();
+        Server::launch(command).await.unwrap_or_else(|ended| panic!("{ended:?}"))
+    }
+
+    /// Runs a command that is the server and waits until it is ready, or has ended before that.
+    pub async fn launch(command: Command) -> Result<Server, Ended> {
+        let mut server = Server::spawn(command)?;
+        let start = Instant::now();
+        while start.elapsed() < START {
+            if server.try_get("/readyz").await.is_ok_and(|response| response.status() == StatusCode::OK) {
+                return Ok(server);
+            }
+            if let Some(status) = server.child.try_wait().unwrap() {
+                return Err(server.ended(status));
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("the server did not become ready:\n{}", server.log());
+    }
+
+    /// Runs a command that is the server and waits until it listens, ready or not.
+    pub fn spawn(mut command: Command) -> Result<Server, Ended> {
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));
-        let url = first_url(&mut stderr, &log);
+        let Some(url) = first_url(&mut stderr, &log) else {
+            let status = child.wait().unwrap();
+            let log = log.lock().unwrap().clone();
+            return Err(Ended { status, log });
+        };
         let rest = Arc::clone(&log);
         let reader = std::thread::spawn(move || {
             let mut line = String::new();
@@ -67,7 +106,7 @@ impl Server {
                 line.clear();
             }
         });
-        Server { url, client: Client::new(), child, log, reader: Some(reader) }
+        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader) })
     }
 
     /// Waits until it has ended a connection for this reason.
@@ -82,16 +121,18 @@ impl Server {
         panic!("no connection was ended for {reason}:\n{}", self.log());
     }
 
-    async fn wait_until_ready(&mut self) {
-        let start = Instant::now();
-        while start.elapsed() < START {
-            if self.get("/readyz").await.status() == StatusCode::OK {
-                return;
-            }
-            assert!(self.child.try_wait().unwrap().is_none(), "the server ended:\n{}", self.log());
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    /// Waits until it ends by itself.
+    #[allow(dead_code, reason = "for tests/torture")]
+    pub fn wait(mut self) -> Ended {
+        let status = self.child.wait().unwrap();
+        self.ended(status)
+    }
+
+    fn ended(&mut self, status: ExitStatus) -> Ended {
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
         }
-        panic!("the server did not become ready:\n{}", self.log());
+        Ended { status, log: self.log() }
     }
 
     /// Waits until the log has these words: it comes through a pipe and a thread of its own, perhaps after answers.
@@ -120,10 +161,15 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop and waits for it.
-    pub fn stop(mut self) -> ExitStatus {
+    /// Asks it to stop.
+    pub fn terminate(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+    }
+
+    /// Asks it to stop and waits for it.
+    pub fn stop(mut self) -> ExitStatus {
+        self.terminate();
         let status = self.child.wait().unwrap();
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();
@@ -132,7 +178,11 @@ impl Server {
     }
 
     pub async fn get(&self, route: &str) -> Response {
-        self.client.get(format!("{}{route}", self.url)).send().await.unwrap()
+        self.try_get(route).await.unwrap()
+    }
+
+    pub async fn try_get(&self, route: &str) -> Result<Response, reqwest::Error> {
+        self.client.get(format!("{}{route}", self.url)).send().await
     }
 
     /// The JSON of a successful GET.
@@ -189,19 +239,17 @@ impl Drop for Server {
     }
 }
 
-/// Reads the log up to the line with the address.
-fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> String {
+/// Reads the log up to the line with the address, or to its end if it has none.
+fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> Option<String> {
     let mut line = String::new();
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
         log.lock().unwrap().push_str(&line);
         if let Some((_, rest)) = line.split_once("listening on ") {
-            return rest.split_whitespace().next().unwrap().trim_end_matches(',').to_owned();
+            return rest.split_whitespace().next().map(|url| url.trim_end_matches(',').to_owned());
         }
         line.clear();
     }
-    let mut rest = String::new();
-    let _ = stderr.read_to_string(&mut rest);
-    panic!("the server did not listen:\n{}{rest}", log.lock().unwrap());
+    None
 }
 
 /// The ids of an answer's matches, in order.

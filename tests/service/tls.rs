@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::server::{Server, command, directory};
+use crate::server::{Server, command, directory, serve};
 
 /// Writes a new certificate for `localhost` and its key; the certificate's bytes.
 fn write_pair(directory: &Path) -> Vec<u8> {
@@ -45,7 +45,7 @@ async fn a_certificate_is_served_and_replaced_without_a_restart() {
     let (certificate, key) = (file("tls.crt"), file("tls.key"));
     let variables =
         [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
-    let server = Server::listening(&data.path().join("data"), &variables);
+    let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
     assert!(ask(&server.url, &first).await.unwrap().ends_with("live\n"));
     fs::write(&certificate, "no certificate").unwrap();
     server.says("the changed certificate is not used").await;

@@ -1,6 +1,6 @@
 //! The index beside what people use today, in process: same hashes, same queries, in rounds that take turns.
 
-mod data;
+pub mod data;
 mod limits;
 mod literature;
 mod minhash;

@@ -20,6 +20,9 @@ use crate::snapshot::{self, Content, Section, SnapshotError, SnapshotFile};
 /// How often the policy is looked at.
 const TICK: Duration = Duration::from_millis(200);
 
+/// So many hashes of the index weigh as much as one change that a start would have to replay.
+const HASHES_A_CHANGE: u64 = 16;
+
 /// How long after a failure the next snapshot is tried: each try may write the whole index.
 const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
@@ -66,8 +69,18 @@ impl Checkpointer {
                     };
                     let _ = reply.send(answer);
                 }
-                Err(RecvTimeoutError::Timeout) if self.is_due() => drop(self.take()),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    // The writer waits for commands and looks at no clock.
+                    if self.shared.expiry_is_due() {
+                        let _ = self.writer.send(Command::Expire);
+                    }
+                    if self.shared.budget.wants_relief() {
+                        self.shared.store.relieve();
+                    }
+                    if self.is_due() {
+                        let _ = self.take();
+                    }
+                }
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => {
                     if self.changes() > 0 && self.shared.read_only().is_none() {
                         let _ = self.take();
@@ -85,9 +98,12 @@ impl Checkpointer {
     fn is_due(&self) -> bool {
         let changes = self.changes();
         let aged = self.taken.elapsed() >= self.policy.every;
-        let due = changes >= self.policy.every_changes || (changes > 0 && aged);
+        // A large index is not written anew for each handful of changes: that would cost more than replaying them.
+        let hashes: usize = self.shared.registry.all().iter().map(|collection| collection.index.len()).sum();
+        let many = self.policy.every_changes.max(hashes as u64 / HASHES_A_CHANGE);
+        let due = changes >= many || (changes > 0 && aged);
         let rested = !self.failed || self.taken.elapsed() >= AFTER_FAILURE;
-        due && rested && self.shared.read_only().is_none()
+        due && rested && self.shared.read_only().is_none() && self.shared.check_room().is_ok()
     }
 
     fn take(&mut self) -> Result<Snapshot, SnapshotError> {

@@ -1,9 +1,10 @@
 //! The data directory: what is in it, and whether this version may use it.
 //!
 //! ```text
-//! DIR/FORMAT       "lookalike 1\n": written first, read before anything else is opened
+//! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is whole
 //! DIR/store/       documents, postings, the change log (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
+//! DIR/incoming/    backups while they are uploaded; emptied at the start
 //! ```
 
 use std::fs::{self, File};
@@ -13,31 +14,50 @@ use std::path::{Path, PathBuf};
 use crate::engine::OpenError;
 
 /// The format of the directory as a whole. Raised when an older version could not read what this one writes.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const NAME: &str = "lookalike";
 
 /// The paths of a data directory that this version may use.
 pub(super) struct Directory {
+    path: PathBuf,
     pub(super) store: PathBuf,
     pub(super) snapshots: PathBuf,
+    pub(super) incoming: PathBuf,
+    /// Whether it never held a whole store, so that one may be made.
+    pub(super) is_new: bool,
 }
 
 impl Directory {
     /// Opens a data directory, or makes one.
     pub(super) fn open(path: &Path) -> Result<Directory, OpenError> {
-        let directory = Directory { store: path.join("store"), snapshots: path.join("snapshots") };
         make(path)?;
+        Directory::look(path)
+    }
+
+    /// Looks at a data directory that is there.
+    pub(super) fn look(path: &Path) -> Result<Directory, OpenError> {
+        fs::read_dir(path).map_err(|source| failed(path, "read", source))?;
         let marker = path.join("FORMAT");
-        match fs::read_to_string(&marker) {
-            Ok(text) => check(path, &text)?,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                write_whole(path, &marker, format!("{NAME} {FORMAT}\n").as_bytes())
-                    .map_err(|source| failed(path, "written to", source))?;
+        let is_new = match fs::read(&marker) {
+            Ok(bytes) => check(&marker, &bytes).map(|()| false)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) => {
+                let what = format!("it cannot be read: {error}");
+                return Err(OpenError::Damaged { path: marker, what });
             }
-            Err(error) => return Err(failed(&marker, "read", error)),
+        };
+        let [store, snapshots, incoming] = ["store", "snapshots", "incoming"].map(|name| path.join(name));
+        Ok(Directory { path: path.to_path_buf(), store, snapshots, incoming, is_new })
+    }
+
+    /// Says that the directory holds a whole store.
+    pub(super) fn seal(&self) -> Result<(), OpenError> {
+        if self.is_new {
+            let text = format!("{NAME} {FORMAT}\n");
+            write_whole(&self.path, &self.path.join("FORMAT"), text.as_bytes())
+                .map_err(|source| failed(&self.path, "written to", source))?;
         }
-        make(&directory.snapshots)?;
-        Ok(directory)
+        make(&self.snapshots)
     }
 }
 
@@ -45,15 +65,25 @@ fn make(path: &Path) -> Result<(), OpenError> {
     fs::create_dir_all(path).map_err(|source| failed(path, "made", source))
 }
 
-fn check(path: &Path, text: &str) -> Result<(), OpenError> {
-    let found = text.strip_prefix(NAME).map(str::trim);
-    match found {
-        Some(number) if number == FORMAT.to_string() => Ok(()),
-        _ => Err(OpenError::Newer {
-            path: path.to_path_buf(),
-            found: format!("{:?}", found.unwrap_or(text).chars().take(40).collect::<String>()),
-            known: FORMAT,
-        }),
+/// Whether this version reads what the marker says.
+fn check(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
+    let text = std::str::from_utf8(bytes).ok();
+    let number = text.and_then(|text| text.strip_prefix(NAME)?.strip_prefix(' ')?.strip_suffix('\n'));
+    match number.and_then(|digits| digits.parse::<u32>().ok()) {
+        Some(FORMAT) => Ok(()),
+        Some(found @ 1..FORMAT) => {
+            let what = format!(
+                "format {found} was never released; export with the version that wrote it, and import"
+            );
+            Err(OpenError::Damaged { path: marker.to_path_buf(), what })
+        }
+        Some(found) if found > FORMAT => {
+            Err(OpenError::Newer { path: marker.to_path_buf(), found: found.to_string(), known: FORMAT })
+        }
+        _ => {
+            let what = "it does not say which format the directory has".to_owned();
+            Err(OpenError::Damaged { path: marker.to_path_buf(), what })
+        }
     }
 }
 

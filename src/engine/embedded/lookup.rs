@@ -4,9 +4,11 @@
 //! it needs: radii grow until enough hashes are found (the index is exact for every one of them), and of
 //! the documents of one distance only as many ids are read as the page has room for.
 
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use super::clock::Clock;
 use super::registry::Collection;
 use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
@@ -36,19 +38,26 @@ pub(super) fn approach(collection: &Collection, queries: &[Query]) {
 /// be left to the pool.
 pub(super) fn similar_at_once(
     store: &Store,
+    clock: &Clock,
     collection: &Collection,
     query: &Query,
 ) -> Result<Option<Answer>, EngineError> {
-    answer(store, collection, query, FEW)
+    answer(store, clock, collection, query, FEW)
 }
 
 /// Answers one query, whatever it takes.
-pub(super) fn similar(store: &Store, collection: &Collection, query: &Query) -> Result<Answer, EngineError> {
-    Ok(answer(store, collection, query, usize::MAX)?.expect("nothing is too much"))
+pub(super) fn similar(
+    store: &Store,
+    clock: &Clock,
+    collection: &Collection,
+    query: &Query,
+) -> Result<Answer, EngineError> {
+    Ok(answer(store, clock, collection, query, usize::MAX)?.expect("nothing is too much"))
 }
 
 fn answer(
     store: &Store,
+    clock: &Clock,
     collection: &Collection,
     query: &Query,
     most: usize,
@@ -61,7 +70,8 @@ fn answer(
     }
     let k = checked_k(collection, query)?;
     let epoch = collection.sole.quiet_epoch();
-    let mut page = Page { collection, query, k, epoch, matches: Vec::new(), work: Work::default() };
+    let time = Time { clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
+    let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
     let _gate = collection.gate.read();
@@ -76,7 +86,10 @@ fn answer(
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(&view, distance, &hashes)?;
+            page.read_class(&view, distance, &hashes, most)?;
+            if page.time.lapsed.get() > most {
+                return Ok(None);
+            }
             if page.is_full() {
                 break;
             }
@@ -98,6 +111,23 @@ fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError>
     }
 }
 
+/// The time of an answer, which is looked at only if something may have expired.
+struct Time<'a> {
+    clock: &'a Clock,
+    now_ms: OnceCell<u64>,
+    /// Documents passed over because they have lapsed and are still on the disk.
+    lapsed: Cell<usize>,
+}
+
+impl Time<'_> {
+    /// Whether a document that expires then counts as gone.
+    fn has_lapsed(&self, expires_ms: Option<u64>) -> bool {
+        let lapsed = expires_ms.is_some_and(|at| at <= *self.now_ms.get_or_init(|| self.clock.now_ms()));
+        self.lapsed.set(self.lapsed.get() + usize::from(lapsed));
+        lapsed
+    }
+}
+
 /// A page in the making: one match more than the limit tells whether there is a next page.
 struct Page<'a> {
     collection: &'a Collection,
@@ -105,6 +135,7 @@ struct Page<'a> {
     k: u32,
     /// The epoch of the remembered bearers before the view was taken, if no commit was under way.
     epoch: Option<u64>,
+    time: Time<'a>,
     matches: Vec<Match>,
     work: Work,
 }
@@ -157,11 +188,12 @@ impl Page<'_> {
             return false;
         }
         for near in found {
-            let Some(SoleBearer { id, metadata }) = sole.get(near.hash) else {
+            let Some(SoleBearer { id, expires_ms, metadata }) = sole.get(near.hash) else {
                 return false;
             };
-            if !self.query.filter.excludes(&id) {
-                self.matches.push(Match { id, hash: near.hash, distance: near.distance, metadata });
+            if !self.query.filter.excludes(&id) && !self.time.has_lapsed(expires_ms) {
+                let (hash, distance) = (near.hash, near.distance);
+                self.matches.push(Match { id, hash, distance, expires_ms, metadata });
             }
         }
         self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
@@ -214,7 +246,14 @@ impl Page<'_> {
     }
 
     /// Adds the documents of one distance, as many as the page has room for, in the order of their ids.
-    fn read_class(&mut self, view: &View<'_>, distance: u32, hashes: &[Hash]) -> Result<(), EngineError> {
+    /// It may stop after it has passed over more than `most` that have lapsed.
+    fn read_class(
+        &mut self,
+        view: &View<'_>,
+        distance: u32,
+        hashes: &[Hash],
+        most: usize,
+    ) -> Result<(), EngineError> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
         let room = self.room();
@@ -230,7 +269,7 @@ impl Page<'_> {
                 Some(Posting::Shared(_)) => {
                     for bearer in view.shared_bearers(of, hash, after) {
                         let found = FoundBearer { hash, bearer: bearer?, is_sole: false };
-                        if !self.offer(view, &mut first, room, found)? {
+                        if !self.offer(view, &mut first, room, found)? || self.time.lapsed.get() > most {
                             break;
                         }
                     }
@@ -240,14 +279,12 @@ impl Page<'_> {
         for (id, FoundBearer { hash, bearer, is_sole }) in first {
             let row = if bearer.has_metadata { view.row(of, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
+            let expires_ms = bearer.expires_ms;
             if let Some(epoch) = self.epoch.filter(|_| is_sole) {
-                self.collection.sole.remember(
-                    epoch,
-                    hash,
-                    SoleBearer { id: id.clone(), metadata: metadata.clone() },
-                );
+                let known = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
+                self.collection.sole.remember(epoch, hash, known);
             }
-            self.matches.push(Match { id, hash, distance, metadata });
+            self.matches.push(Match { id, hash, distance, expires_ms, metadata });
         }
         Ok(())
     }
@@ -263,7 +300,7 @@ impl Page<'_> {
         if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| found.bearer.id > *last) {
             return Ok(false);
         }
-        if self.counts(view, &found.bearer.id)? {
+        if !self.time.has_lapsed(found.bearer.expires_ms) && self.counts(view, &found.bearer.id)? {
             first.insert(found.bearer.id.clone(), found);
             if first.len() > room {
                 first.pop_last();

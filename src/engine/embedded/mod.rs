@@ -8,19 +8,25 @@
 //! A shard of the registry, a collection's record and an entry of its remembered bearers are taken last, for the
 //! time of one copy.
 
+mod backup;
+mod budget;
 mod checkpoint;
+mod clock;
 mod directory;
+mod expiry;
+mod inspect;
 mod lookup;
 mod planning;
 mod recent;
 mod recovery;
 mod registry;
+mod restore;
 mod shared;
 mod sole;
 mod writer;
 
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -32,14 +38,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::{
     Admission, Answer, Answering, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine,
-    EngineError, EngineStats, Health, OpenError, Operation, Query, Receipt, Snapshot,
+    EngineError, EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces, Query, Receipt,
+    Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
-use crate::index::GROUP;
+use crate::index::{GROUP, Progress};
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::{Store, StoreError};
+pub use crate::store::{StoreSettings, Verified};
+use budget::Budget;
 use checkpoint::{Checkpointer, Request, describe};
+use clock::Clock;
+pub use inspect::{Flaw, Repaired, repair, verify};
 use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;
@@ -48,6 +59,8 @@ use writer::{Command, Write, Writer};
 /// Queries that are expected to take no more than this, in nanoseconds or so, are answered where they are asked: less
 /// than it takes to hand them to another thread. Others go to the pool.
 const INLINE_COST: u64 = 20_000;
+/// Backups under way at a time: each holds a view of the store and a thread.
+const BACKUPS: usize = 2;
 /// The unit in which bytes of queued writes are counted.
 const ROOM_UNIT: usize = 1_024;
 
@@ -71,8 +84,16 @@ pub struct EmbeddedSettings {
     pub queue_operations: usize,
     /// Bytes of documents that may wait to be written.
     pub queue_bytes: usize,
-    /// Bytes of the store's block cache.
-    pub cache_bytes: u64,
+    /// How the store works.
+    pub store: StoreSettings,
+    /// The number of the store if one has to be made: no other store should have it.
+    pub new_store: u64,
+    /// The wall clock, in milliseconds since 1970-01-01 UTC. It is asked once, at the start.
+    pub wall_ms: fn() -> u64,
+    /// Bytes of resident memory above nine tenths of which no document is inserted.
+    pub memory_budget: Option<u64>,
+    /// The bytes of resident memory; it is asked up to ten times a second while documents are written.
+    pub resident_bytes: fn() -> Option<u64>,
 }
 
 /// The engine in a data directory.
@@ -82,6 +103,10 @@ pub struct Embedded {
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     room: [Arc<Semaphore>; 2],
+    /// Backups and restores under way.
+    backups: Arc<Semaphore>,
+    restores: Arc<Semaphore>,
+    incoming: PathBuf,
     settings: EmbeddedSettings,
     /// Writer and snapshot thread, until they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
@@ -95,12 +120,35 @@ impl Embedded {
     /// [`OpenError`] if the directory cannot be used or what it holds is damaged or too new. Nothing in it
     /// has been changed then.
     pub fn open(path: &Path, settings: EmbeddedSettings, pool: CpuPool) -> Result<Embedded, OpenError> {
+        Embedded::open_telling(path, settings, pool, &Progress::default())
+    }
+
+    /// The same, counting the hashes of the index on the way, for others to see how far it has come.
+    ///
+    /// # Errors
+    /// As [`Embedded::open`].
+    pub fn open_telling(
+        path: &Path,
+        settings: EmbeddedSettings,
+        pool: CpuPool,
+        progress: &Progress,
+    ) -> Result<Embedded, OpenError> {
         let directory = directory::Directory::open(path)?;
-        let store = Store::open(&directory.store, settings.cache_bytes)?;
-        let recovered = recovery::recover(&store, &directory.snapshots)?;
+        let new = directory.is_new.then_some(settings.new_store);
+        let store = Store::open(&directory.store, settings.store, new)?;
+        directory.seal()?;
+        restore::clear(&directory.incoming).map_err(|source| {
+            let path = directory.incoming.clone();
+            OpenError::Directory { path, action: "emptied", source }
+        })?;
+        let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);
-        let shared = Arc::new(Shared::new(store, recovered.registry, directory.snapshots, recovered.last));
+        let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
+        let budget = Budget::new(settings.memory_budget, settings.resident_bytes);
+        let shared =
+            Shared::new(store, recovered.registry, directory.snapshots, clock, budget, recovered.last);
+        let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();
         let writer = Writer::new(Arc::clone(&shared), queue, garbage);
@@ -122,8 +170,18 @@ impl Embedded {
         );
         let units = settings.queue_bytes.div_ceil(ROOM_UNIT);
         let room = [settings.queue_operations, units].map(|permits| Arc::new(Semaphore::new(permits)));
-        let threads = Mutex::new(Some(threads));
-        Ok(Embedded { shared, pool, commands, requests, room, settings, threads })
+        Ok(Embedded {
+            shared,
+            pool,
+            commands,
+            requests,
+            room,
+            backups: Arc::new(Semaphore::new(BACKUPS)),
+            restores: Arc::new(Semaphore::new(1)),
+            incoming: directory.incoming,
+            settings,
+            threads: Mutex::new(Some(threads)),
+        })
     }
 
     /// Takes a share of the queue for these operations.
@@ -244,6 +302,11 @@ impl Engine for Embedded {
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
         }
+        self.shared.check_room()?;
+        if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
+            // Who waits for room brings more than one request's worth.
+            self.admit(admission == Admission::Wait)?;
+        }
         operations.iter().try_for_each(|operation| fits(&collection, operation))?;
         // Before there is room: who waits for a processor must not keep others from the queue.
         let mut checks = Vec::with_capacity(operations.len());
@@ -272,6 +335,7 @@ impl Engine for Embedded {
     ) -> Result<Option<Document>, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
         let row = self.shared.store.view().row(collection, id)?;
+        let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
         Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
@@ -281,14 +345,15 @@ impl Engine for Embedded {
             Err(error) => return Either::Left(ready(Err(error))),
         };
         if cost(&collection, &query) <= INLINE_COST {
-            match lookup::similar_at_once(&self.shared.store, &collection, &query) {
+            let Shared { store, clock, .. } = self.shared.as_ref();
+            match lookup::similar_at_once(store, clock, &collection, &query) {
                 Ok(Some(answer)) => return Either::Left(ready(Ok(answer))),
                 Ok(None) => {}
                 Err(error) => return Either::Left(ready(Err(error))),
             }
         }
         let (shared, pool) = (Arc::clone(&self.shared), self.pool.clone());
-        let answer = move || lookup::similar(&shared.store, &collection, &query);
+        let answer = move || lookup::similar(&shared.store, &shared.clock, &collection, &query);
         Either::Right(Box::pin(async move { pool.run(Patience::Interactive, answer).await? }))
     }
 
@@ -300,7 +365,8 @@ impl Engine for Embedded {
         let collection = self.shared.registry.get(collection)?;
         let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
         if !dear {
-            let at_once = |query| lookup::similar_at_once(&self.shared.store, &collection, query);
+            let Shared { store, clock, .. } = self.shared.as_ref();
+            let at_once = |query| lookup::similar_at_once(store, clock, &collection, query);
             let answers = queries.chunks(GROUP).flat_map(|group| {
                 lookup::approach(&collection, group);
                 group.iter().map(at_once)
@@ -313,7 +379,7 @@ impl Engine for Embedded {
         let answer = move || -> Result<Vec<Answer>, EngineError> {
             let answers = queries.chunks(GROUP).flat_map(|group| {
                 lookup::approach(&collection, group);
-                group.iter().map(|query| lookup::similar(&shared.store, &collection, query))
+                group.iter().map(|query| lookup::similar(&shared.store, &shared.clock, &collection, query))
             });
             answers.collect()
         };
@@ -328,11 +394,43 @@ impl Engine for Embedded {
     ) -> Result<Vec<Document>, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
         let read = move |shared: &Shared| {
-            let rows = shared.store.view().rows_after(collection, after.as_ref());
-            let documents = rows.take(limit).map(|row| row.map(|(id, row)| Document { id, row }));
-            Ok(documents.collect::<Result<Vec<_>, StoreError>>()?)
+            let now_ms = shared.clock.now_ms();
+            let view = shared.store.view();
+            let rows = view.rows_after(collection, after.as_ref());
+            let documents = rows
+                .filter(|row| row.as_ref().map_or(true, |(_, row)| !row.has_lapsed(now_ms)))
+                .map(|row| row.map(|(id, row)| Document { id, row }));
+            Ok(documents.take(limit).collect::<Result<Vec<_>, StoreError>>()?)
         };
         self.blocking(read).await
+    }
+
+    async fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        let permit = Arc::clone(&self.backups).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Busy("the room for backups under way"))?;
+        Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
+    }
+
+    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError> {
+        // Before the upload: who cannot succeed should not have to send it.
+        if self.shared.registry.find(name).is_some() {
+            return Err(EngineError::CollectionExists(name.clone()));
+        }
+        if let Some(reason) = self.shared.read_only() {
+            return Err(EngineError::ReadOnly(reason));
+        }
+        self.admit(true)?;
+        let permit = Arc::clone(&self.restores).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Busy("the room for restores under way"))?;
+        let spooled = restore::spool(&self.incoming, tar, &self.shared).await?;
+        let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
+        // A client that goes away now does not undo it: a thread of its own brings it to its end.
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            restore::restore(&name, &spooled, now_ms, &writer)
+        });
+        task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
     }
 
     async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError> {
@@ -369,7 +467,7 @@ impl Engine for Embedded {
             Ok(EngineStats {
                 sequence,
                 log_entries: sequence.0.saturating_sub(shared.store.trimmed()?.0),
-                disk_bytes: shared.store.disk_bytes()?,
+                disk_bytes: shared.store.disk_bytes(),
                 queued_operations: queued as u64,
                 snapshot: snapshot::list(&shared.snapshots)?.first().map(describe),
             })
@@ -377,8 +475,22 @@ impl Engine for Embedded {
         self.blocking(read).await
     }
 
+    fn now_ms(&self) -> u64 {
+        self.shared.clock.now_ms()
+    }
+
+    fn memory(&self) -> Memory {
+        self.shared.budget.memory()
+    }
+
+    fn admit(&self, is_bulk: bool) -> Result<(), EngineError> {
+        self.shared.budget.admit(is_bulk)
+    }
+
     fn health(&self) -> Health {
-        self.shared.read_only().map_or(Health::Ready, Health::ReadOnly)
+        let reason = self.shared.read_only();
+        let reason = reason.or_else(|| self.shared.check_room().err().map(|error| error.to_string()));
+        reason.map_or(Health::Ready, Health::ReadOnly)
     }
 
     async fn close(&self) {
@@ -388,10 +500,12 @@ impl Engine for Embedded {
         };
         let _ = self.commands.send(Command::Close);
         let requests = self.requests.clone();
+        let shared = Arc::clone(&self.shared);
         let join = move || {
             let _ = writer.join();
             let _ = requests.send(Request::Close);
             let _ = checkpointer.join();
+            shared.store.close();
         };
         let _ = tokio::task::spawn_blocking(join).await;
     }

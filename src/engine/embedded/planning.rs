@@ -10,7 +10,7 @@ use super::registry::Collection;
 use crate::engine::{Document, Match, Operation, Outcome, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::Neighbour;
-use crate::store::{Batch, Bearer, Change, Posting, Store, StoreError, View};
+use crate::store::{Batch, Bearer, Change, Expiry, Posting, Store, StoreError, View};
 
 /// How many documents a duplicate is told of, at most.
 const DUPLICATES_NAMED: usize = 10;
@@ -27,28 +27,39 @@ pub(super) struct Checked {
     pub(super) nearest: Vec<Hash>,
 }
 
-/// The hash and metadata that a document has come to have.
-type Touched = (Hash, Option<String>);
+/// What a document has come to be.
+#[derive(Clone)]
+struct Touched {
+    hash: Hash,
+    expires_ms: Option<u64>,
+    metadata: Option<String>,
+}
 
 /// The plan of a group.
 pub(super) struct Plan<'a> {
     view: View<'a>,
     batch: Batch<'a>,
     next: Sequence,
-    /// The hash of each document touched, or `None` if it was deleted.
+    /// The time of the group: what has expired by then is not there for its operations.
+    now_ms: u64,
+    /// When the first of the documents that were put expires.
+    soonest_ms: Option<u64>,
+    /// The state of each document touched, or `None` if it was deleted.
     documents: HashMap<(CollectionId, DocumentId), Option<Touched>>,
     /// Who bears the hashes touched.
     postings: HashMap<(CollectionId, Hash), Option<Posting>>,
-    /// Of shared hashes, the documents that came to bear them (with whether they have metadata) or ceased to.
-    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<bool>>>,
+    /// Of shared hashes, the documents that came to bear them or ceased to.
+    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Bearer>>>,
 }
 
 impl<'a> Plan<'a> {
-    pub(super) fn new(store: &'a Store, last: Sequence) -> Result<Plan<'a>, StoreError> {
+    pub(super) fn new(store: &'a Store, last: Sequence, now_ms: u64) -> Result<Plan<'a>, StoreError> {
         Ok(Plan {
             view: store.view(),
             batch: store.batch()?,
             next: last.next(),
+            now_ms,
+            soonest_ms: None,
             documents: HashMap::new(),
             postings: HashMap::new(),
             shared: HashMap::new(),
@@ -58,6 +69,11 @@ impl<'a> Plan<'a> {
     /// The batch to commit, and the hashes whose postings it touches.
     pub(super) fn into_batch(self) -> (Batch<'a>, Vec<(CollectionId, Hash)>) {
         (self.batch, self.postings.into_keys().collect())
+    }
+
+    /// When the first of the documents that were put expires.
+    pub(super) fn soonest_ms(&self) -> Option<u64> {
+        self.soonest_ms
     }
 
     /// Decides one operation.
@@ -89,32 +105,74 @@ impl<'a> Plan<'a> {
     ) -> Result<Outcome, StoreError> {
         let Document { id, row } = document;
         let (of, hash) = (collection.id, row.hash);
-        let before = self.hash_of(collection, &id)?;
-        let bearer = Bearer { id: id.clone(), has_metadata: row.metadata.is_some() };
-        let added = self.bear(collection, hash, bearer, before == Some(hash))?;
-        let moved_from = before.filter(|before| *before != hash);
-        let removed = match moved_from {
+        let before = self.standing(collection, &id)?;
+        let bearer =
+            Bearer { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
+        let before_hash = before.as_ref().map(|before| before.hash);
+        let added = self.bear(collection, hash, bearer, before_hash == Some(hash))?;
+        let removed = match before_hash.filter(|before| *before != hash) {
             Some(before) => self.cease(collection, before, &id)?,
             None => None,
         };
+        let expired_before = before.as_ref().and_then(|before| before.expires_ms);
+        self.set_expiry(of, &id, expired_before, row.expires_ms);
         if let Some(hash) = added {
             recent.add(self.next, of, hash);
         }
-        self.documents.insert((of, id.clone()), Some((hash, row.metadata.clone())));
+        let touched = Touched { hash, expires_ms: row.expires_ms, metadata: row.metadata.clone() };
+        self.documents.insert((of, id.clone()), Some(touched));
         self.batch.put_row(of, &id, row, before.is_none());
         self.log(Change::Document { collection: of, added, removed });
-        Ok(if before.is_some() { Outcome::Updated } else { Outcome::Created })
+        // One that has lapsed and still stood there was gone for everyone else.
+        let was_there = before.is_some_and(|before| !self.has_lapsed(before.expires_ms));
+        Ok(if was_there { Outcome::Updated } else { Outcome::Created })
     }
 
     fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {
-        let Some(before) = self.hash_of(collection, id)? else {
+        let Some(before) = self.standing(collection, id)? else {
             return Ok(Outcome::Absent);
         };
-        let removed = self.cease(collection, before, id)?;
+        let was_there = !self.has_lapsed(before.expires_ms);
+        self.remove(collection, id, &before)?;
+        Ok(if was_there { Outcome::Deleted } else { Outcome::Absent })
+    }
+
+    /// Removes a document whose time has come; whether it was there and said the same.
+    pub(super) fn lapse(&mut self, collection: &Collection, expiry: &Expiry) -> Result<bool, StoreError> {
+        let Expiry { at_ms, id, .. } = expiry;
+        let before = self.standing(collection, id)?.filter(|before| before.expires_ms == Some(*at_ms));
+        if let Some(before) = &before {
+            self.remove(collection, id, before)?;
+        }
+        Ok(before.is_some())
+    }
+
+    fn remove(
+        &mut self,
+        collection: &Collection,
+        id: &DocumentId,
+        before: &Touched,
+    ) -> Result<(), StoreError> {
+        let removed = self.cease(collection, before.hash, id)?;
+        self.set_expiry(collection.id, id, before.expires_ms, None);
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id);
         self.log(Change::Document { collection: collection.id, added: None, removed });
-        Ok(Outcome::Deleted)
+        Ok(())
+    }
+
+    fn has_lapsed(&self, expires_ms: Option<u64>) -> bool {
+        expires_ms.is_some_and(|at| at <= self.now_ms)
+    }
+
+    fn set_expiry(&mut self, of: CollectionId, id: &DocumentId, before: Option<u64>, now: Option<u64>) {
+        if let Some(at) = before.filter(|_| before != now) {
+            self.batch.remove_expiry(of, at, id);
+        }
+        if let Some(at) = now {
+            self.batch.add_expiry(of, at, id);
+            self.soonest_ms = Some(self.soonest_ms.map_or(at, |soonest| soonest.min(at)));
+        }
     }
 
     fn log(&mut self, change: Change) {
@@ -177,7 +235,7 @@ impl<'a> Plan<'a> {
 
     fn share(&mut self, of: CollectionId, hash: Hash, bearer: Bearer) {
         self.batch.add_shared(of, hash, &bearer);
-        self.shared.entry((of, hash)).or_default().insert(bearer.id, Some(bearer.has_metadata));
+        self.shared.entry((of, hash)).or_default().insert(bearer.id.clone(), Some(bearer));
     }
 
     fn set_posting(&mut self, of: CollectionId, hash: Hash, posting: Option<Posting>) {
@@ -194,43 +252,46 @@ impl<'a> Plan<'a> {
         }
     }
 
-    fn hash_of(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Hash>, StoreError> {
+    /// The document as it stands, lapsed or not.
+    fn standing(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Touched>, StoreError> {
+        let state = |row: Row| Touched { hash: row.hash, expires_ms: row.expires_ms, metadata: row.metadata };
         match self.documents.get(&(collection.id, id.clone())) {
-            Some(touched) => Ok(touched.as_ref().map(|(hash, _)| *hash)),
-            None => Ok(self.view.row(collection.id, id)?.map(|row| row.hash)),
+            Some(touched) => Ok(touched.clone()),
+            None => Ok(self.view.row(collection.id, id)?.map(state)),
         }
     }
 
-    /// The first documents that bear a hash, by id.
+    /// The first documents that bear a hash, by id, without those that have lapsed.
     fn first_bearers(
         &self,
         collection: &Collection,
         hash: Hash,
         most: usize,
-    ) -> Result<Vec<DocumentId>, StoreError> {
+    ) -> Result<Vec<Bearer>, StoreError> {
+        let lives = |bearer: &Bearer| !bearer.has_lapsed(self.now_ms);
         match self.posting(collection, hash)? {
             None => return Ok(Vec::new()),
-            Some(Posting::Sole(bearer)) => return Ok(vec![bearer.id]),
+            Some(Posting::Sole(bearer)) => return Ok(Some(bearer).filter(lives).into_iter().collect()),
             Some(Posting::Shared(_)) => {}
         }
         let touched = self.shared.get(&(collection.id, hash));
-        let bears = |(id, bears): (&DocumentId, &Option<bool>)| bears.map(|_| id.clone());
-        let mut ids: Vec<DocumentId> = touched.into_iter().flatten().filter_map(bears).collect();
+        let came = touched.into_iter().flat_map(BTreeMap::values).flatten();
+        let mut bearers: Vec<Bearer> = came.filter(|bearer| lives(bearer)).cloned().collect();
         let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
         let mut stored = 0;
         for bearer in self.view.bearers(collection.id, hash, None)? {
-            let id = bearer?.id;
-            if untouched(&id) {
-                ids.push(id);
+            let bearer = bearer?;
+            if untouched(&bearer.id) && lives(&bearer) {
+                bearers.push(bearer);
                 stored += 1;
                 if stored >= most {
                     break;
                 }
             }
         }
-        ids.sort_unstable();
-        ids.truncate(most);
-        Ok(ids)
+        bearers.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        bearers.truncate(most);
+        Ok(bearers)
     }
 
     /// The documents within `k` as they are at this point of the group: the nearest first.
@@ -269,14 +330,14 @@ impl<'a> Plan<'a> {
         hashes.dedup();
         let mut matches = Vec::new();
         for near in hashes {
-            for id in self.first_bearers(collection, near, DUPLICATES_NAMED + 1)? {
+            for Bearer { id, expires_ms, .. } in self.first_bearers(collection, near, DUPLICATES_NAMED + 1)? {
                 // Writing a document again is no duplicate of itself.
                 if id == document.id {
                     continue;
                 }
-                let metadata = self.metadata(collection, &id)?;
+                let metadata = self.standing(collection, &id)?.and_then(|standing| standing.metadata);
                 let distance = near.distance(hash).unwrap_or_default();
-                matches.push(Match { id, hash: near, distance, metadata });
+                matches.push(Match { id, hash: near, distance, expires_ms, metadata });
             }
             if matches.len() >= DUPLICATES_NAMED {
                 break;
@@ -298,12 +359,5 @@ impl<'a> Plan<'a> {
         hashes.sort_unstable();
         hashes.dedup();
         hashes
-    }
-
-    fn metadata(&self, collection: &Collection, id: &DocumentId) -> Result<Option<String>, StoreError> {
-        match self.documents.get(&(collection.id, id.clone())) {
-            Some(touched) => Ok(touched.as_ref().and_then(|(_, metadata)| metadata.clone())),
-            None => Ok(self.view.row(collection.id, id)?.and_then(|row: Row| row.metadata)),
-        }
     }
 }

@@ -34,6 +34,13 @@ impl Recent {
         }
     }
 
+    /// Forgets what changes after `last` were to add: they were not made, and others get their numbers.
+    pub(super) fn forget_after(&mut self, last: Sequence) {
+        while self.added.back().is_some_and(|(number, _, _)| *number > last) {
+            self.added.pop_back();
+        }
+    }
+
     /// The hashes added to a collection after change `seen` within `k` of `hash`; `None` if that is longer
     /// ago than is remembered.
     pub(super) fn within(
@@ -78,10 +85,14 @@ mod tests {
         recent.add(Sequence(14), here, Hash::from_u64(0b1));
         assert_eq!(near(&recent, 10), Some(vec![Hash::from_u64(1), Hash::from_u64(3)]));
         assert_eq!(near(&recent, 11), Some(vec![Hash::from_u64(1)]));
+        recent.forget_after(Sequence(11));
+        assert_eq!(near(&recent, 10), Some(vec![Hash::from_u64(3)]));
+        recent.add(Sequence(12), here, Hash::from_u64(0b1));
+        assert_eq!(near(&recent, 11), Some(vec![Hash::from_u64(1)]));
         for number in 0..REMEMBERED as u64 {
             recent.add(Sequence(100 + number), here, Hash::from_u64(u64::MAX));
         }
-        assert_eq!(near(&recent, 13), None);
-        assert_eq!(near(&recent, 14), Some(vec![]));
+        assert_eq!(near(&recent, 11), None);
+        assert_eq!(near(&recent, 12), Some(vec![]));
     }
 }

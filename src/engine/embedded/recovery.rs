@@ -1,17 +1,24 @@
 //! From the disk to a running engine: the newest good snapshot and the log after it, or the store alone.
 //!
 //! A damaged snapshot is named in the log and passed over; it costs time, never data. A damaged store
-//! stops the start and is left as it is.
+//! stops the start and is left as it is. How far it has come is told to who asks (`/readyz`) and, every second, in the log.
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use super::registry::{Collection, Registry};
 use crate::ids::{CollectionId, Sequence};
-use crate::index::{HashIndex, of_width};
-use crate::snapshot::{self, Loaded, SnapshotFile};
+use crate::index::{HashIndex, Progress, of_width};
+use crate::snapshot::{self, Ascending, Loaded, SnapshotFile};
 use crate::store::{Change, CollectionRecord, Store, StoreError};
+
+/// How often the log is told how far it has come.
+const TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Hashes read from the store between two counts.
+const COUNTED: u64 = 10_000;
 
 type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
 
@@ -23,34 +30,53 @@ pub(super) struct Recovered {
     pub(super) snapshot: Option<SnapshotFile>,
 }
 
-/// Brings the index to the state of the store.
-pub(super) fn recover(store: &Store, snapshots: &Path) -> Result<Recovered, StoreError> {
+/// Brings the index to the state of the store, and counts on the way.
+pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> Result<Recovered, StoreError> {
     let last = store.high_water()?;
     let records = store.collections()?;
-    let (snapshot, indexes) = match newest(store, snapshots, last)? {
-        Some((file, loaded)) => {
-            let indexes = replay(store, &records, loaded)?;
-            (Some(file), indexes)
-        }
-        None => (None, rebuild(store, &records)?),
-    };
+    let (snapshot, indexes) = telling(progress, || match newest(store, snapshots, last, progress)? {
+        Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
+        None => Ok((None, rebuild(store, &records, progress)?)),
+    })?;
     let registry = Registry::default();
     for record in records {
         let index = indexes.get(&record.id).map_or_else(|| of_width(record.width), Arc::clone);
-        registry.add(Collection::new(record, index));
+        registry.add(Arc::new(Collection::new(record, index)));
     }
     Ok(Recovered { registry, last, snapshot })
 }
 
+/// Works, and tells the log every so often how far it has come.
+fn telling<T>(progress: &Progress, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    std::thread::scope(|scope| {
+        let (working, done) = channel::<()>();
+        scope.spawn(move || {
+            while done.recv_timeout(TOLD_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let ((hashes, of), percent) = (progress.hashes(), progress.percent());
+                tracing::info!(hashes, of, percent, "recovering");
+            }
+        });
+        let result = work();
+        drop(working);
+        result
+    })
+}
+
 /// The newest snapshot that is whole and whose log is there.
-fn newest(store: &Store, dir: &Path, last: Sequence) -> Result<Option<(SnapshotFile, Loaded)>, StoreError> {
+fn newest(
+    store: &Store,
+    dir: &Path,
+    last: Sequence,
+    progress: &Progress,
+) -> Result<Option<(SnapshotFile, Loaded)>, StoreError> {
     let trimmed = store.trimmed()?;
     let files = snapshot::list(dir).unwrap_or_else(|error| {
         warn(&error);
         Vec::new()
     });
     for file in files {
-        match snapshot::load(&file.path) {
+        progress.reset();
+        match snapshot::load(&file.path, progress) {
             Ok(loaded) if loaded.from >= trimmed && loaded.through <= last => {
                 return Ok(Some((file, loaded)));
             }
@@ -75,7 +101,12 @@ fn warn(error: &snapshot::SnapshotError) {
 }
 
 /// The snapshot's hashes, changed by the log after it.
-fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result<Indexes, StoreError> {
+fn replay(
+    store: &Store,
+    records: &[CollectionRecord],
+    loaded: Loaded,
+    progress: &Progress,
+) -> Result<Indexes, StoreError> {
     let known = |id| records.iter().find(|record| record.id == id);
     let mut indexes: Indexes = loaded
         .sections
@@ -83,6 +114,12 @@ fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result
         .filter(|(section, index)| known(section.collection).is_some_and(|r| r.width == index.width()))
         .map(|(section, index)| (section.collection, index))
         .collect();
+    // Made after the snapshot; if it came from a backup, the log may not tell of all its documents.
+    let missing: Vec<CollectionRecord> =
+        records.iter().filter(|record| !indexes.contains_key(&record.id)).cloned().collect();
+    if !missing.is_empty() {
+        indexes.extend(rebuild(store, &missing, progress)?);
+    }
     let mut replayed = 0u64;
     for change in store.changes_after(loaded.from) {
         let (_, change) = change?;
@@ -101,16 +138,32 @@ fn replay(store: &Store, records: &[CollectionRecord], loaded: Loaded) -> Result
     Ok(indexes)
 }
 
-/// The distinct hashes of the postings.
-fn rebuild(store: &Store, records: &[CollectionRecord]) -> Result<Indexes, StoreError> {
+/// Brings an index to the state after these changes of its collection.
+pub(super) fn follow(index: &dyn HashIndex, changes: &[Change]) {
+    for change in changes {
+        if let Change::Document { added, removed, .. } = change {
+            removed.map(|hash| index.remove(hash));
+            added.map(|hash| index.insert(hash));
+        }
+    }
+}
+
+/// The distinct hashes of the postings, which the store has in ascending order.
+fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> Result<Indexes, StoreError> {
+    progress.reset();
+    // As many hashes as documents, or fewer where some share one.
+    let documents = records.iter().map(|record| store.documents(record.id)).sum::<Result<u64, _>>()?;
+    progress.expect(documents);
     let mut indexes = Indexes::new();
     for record in records {
-        let index = of_width(record.width);
-        let mut failed = None;
-        index.insert_all(&mut store.hashes(record).map_while(|hash| hash.map_err(|e| failed = Some(e)).ok()));
-        if let Some(error) = failed {
-            return Err(error);
+        let mut hashes = Ascending::new(record.width);
+        for (hash, number) in store.hashes(record).zip(1u64..) {
+            hashes.push(hash?);
+            if number.is_multiple_of(COUNTED) {
+                progress.add(COUNTED);
+            }
         }
+        let index = hashes.into_index();
         if !index.is_empty() {
             tracing::info!(collection = %record.name, hashes = index.len(), "the index was built from the store");
         }

@@ -93,6 +93,7 @@ fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
         width: record.width,
         k: record.k,
         keep_text: record.keep_text,
+        expires_in: record.expires_in,
     })
 }
 
@@ -109,8 +110,8 @@ impl Registry {
         self.0.get(name).map(|entry| Arc::clone(&entry))
     }
 
-    pub(super) fn add(&self, collection: Collection) {
-        self.0.insert(collection.name.clone(), Arc::new(collection));
+    pub(super) fn add(&self, collection: Arc<Collection>) {
+        self.0.insert(collection.name.clone(), collection);
     }
 
     pub(super) fn remove(&self, name: &CollectionName) {

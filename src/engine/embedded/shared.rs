@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
+use super::budget::Budget;
+use super::clock::Clock;
 use super::registry::Registry;
+use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
 
@@ -14,6 +17,10 @@ pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) registry: Registry,
     pub(super) snapshots: PathBuf,
+    pub(super) clock: Clock,
+    pub(super) budget: Budget,
+    /// When the next document expires, as far as the writer knows; `u64::MAX` if none does.
+    pub(super) next_expiry_ms: AtomicU64,
     /// The last change that is durable and in the index.
     pub(super) applied: AtomicU64,
     /// The last change whose new hashes may be in the index already.
@@ -23,11 +30,22 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    pub(super) fn new(store: Store, registry: Registry, snapshots: PathBuf, last: Sequence) -> Shared {
+    pub(super) fn new(
+        store: Store,
+        registry: Registry,
+        snapshots: PathBuf,
+        clock: Clock,
+        budget: Budget,
+        last: Sequence,
+    ) -> Shared {
         Shared {
             store,
             registry,
             snapshots,
+            clock,
+            budget,
+            // Whatever there is, the writer looks.
+            next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),
             planned: AtomicU64::new(last.0),
             read_only: Mutex::new(None),
@@ -38,12 +56,25 @@ impl Shared {
         Sequence(self.applied.load(Ordering::SeqCst))
     }
 
+    /// Whether a document on the disk has expired.
+    pub(super) fn expiry_is_due(&self) -> bool {
+        self.next_expiry_ms.load(Ordering::SeqCst) <= self.clock.now_ms()
+    }
+
     pub(super) fn planned(&self) -> Sequence {
         Sequence(self.planned.load(Ordering::SeqCst))
     }
 
     pub(super) fn read_only(&self) -> Option<String> {
-        self.read_only.lock().clone()
+        self.read_only.lock().clone().or_else(|| {
+            let failure = self.store.failure()?;
+            Some(format!("{failure}; no more are taken until the server is restarted"))
+        })
+    }
+
+    /// Whether the disk has room for more writes.
+    pub(super) fn check_room(&self) -> Result<(), EngineError> {
+        self.store.check_room().map_err(|error| EngineError::DiskFull(error.to_string()))
     }
 
     /// The first reason stays: it is the cause, and later ones follow from it.

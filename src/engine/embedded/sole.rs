@@ -30,6 +30,8 @@ const SMALL: usize = 256;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SoleBearer {
     pub(super) id: DocumentId,
+    /// When it expires: no commit says so at that moment, so whoever answers from here has to look at the time.
+    pub(super) expires_ms: Option<u64>,
     pub(super) metadata: Option<String>,
 }
 
@@ -84,7 +86,7 @@ mod tests {
     use super::*;
 
     fn bearer(id: &str) -> SoleBearer {
-        SoleBearer { id: DocumentId::new(id).unwrap(), metadata: None }
+        SoleBearer { id: DocumentId::new(id).unwrap(), expires_ms: None, metadata: None }
     }
 
     #[test]

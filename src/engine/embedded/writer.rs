@@ -14,7 +14,7 @@
 //! A group is what has queued up while the group before was being made durable, so the disk's pace
 //! decides how large groups are: one document when there is one, thousands when there are thousands.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -23,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use super::planning::{Checked, Plan};
 use super::recent::Recent;
 use super::registry::Collection;
+use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
@@ -47,6 +48,10 @@ pub(super) enum Command {
     },
     /// A collection deleted.
     DeleteCollection { name: CollectionName, reply: oneshot::Sender<Result<bool, EngineError>> },
+    /// A step of a restore.
+    Restore(Step),
+    /// A document on the disk may have expired.
+    Expire,
     /// The log up to here is in every snapshot kept.
     TrimLog(Sequence),
     /// Nothing comes after this.
@@ -63,13 +68,17 @@ pub(super) struct Write {
 }
 
 pub(super) struct Writer {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     commands: mpsc::UnboundedReceiver<Command>,
     /// A command that came behind writes and has to wait for their group.
     held: Option<Command>,
-    recent: Recent,
-    garbage: VecDeque<CollectionId>,
-    last: Sequence,
+    pub(super) recent: Recent,
+    pub(super) garbage: VecDeque<CollectionId>,
+    /// Collections that are being filled and that nobody sees yet.
+    pub(super) restoring: HashSet<CollectionId>,
+    pub(super) last: Sequence,
+    /// Whether documents on the disk have expired.
+    pub(super) expiring: bool,
 }
 
 impl Writer {
@@ -79,14 +88,25 @@ impl Writer {
         garbage: Vec<CollectionId>,
     ) -> Writer {
         let last = shared.applied();
-        Writer { shared, commands, held: None, recent: Recent::new(last), garbage: garbage.into(), last }
+        let recent = Recent::new(last);
+        let (garbage, restoring) = (garbage.into(), HashSet::new());
+        Writer { shared, commands, held: None, recent, garbage, restoring, last, expiring: true }
     }
 
     /// Works until [`Command::Close`] or until nobody is left to send one.
     pub(super) fn run(mut self) {
         while let Some(command) = self.next() {
             match command {
-                Command::Write(first) => self.group(first),
+                Command::Write(first) => {
+                    self.group(first);
+                    self.expiring |= self.shared.expiry_is_due();
+                    // A step between two groups: what expires as fast as it comes must not pile up.
+                    if self.expiring {
+                        self.expire();
+                    }
+                }
+                Command::Restore(step) => self.restore(step),
+                Command::Expire => self.expire(),
                 Command::PutCollection { name, settings, now_ms, reply } => {
                     let _ = reply.send(self.put_collection(&name, settings, now_ms));
                 }
@@ -94,7 +114,7 @@ impl Writer {
                     let _ = reply.send(self.delete_collection(&name));
                 }
                 // After a failed commit nothing is written any more.
-                Command::TrimLog(_) if self.shared.read_only().is_some() => {}
+                Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
                 Command::TrimLog(through) => {
                     if let Err(error) = self.shared.store.trim_log(through) {
                         tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
@@ -105,20 +125,26 @@ impl Writer {
         }
     }
 
-    /// The next command; while there is none, what deleted collections left is swept away.
+    /// The next command; while there is none, what has expired is removed and what deleted collections left is
+    /// swept away.
     fn next(&mut self) -> Option<Command> {
         loop {
             if let Some(command) = self.held.take() {
                 return Some(command);
             }
-            let garbage = self.garbage.front().filter(|_| self.shared.read_only().is_none());
-            let Some(&collection) = garbage else {
+            let writable = self.refuse_read_only().is_ok();
+            let garbage = self.garbage.front().filter(|_| writable).copied();
+            if garbage.is_none() && !(self.expiring && writable) {
                 return self.commands.blocking_recv();
-            };
+            }
             match self.commands.try_recv() {
                 Ok(command) => return Some(command),
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
-                Err(mpsc::error::TryRecvError::Empty) => self.sweep(collection),
+                Err(mpsc::error::TryRecvError::Empty) => match garbage {
+                    _ if self.expiring => self.expire(),
+                    Some(collection) => self.sweep(collection),
+                    None => {}
+                },
             }
         }
     }
@@ -160,15 +186,21 @@ impl Writer {
             refuse(group, || EngineError::ReadOnly(reason.clone()));
             return;
         }
+        if let Err(error) = self.shared.check_room() {
+            refuse(group, || EngineError::DiskFull(error.to_string()));
+            return;
+        }
         let shared = Arc::clone(&self.shared);
         let mut answers = Vec::with_capacity(group.len());
         let mut touched = HashMap::new();
         let planned = self.plan(&shared, group, &mut answers, &mut touched);
         let failed = match planned {
             Ok(plan) => {
+                let soonest = plan.soonest_ms().unwrap_or(u64::MAX);
+                self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
                 let (batch, postings) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &postings).err();
-                failed.map(|error| EngineError::Unknown(self.fail(&error)))
+                failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written; but a store that cannot be read is not to be written to.
             Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
@@ -186,7 +218,7 @@ impl Writer {
         answers: &mut Vec<Acknowledgement>,
         touched: &mut HashMap<CollectionId, Arc<Collection>>,
     ) -> Result<Plan<'s>, StoreError> {
-        let mut plan = Plan::new(&shared.store, self.last);
+        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms());
         for Write { collection, operations, reply, room } in group {
             let outcomes = match &mut plan {
                 Ok(plan) => self.decide(shared, plan, &collection, operations),
@@ -221,9 +253,9 @@ impl Writer {
     }
 
     /// Makes a batch durable and the index follow it.
-    fn commit(
+    pub(super) fn commit(
         &mut self,
-        batch: Batch<'_>,
+        mut batch: Batch<'_>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
         postings: &[(CollectionId, Hash)],
     ) -> Result<(), StoreError> {
@@ -238,6 +270,7 @@ impl Writer {
                 collection.take_in(hash);
             }
         }
+        batch.record_time(self.shared.clock.now_ms());
         let started = std::time::Instant::now();
         touched.values().for_each(|collection| collection.sole.begin_commit());
         let committed = batch.commit();
@@ -245,7 +278,15 @@ impl Writer {
             let own = postings.iter().filter(|(of, _)| *of == collection.id).map(|(_, hash)| hash);
             collection.sole.end_commit(own);
         }
-        let last = committed?;
+        let last = match committed {
+            Ok(last) => last,
+            Err(error) => {
+                if matches!(error, StoreError::Full { .. }) {
+                    self.take_back(&fates, touched);
+                }
+                return Err(error);
+            }
+        };
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
@@ -255,6 +296,31 @@ impl Writer {
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);
         Ok(())
+    }
+
+    /// Nothing of a batch was written: what it was to add leaves the index again.
+    fn take_back(
+        &mut self,
+        fates: &HashMap<(CollectionId, Hash), bool>,
+        touched: &HashMap<CollectionId, Arc<Collection>>,
+    ) {
+        self.recent.forget_after(self.last);
+        self.shared.planned.store(self.last.0, Ordering::SeqCst);
+        for collection in touched.values() {
+            let added = fates.iter().filter(|((of, _), stays)| *of == collection.id && **stays);
+            collection.let_go(added.map(|((_, hash), _)| *hash));
+        }
+    }
+
+    /// The same for who has to be told.
+    pub(super) fn commit_or_fail(
+        &mut self,
+        batch: Batch<'_>,
+        touched: &HashMap<CollectionId, Arc<Collection>>,
+        postings: &[(CollectionId, Hash)],
+    ) -> Result<(), EngineError> {
+        let committed = self.commit(batch, touched, postings);
+        committed.map_err(|error| self.not_committed(&error))
     }
 
     fn put_collection(
@@ -280,6 +346,7 @@ impl Writer {
             width: settings.width,
             k: settings.k,
             keep_text: settings.keep_text,
+            expires_in: settings.expires_in,
             created_ms: existing.as_ref().map_or(now_ms, |collection| collection.record().created_ms),
         };
         let mut batch = shared.store.batch()?;
@@ -290,10 +357,13 @@ impl Writer {
             batch.create_collection(&record);
             batch.log(Change::CollectionCreated(id));
         }
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
         match &existing {
             Some(collection) => collection.set_record(record),
-            None => shared.registry.add(Collection::new(record.clone(), of_width(record.width))),
+            None => {
+                let index = of_width(record.width);
+                shared.registry.add(Arc::new(Collection::new(record, index)));
+            }
         }
         Ok(existing.is_none())
     }
@@ -305,20 +375,29 @@ impl Writer {
             return Ok(false);
         };
         let mut batch = shared.store.batch()?;
-        batch.delete_collection(collection.id);
+        batch.delete_collection(collection.id, collection.index.width());
         batch.log(Change::CollectionDeleted(collection.id));
-        self.commit(batch, &HashMap::new(), &[]).map_err(|error| EngineError::Unknown(self.fail(&error)))?;
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
         shared.registry.remove(name);
         self.garbage.push_back(collection.id);
         Ok(true)
     }
 
-    fn refuse_read_only(&self) -> Result<(), EngineError> {
-        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))
+    pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
+        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
+        self.shared.check_room()
+    }
+
+    /// What is said of a batch that was not committed.
+    fn not_committed(&self, error: &StoreError) -> EngineError {
+        match error {
+            StoreError::Full { .. } => EngineError::DiskFull(error.to_string()),
+            _ => EngineError::Unknown(self.fail(error)),
+        }
     }
 
     /// Takes no more writes; answers with the reason.
-    fn fail(&self, error: &StoreError) -> String {
+    pub(super) fn fail(&self, error: &StoreError) -> String {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let reason =
             format!("a write failed ({error}{cause}); no more are taken until the server is restarted");
@@ -344,6 +423,7 @@ impl Acknowledgement {
             None => self.outcomes,
             Some(EngineError::Unknown(reason)) => Err(EngineError::Unknown(reason.clone())),
             Some(EngineError::ReadOnly(reason)) => Err(EngineError::ReadOnly(reason.clone())),
+            Some(EngineError::DiskFull(reason)) => Err(EngineError::DiskFull(reason.clone())),
             Some(other) => Err(EngineError::ReadOnly(other.to_string())),
         };
         let _ = self.reply.send(answer);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{Bits, Timestamp};
+use super::values::{Bits, ExpiresIn, Timestamp, present};
 use crate::service::WantedCollection;
-use crate::service::{BucketSizes, CollectionInfo, EngineStats, Snapshot};
+use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
 /// The settings of a collection; what is left out keeps its value or gets the default.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -21,11 +21,21 @@ pub(in crate::http) struct CollectionIn {
     k: Option<Bits>,
     /// Whether documents keep the text that they were made from.
     keep_text: Option<bool>,
+    /// After how long documents expire that do not say so themselves; `null` is never. A change is for documents
+    /// written after it.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    expires_in: Option<Option<ExpiresIn>>,
 }
 
 impl From<CollectionIn> for WantedCollection {
     fn from(wanted: CollectionIn) -> WantedCollection {
-        WantedCollection { profile: wanted.profile, k: wanted.k.map(|k| k.0), keep_text: wanted.keep_text }
+        WantedCollection {
+            profile: wanted.profile,
+            k: wanted.k.map(|k| k.0),
+            keep_text: wanted.keep_text,
+            expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
+        }
     }
 }
 
@@ -36,7 +46,7 @@ pub(in crate::http) struct CollectionOut {
     /// Its name.
     name: String,
     /// The profile of its fingerprints.
-    #[schema(example = "copies-64@1")]
+    #[schema(example = "copies-64@2")]
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,
@@ -44,6 +54,8 @@ pub(in crate::http) struct CollectionOut {
     k: u32,
     /// Whether documents keep the text that they were made from.
     keep_text: bool,
+    /// After how many seconds documents expire that do not say so themselves; `null` is never.
+    expires_in: Option<u64>,
     /// When it was made.
     #[schema(value_type = Timestamp)]
     created_at: Timestamp,
@@ -63,6 +75,7 @@ impl From<CollectionInfo> for CollectionOut {
             bits: info.settings.width.bits(),
             k: info.settings.k,
             keep_text: info.settings.keep_text,
+            expires_in: info.settings.expires_in,
             created_at: Timestamp(info.created_ms),
             documents: info.documents,
             distinct_hashes: info.distinct_hashes,
@@ -77,6 +90,39 @@ impl From<CollectionInfo> for CollectionOut {
 pub(in crate::http) struct CollectionsOut {
     /// By name.
     pub(in crate::http) collections: Vec<CollectionOut>,
+}
+
+/// What was restored.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Restored)]
+pub(in crate::http) struct RestoredOut {
+    /// The collection as it stands.
+    collection: CollectionOut,
+    /// How many documents came from the backup.
+    documents: u64,
+    /// How many were left out because they have expired since.
+    expired: u64,
+    /// The collection that the backup was taken of.
+    from: String,
+    /// The last change that was in it.
+    sequence: u64,
+    /// When it was taken.
+    #[schema(value_type = Timestamp)]
+    taken_at: Timestamp,
+}
+
+impl RestoredOut {
+    pub(in crate::http) fn new(restored: Restored, collection: CollectionOut) -> RestoredOut {
+        let Restored { from, documents, expired } = restored;
+        RestoredOut {
+            collection,
+            documents,
+            expired,
+            sequence: from.sequence,
+            taken_at: Timestamp(from.taken_ms),
+            from: from.collection,
+        }
+    }
 }
 
 /// The sizes of the buckets of a collection's index.
@@ -119,6 +165,8 @@ pub(in crate::http) struct StatsOut {
     log_entries: u64,
     /// Operations waiting to be written.
     queued_operations: u64,
+    /// The memory of the process.
+    memory: MemoryOut,
     /// The newest snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<SnapshotOut>,
@@ -130,6 +178,7 @@ impl StatsOut {
         sizes: BucketSizes,
         distances: &[u64],
         stats: EngineStats,
+        memory: Memory,
         now_ms: u64,
     ) -> StatsOut {
         let answered = distances.iter().copied().enumerate().filter(|(_, count)| *count > 0);
@@ -141,8 +190,47 @@ impl StatsOut {
             sequence: stats.sequence.0,
             log_entries: stats.log_entries,
             queued_operations: stats.queued_operations,
+            memory: memory.into(),
             snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
         }
+    }
+}
+
+/// The memory of the process.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Memory)]
+pub(in crate::http) struct MemoryOut {
+    /// Bytes of resident memory.
+    resident_bytes: u64,
+    /// The budget; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget_bytes: Option<u64>,
+    /// What it admits: `open`, `no_bulk` above 80 % (documents one at a time), `full` above 90 % (no documents).
+    state: MemoryStateOut,
+}
+
+/// What the memory budget admits.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = MemoryState)]
+pub(in crate::http) enum MemoryStateOut {
+    /// All.
+    Open,
+    /// Documents one at a time.
+    NoBulk,
+    /// No documents.
+    Full,
+}
+
+impl From<Memory> for MemoryOut {
+    fn from(memory: Memory) -> MemoryOut {
+        let state = match memory.state {
+            MemoryState::Open => MemoryStateOut::Open,
+            MemoryState::NoBulk => MemoryStateOut::NoBulk,
+            MemoryState::Full => MemoryStateOut::Full,
+        };
+        let Memory { resident_bytes, budget_bytes, .. } = memory;
+        MemoryOut { resident_bytes, budget_bytes, state }
     }
 }
 

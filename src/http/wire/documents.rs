@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::similar::MatchOut;
-use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
+use super::values::{ExpiresIn, Hex, Id, Metadata, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Explained, Fingerprinted, Offered, status};
+use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Offered, status};
 
 /// A document to be stored: exactly one of text, html and hash.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -27,6 +27,13 @@ pub(in crate::http) struct DocumentIn {
     /// What is to be given back with it, 16 KiB at most.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
+    /// After how long it expires; `null` is never. The collection's setting if it is left out.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    expires_in: Option<Option<ExpiresIn>>,
+    /// When it expires, in place of `expires_in`: what an export says.
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
 }
 
 impl DocumentIn {
@@ -34,7 +41,17 @@ impl DocumentIn {
     pub(in crate::http) fn offered(self) -> Result<Offered, Problem> {
         let content = one_content(self.text, self.html, self.hash)?;
         let id = self.id.map(|id| id.0);
-        Ok(Offered { id, content, metadata: self.metadata.map(Metadata::into_string) })
+        let expires = match (self.expires_in, self.expires_at) {
+            (Some(_), Some(_)) => {
+                let detail = "expires_in and expires_at both say when the document expires; leave one out";
+                return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
+            }
+            (Some(Some(span)), None) => Expires::In(span.0),
+            (Some(None), None) => Expires::Never,
+            (None, Some(at)) => Expires::At(at.0),
+            (None, None) => Expires::Default,
+        };
+        Ok(Offered { id, content, metadata: self.metadata.map(Metadata::into_string), expires })
     }
 
     /// The same for a route that names the id.
@@ -79,6 +96,10 @@ pub(in crate::http) struct AddedOut {
     /// Whether its fingerprint is to be trusted; absent if it came as a hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
     /// Of a stored document: its neighbours within the collection's k. Of a duplicate: what it
     /// duplicates. The nearest first, at most ten.
     similar: Vec<MatchOut>,
@@ -110,15 +131,16 @@ impl From<&Outcome> for OutcomeOut {
 impl From<Added> for AddedOut {
     fn from(added: Added) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
-        let (id, similar) = match added.outcome {
-            Outcome::Duplicate(of) => (None, of),
-            _ => (Some(Id(added.id)), added.similar),
+        let (id, expires_ms, similar) = match added.outcome {
+            Outcome::Duplicate(of) => (None, None, of),
+            _ => (Some(Id(added.id)), added.expires_ms, added.similar),
         };
         AddedOut {
             id,
             hash: Hex(added.hash),
             outcome,
             status: added.status.map(StatusOut::from),
+            expires_at: expires_ms.map(Timestamp),
             similar: similar.into_iter().map(MatchOut::from).collect(),
         }
     }
@@ -143,6 +165,10 @@ pub(in crate::http) struct DocumentOut {
     /// When it was last written.
     #[schema(value_type = Timestamp)]
     written_at: Timestamp,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
     /// What came with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
@@ -162,6 +188,7 @@ impl From<crate::service::Document> for DocumentOut {
             features: row.features,
             status,
             written_at: Timestamp(row.written_ms),
+            expires_at: row.expires_ms.map(Timestamp),
             metadata: row.metadata.and_then(Metadata::stored),
             text: row.text,
         }
@@ -179,6 +206,8 @@ pub(in crate::http) struct ExportOut {
     hash: Option<Hex>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
 }
 
 impl From<crate::service::Document> for ExportOut {
@@ -189,6 +218,7 @@ impl From<crate::service::Document> for ExportOut {
             hash: row.text.is_none().then_some(Hex(row.hash)),
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
+            expires_at: row.expires_ms.map(Timestamp),
         }
     }
 }
@@ -321,7 +351,7 @@ pub(in crate::http) struct FingerprintOut {
     /// Its width: 64 or 128.
     bits: u32,
     /// The profile it was made by.
-    #[schema(example = "copies-64@1")]
+    #[schema(example = "copies-64@2")]
     profile: String,
     /// How many distinct features it was made from.
     features: usize,

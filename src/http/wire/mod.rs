@@ -1,13 +1,15 @@
 //! What goes over the wire: JSON as clients write and read it. Nothing but shapes and their conversion.
 
 mod collections;
+mod compare;
 mod documents;
 mod similar;
 mod values;
 
 pub(super) use collections::{
-    CollectionIn, CollectionOut, CollectionsOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
+    CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
+pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use documents::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
@@ -16,4 +18,4 @@ pub(super) use similar::{
     AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, NearParams, OnDuplicate, SimilarIn, SimilarOut,
     SimilarParams,
 };
-pub(super) use values::{Bits, Count, Hex, Id, Metadata, Timestamp};
+pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};

@@ -236,7 +236,7 @@ impl NearIdParams {
 }
 
 /// What a question is about: exactly one of these.
-fn subject(
+pub(super) fn subject(
     id: Option<Id>,
     text: Option<String>,
     html: Option<String>,
@@ -262,6 +262,10 @@ pub(in crate::http) struct MatchOut {
     hash: Hex,
     /// The bits in which the hashes differ.
     distance: u32,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
     /// What came with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
@@ -274,6 +278,7 @@ impl From<Match> for MatchOut {
             id: Id(found.id),
             hash: Hex(found.hash),
             distance: found.distance,
+            expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
         }
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::de::{self, Deserialize, Deserializer, Visitor};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
-use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::ids::{DocumentId, Hash};
-use crate::service::Status;
+use crate::service::{EXPIRES_IN, Status};
 
 /// A Hamming distance. What the width of a collection admits is judged where that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -203,6 +203,65 @@ mod tests {
     }
 }
 
+/// After how long a document expires: whole seconds, or a text such as `36h`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) struct ExpiresIn(pub(in crate::http) u64);
+
+impl ExpiresIn {
+    fn of<E: de::Error>(seconds: u64) -> Result<ExpiresIn, E> {
+        if EXPIRES_IN.contains(&seconds) {
+            return Ok(ExpiresIn(seconds));
+        }
+        let detail = format!(
+            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. Leave it out, and the document stays"
+        );
+        Err(E::custom(detail))
+    }
+}
+
+struct ExpiresInVisitor;
+
+impl Visitor<'_> for ExpiresInVisitor {
+    type Value = ExpiresIn;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number of seconds, or a string such as \"36h\" or \"7d\"")
+    }
+
+    fn visit_u64<E: de::Error>(self, seconds: u64) -> Result<ExpiresIn, E> {
+        ExpiresIn::of(seconds)
+    }
+
+    fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<ExpiresIn, E> {
+        Err(E::custom(format!("expires_in is {seconds} seconds; it ranges from 1 second to 100 years")))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<ExpiresIn, E> {
+        let duration = humantime::parse_duration(text).map_err(|error| {
+            E::custom(format!(
+                "expires_in is {text:?}: {error}; write it like 90, \"36h\", \"7d\" or \"1h 30m\""
+            ))
+        })?;
+        if duration.subsec_nanos() != 0 {
+            return Err(E::custom(format!("expires_in is {text:?}; it is a whole number of seconds")));
+        }
+        ExpiresIn::of(duration.as_secs())
+    }
+}
+
+impl<'de> Deserialize<'de> for ExpiresIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ExpiresIn, D::Error> {
+        deserializer.deserialize_any(ExpiresInVisitor)
+    }
+}
+
+/// A field that is there, be it `null`: what is absent is told apart by `default`.
+pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::<T>::deserialize(deserializer).map(Some)
+}
+
 /// Whether a fingerprint is to be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
@@ -273,6 +332,25 @@ impl PartialSchema for Hex {
 impl ToSchema for Hex {
     fn name() -> Cow<'static, str> {
         "Hash".into()
+    }
+}
+
+impl PartialSchema for ExpiresIn {
+    fn schema() -> RefOr<Schema> {
+        let seconds = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::Integer))
+            .minimum(Some(*EXPIRES_IN.start() as f64))
+            .maximum(Some(*EXPIRES_IN.end() as f64));
+        let schema = OneOfBuilder::new().item(seconds).item(string().examples(["36h"])).description(Some(
+            "A time span of 1 second to 100 years: whole seconds, or a string such as 90s, 36h, 7d, 1h 30m.",
+        ));
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for ExpiresIn {
+    fn name() -> Cow<'static, str> {
+        "TimeSpan".into()
     }
 }
 

@@ -1,0 +1,79 @@
+//! From text to hash: every profile in MB/s on one core, beside jieba-rs cutting alone.
+//!
+//! Counted in processor time of the thread, where the system tells it, since the machine is shared.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use flate2::read::GzDecoder;
+use jieba_rs::Jieba;
+use lookalike::fingerprint::{MinHash, Profile};
+
+use crate::rounds::{ROUNDS, median};
+
+/// Megabytes of each set.
+const MEGABYTES: usize = 4;
+
+pub fn run() {
+    println!("## From text to hash, MB/s of one core, median of {ROUNDS} rounds\n");
+    let sets = ["zh_edits", "zh_revisions", "en_reuters", "en_abstracts"];
+    let texts: Vec<Vec<String>> = sets.iter().filter_map(|set| read(set)).collect();
+    if texts.len() < sets.len() {
+        println!("skipped: the sets in ../shared/data are not all there\n");
+        return;
+    }
+    println!("| what | {} |\n|---|{}", sets.join(" | "), "--:|".repeat(sets.len()));
+    for profile in Profile::all() {
+        row(&profile.id().to_string(), &texts, |text| profile.fingerprint(text).features);
+    }
+    for recipe in MinHash::ALL {
+        row(recipe.id, &texts, |text| recipe.sign(text).minima().len());
+    }
+    let jieba = Jieba::new();
+    row("jieba-rs alone, dictionary only", &texts, |text| jieba.cut(text, false).len());
+    row("jieba-rs alone, with its model", &texts, |text| jieba.cut(text, true).len());
+    println!();
+}
+
+fn row(what: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
+    let figures = sets.iter().map(|texts| {
+        let bytes: usize = texts.iter().map(String::len).sum();
+        // What is loaded on demand is loaded here.
+        std::hint::black_box(each(&texts[0]));
+        let rates = (0..ROUNDS).map(|_| {
+            let start = now();
+            texts.iter().for_each(|text| _ = std::hint::black_box(each(text)));
+            bytes as f64 / 1e6 / (now() - start).as_secs_f64()
+        });
+        format!("{:.1}", median(rates.collect::<Vec<_>>()))
+    });
+    println!("| {what} | {} |", figures.collect::<Vec<_>>().join(" | "));
+}
+
+fn read(set: &str) -> Option<Vec<String>> {
+    let folder = std::env::var_os("LOOKALIKE_TEST_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+        std::path::PathBuf::from,
+    );
+    let path = folder.join(set).join("docs.jsonl.gz");
+    let lines = BufReader::new(GzDecoder::new(File::open(path).ok()?)).lines().map_while(Result::ok);
+    let text = |line: String| -> Option<String> {
+        serde_json::from_str::<serde_json::Value>(&line).ok()?["text"].as_str().map(str::to_owned)
+    };
+    let mut bytes = 0;
+    let is_enough = |text: &String| {
+        bytes += text.len();
+        bytes < MEGABYTES << 20
+    };
+    Some(lines.filter_map(text).take_while(is_enough).collect())
+}
+
+/// Processor time of this thread, or the clock on the wall.
+fn now() -> Duration {
+    thread_local!(static START: Instant = Instant::now());
+    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split(' ').next().and_then(|nanos| nanos.parse().ok());
+    nanos.map_or_else(|| START.with(Instant::elapsed), Duration::from_nanos)
+}

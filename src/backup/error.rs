@@ -1,0 +1,55 @@
+//! What can be wrong with a backup.
+
+use std::io;
+
+use super::format::VERSION;
+
+/// An error of a backup. Nothing of it is to be used then.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// It is no backup of ours.
+    #[error("this is no backup made by lookalike: {what}")]
+    Foreign {
+        /// Why not.
+        what: String,
+    },
+    /// It was made by a newer version.
+    #[error(
+        "the backup has format {found}; this version reads up to {VERSION}. Use a newer version of lookalike"
+    )]
+    Newer {
+        /// Its format.
+        found: u64,
+    },
+    /// It is not as it was written.
+    #[error("the backup is damaged: {entry} at byte {offset}: {what}; use another copy")]
+    Damaged {
+        /// The entry of the tar.
+        entry: String,
+        /// The byte of the file at which reading stopped.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// Its profile is not one of this version's.
+    #[error("the backup was made with profile {profile:?} of {bits} bits, which this version does not have")]
+    Profile {
+        /// The profile.
+        profile: String,
+        /// The width of its hashes.
+        bits: u32,
+    },
+    /// A document is too large for a backup.
+    #[error("document {id:?} takes {bytes} bytes in a backup; at most {most} are taken")]
+    TooLarge {
+        /// The document.
+        id: String,
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// It cannot be read or written.
+    #[error("the backup cannot be read or written")]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,197 @@
+//! The entries of a backup and what they say.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CollectionName, DocumentId, Hash, Width};
+use crate::store::Row;
+
+/// The format that is written, and the last that is read.
+pub(super) const VERSION: u64 = 1;
+/// What the manifest says it is.
+pub(super) const FORMAT: &str = "lookalike backup";
+/// The first entry.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// The last entry.
+pub(super) const END: &str = "end.json";
+
+/// Bytes of documents in a part, about: it ends with the document that reaches them.
+pub(super) const PART_BYTES: usize = 8 << 20;
+/// Bytes of one document as a line, at most: whoever reads a backup has to hold one.
+pub(super) const LINE_BYTES: usize = 256 << 20;
+/// Bytes of the manifest, at most.
+pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
+/// Bytes of the end, at most: half a million parts.
+pub(super) const END_BYTES: u64 = 64 << 20;
+
+/// The name of a part, from 1.
+pub(super) fn part_name(number: u64) -> String {
+    format!("documents/{number:08}.ndjson.gz")
+}
+
+/// What a backup is of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    /// What it is: always the same words.
+    pub format: String,
+    /// The format of the backup.
+    pub version: u64,
+    /// The version of the program that made it.
+    pub software: String,
+    /// The collection.
+    pub collection: String,
+    /// The profile of its fingerprints, `name@version`.
+    pub profile: String,
+    /// The width of its hashes in bits.
+    pub bits: u32,
+    /// The distance that its queries use unless they name another.
+    pub k: u32,
+    /// Whether it keeps texts.
+    pub keep_text: bool,
+    /// After how many seconds its documents expire unless they say otherwise.
+    pub expires_in: Option<u64>,
+    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    pub created_ms: u64,
+    /// The number of the last change that is in the backup.
+    pub sequence: u64,
+    /// When the backup was taken, in milliseconds since 1970-01-01 UTC.
+    pub taken_ms: u64,
+}
+
+/// What a manifest must have whatever its version is.
+#[derive(Deserialize)]
+pub(super) struct Marker {
+    pub format: String,
+    pub version: u64,
+}
+
+impl Manifest {
+    /// The manifest of a backup of `collection`, to be filled in.
+    pub fn of(collection: &CollectionName, profile: String, width: Width) -> Manifest {
+        Manifest {
+            format: FORMAT.into(),
+            version: VERSION,
+            software: env!("CARGO_PKG_VERSION").into(),
+            collection: collection.to_string(),
+            profile,
+            bits: width.bits(),
+            k: 0,
+            keep_text: false,
+            expires_in: None,
+            created_ms: 0,
+            sequence: 0,
+            taken_ms: 0,
+        }
+    }
+}
+
+/// A part as the end describes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Part {
+    pub name: String,
+    pub bytes: u64,
+    pub documents: u64,
+    pub xxh3: String,
+}
+
+/// What the last entry says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct End {
+    pub manifest_xxh3: String,
+    pub documents: u64,
+    pub parts: Vec<Part>,
+}
+
+/// A checksum as it is written.
+pub(super) fn digits(checksum: u64) -> String {
+    format!("{checksum:016x}")
+}
+
+/// A backup that was read to its end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// What it is of.
+    pub manifest: Manifest,
+    /// How many documents it has.
+    pub documents: u64,
+    /// How many bytes it has.
+    pub bytes: u64,
+}
+
+/// A document as a line. Metadata are a string, because they are kept as they came, line feeds and all.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Line<'a> {
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    hash: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    features: Option<u32>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    short: bool,
+    written_ms: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expires_ms: Option<u64>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    metadata: Option<Cow<'a, str>>,
+    #[serde(default, borrow, skip_serializing_if = "Option::is_none")]
+    text: Option<Cow<'a, str>>,
+    /// Hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sketch: Option<String>,
+}
+
+impl<'a> Line<'a> {
+    pub fn of(id: &'a DocumentId, row: &'a Row) -> Line<'a> {
+        let sketch = row.sketch.as_ref();
+        Line {
+            id: id.as_str().into(),
+            hash: row.hash.to_string().into(),
+            features: row.features,
+            short: row.short,
+            written_ms: row.written_ms,
+            expires_ms: row.expires_ms,
+            metadata: row.metadata.as_deref().map(Cow::from),
+            text: row.text.as_deref().map(Cow::from),
+            sketch: sketch.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+        }
+    }
+
+    /// The document, if every field is what it must be.
+    pub fn document(self, width: Width) -> Result<(DocumentId, Row), String> {
+        let id = DocumentId::new(&self.id).map_err(|error| error.to_string())?;
+        let hash: Hash = self.hash.parse().map_err(|error| format!("{error}"))?;
+        if hash.width() != width {
+            return Err(format!("a hash of {} bits in place of {}", hash.width().bits(), width.bits()));
+        }
+        let is_object = |text: &str| matches!(serde_json::from_str(text), Ok(serde_json::Value::Object(_)));
+        if self.metadata.as_ref().is_some_and(|text| !is_object(text)) {
+            return Err("metadata that are no JSON object".into());
+        }
+        let row = Row {
+            hash,
+            features: self.features,
+            short: self.short,
+            written_ms: self.written_ms,
+            expires_ms: self.expires_ms,
+            metadata: self.metadata.map(Cow::into_owned),
+            text: self.text.map(Cow::into_owned),
+            sketch: self.sketch.as_deref().map(bytes).transpose()?,
+        };
+        Ok((id, row))
+    }
+}
+
+fn bytes(digits: &str) -> Result<Vec<u8>, String> {
+    let wrong = || "a sketch that is not hexadecimal".to_owned();
+    if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
+        return Err(wrong());
+    }
+    let pair = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).map_err(|_| wrong());
+    (0..digits.len()).step_by(2).map(pair).collect()
+}

@@ -1,0 +1,292 @@
+//! Reading a backup from anything that gives bytes, from its first byte to its last.
+//!
+//! Documents are handed on as they are read, before the end was seen: whoever must not act on half a backup
+//! reads it twice, the first time for nothing but the verdict.
+
+use std::cell::Cell;
+use std::io::{self, BufRead, BufReader, Read};
+use std::rc::Rc;
+
+use flate2::bufread::GzDecoder;
+use serde::de::DeserializeOwned;
+use tar::{Archive, Entry, EntryType};
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+use super::error::BackupError;
+use super::format::{
+    END, END_BYTES, End, FORMAT, LINE_BYTES, Line, MANIFEST, MANIFEST_BYTES, Manifest, Marker, Part, Summary,
+    VERSION, digits, part_name,
+};
+use crate::ids::{DocumentId, Width};
+use crate::store::Row;
+
+const BUFFER: usize = 64 << 10;
+
+/// Reads a backup. `begin` is told the manifest before the first document, `take` each document, in the order of
+/// their ids.
+///
+/// # Errors
+/// [`BackupError`] as soon as something is wrong, and what `begin` and `take` refuse with.
+pub fn read<E: From<BackupError>>(
+    input: impl Read,
+    mut begin: impl FnMut(&Manifest) -> Result<(), E>,
+    mut take: impl FnMut(DocumentId, Row) -> Result<(), E>,
+) -> Result<Summary, E> {
+    let at = Rc::new(Cell::new(0));
+    let mut archive = Archive::new(Counting { input, at: Rc::clone(&at) });
+    let mut reading = Reading { at: Rc::clone(&at), manifest: None, end: End::default(), last: None };
+    let mut is_complete = false;
+    let entries = archive.entries().map_err(|error| reading.failed("the first entry", error))?.raw(true);
+    for entry in entries {
+        let next = reading.next_name();
+        let mut entry = entry.map_err(|error| reading.failed(&next, error))?;
+        let name = reading.name_of(&entry)?;
+        if is_complete {
+            return Err(reading.damaged(&name, format!("an entry after {END}")).into());
+        }
+        match name.as_str() {
+            _ if reading.manifest.is_none() => begin(reading.read_manifest(&name, &mut entry)?)?,
+            END => {
+                reading.read_end(&mut entry)?;
+                is_complete = true;
+            }
+            _ if name == next => reading.read_part(&name, &mut entry, &mut take)?,
+            _ => {
+                return Err(reading.damaged(&name, format!("{next} or {END} should stand here")).into());
+            }
+        }
+    }
+    let Some(manifest) = reading.manifest.take().filter(|_| is_complete) else {
+        return Err(reading.cut().into());
+    };
+    reading.check_rest(archive.into_inner())?;
+    Ok(Summary { manifest, documents: reading.end.documents, bytes: at.get() })
+}
+
+/// Counts the bytes that were read.
+struct Counting<R> {
+    input: R,
+    at: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Counting<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.at.set(self.at.get() + read as u64);
+        Ok(read)
+    }
+}
+
+/// Computes the checksum of what is read.
+struct Hashing<R> {
+    input: R,
+    checksum: Xxh3Default,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(buffer)?;
+        self.checksum.update(&buffer[..read]);
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+/// How far a backup has been read.
+struct Reading {
+    at: Rc<Cell<u64>>,
+    manifest: Option<Manifest>,
+    /// What the end must say.
+    end: End,
+    /// The last document.
+    last: Option<DocumentId>,
+}
+
+impl Reading {
+    fn damaged(&self, entry: &str, what: impl Into<String>) -> BackupError {
+        BackupError::Damaged { entry: entry.into(), offset: self.at.get(), what: what.into() }
+    }
+
+    /// An error while reading: of the disk, or of what was on it.
+    fn failed(&self, entry: &str, error: io::Error) -> BackupError {
+        if error.raw_os_error().is_some() {
+            return BackupError::Io(error);
+        }
+        if self.manifest.is_none() {
+            return BackupError::Foreign { what: format!("it is no tar ({error})") };
+        }
+        self.damaged(entry, error.to_string())
+    }
+
+    fn cut(&self) -> BackupError {
+        if self.manifest.is_none() {
+            return BackupError::Foreign { what: "it is empty".into() };
+        }
+        self.damaged(&self.next_name(), format!("it ends before {END}"))
+    }
+
+    fn next_name(&self) -> String {
+        part_name(self.end.parts.len() as u64 + 1)
+    }
+
+    fn name_of<R: Read>(&self, entry: &Entry<'_, R>) -> Result<String, BackupError> {
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let kind = entry.header().entry_type();
+        if kind == EntryType::Regular {
+            return Ok(name);
+        }
+        if self.manifest.is_none() {
+            return Err(BackupError::Foreign { what: format!("it begins with {name:?} and not {MANIFEST}") });
+        }
+        Err(self.damaged(&name, "an entry that is no file"))
+    }
+
+    /// An entry that is small, whole.
+    fn small<R: Read>(
+        &self,
+        name: &str,
+        entry: &mut Entry<'_, R>,
+        most: u64,
+    ) -> Result<Vec<u8>, BackupError> {
+        if entry.size() > most {
+            return Err(self.damaged(name, format!("{} bytes, of at most {most}", entry.size())));
+        }
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).map_err(|error| self.failed(name, error))?;
+        if content.len() as u64 != entry.size() {
+            return Err(self.damaged(name, "it ends in the middle of this entry"));
+        }
+        Ok(content)
+    }
+
+    fn parsed<T: DeserializeOwned>(&self, name: &str, content: &[u8]) -> Result<T, BackupError> {
+        serde_json::from_slice(content).map_err(|error| self.damaged(name, error.to_string()))
+    }
+
+    fn read_manifest<R: Read>(
+        &mut self,
+        name: &str,
+        entry: &mut Entry<'_, R>,
+    ) -> Result<&Manifest, BackupError> {
+        let foreign = |what: String| BackupError::Foreign { what };
+        if name != MANIFEST {
+            return Err(foreign(format!("it begins with {name:?} and not {MANIFEST}")));
+        }
+        let content = self.small(name, entry, MANIFEST_BYTES)?;
+        let marker: Marker = serde_json::from_slice(&content)
+            .map_err(|error| foreign(format!("{MANIFEST} cannot be read: {error}")))?;
+        if marker.format != FORMAT {
+            return Err(foreign(format!("{MANIFEST} says that it is a {:?}", marker.format)));
+        }
+        if marker.version > VERSION {
+            return Err(BackupError::Newer { found: marker.version });
+        }
+        let manifest: Manifest = self.parsed(name, &content)?;
+        self.end.manifest_xxh3 = digits(xxh3_64(&content));
+        Ok(self.manifest.insert(manifest))
+    }
+
+    fn width(&self) -> Result<Width, BackupError> {
+        let bits = self.manifest.as_ref().map_or(0, |manifest| manifest.bits);
+        Width::from_bits(bits).ok_or_else(|| self.damaged(MANIFEST, format!("hashes of {bits} bits")))
+    }
+
+    fn read_part<R: Read, E: From<BackupError>>(
+        &mut self,
+        name: &str,
+        entry: &mut Entry<'_, R>,
+        take: &mut impl FnMut(DocumentId, Row) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let width = self.width()?;
+        let size = entry.size();
+        let mut raw = BufReader::with_capacity(
+            BUFFER,
+            Hashing { input: entry, checksum: Xxh3Default::new(), bytes: 0 },
+        );
+        let mut lines = BufReader::with_capacity(BUFFER, GzDecoder::new(&mut raw));
+        let (mut line, mut documents) = (Vec::new(), 0);
+        loop {
+            line.clear();
+            let mut limited = (&mut lines).take(LINE_BYTES as u64 + 1);
+            limited.read_until(b'\n', &mut line).map_err(|error| self.failed(name, error))?;
+            match line.split_last() {
+                None => break,
+                Some((b'\n', text)) => {
+                    let (id, row) = self.document(name, text, width)?;
+                    documents += 1;
+                    take(id, row)?;
+                }
+                Some(_) => {
+                    let what = format!("document {documents} of the part has no end, or too far away");
+                    return Err(self.damaged(name, what).into());
+                }
+            }
+        }
+        drop(lines);
+        // What comes behind the packed lines counts for the checksum too.
+        io::copy(&mut raw, &mut io::sink()).map_err(|error| self.failed(name, error))?;
+        let Hashing { checksum, bytes, .. } = raw.into_inner();
+        if bytes != size {
+            return Err(self.damaged(name, "it ends in the middle of this entry").into());
+        }
+        self.end.documents += documents;
+        let (name, xxh3) = (name.to_owned(), digits(checksum.digest()));
+        self.end.parts.push(Part { name, bytes, documents, xxh3 });
+        Ok(())
+    }
+
+    fn document(&mut self, name: &str, text: &[u8], width: Width) -> Result<(DocumentId, Row), BackupError> {
+        let line: Line<'_> = serde_json::from_slice(text)
+            .map_err(|error| self.damaged(name, format!("a document: {error}")))?;
+        let (id, row) =
+            line.document(width).map_err(|what| self.damaged(name, format!("a document: {what}")))?;
+        if self.last.as_ref().is_some_and(|last| id <= *last) {
+            return Err(self.damaged(name, format!("document {:?} is out of order", id.as_str())));
+        }
+        self.last = Some(id.clone());
+        Ok((id, row))
+    }
+
+    fn read_end<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), BackupError> {
+        let content = self.small(END, entry, END_BYTES)?;
+        let said: End = self.parsed(END, &content)?;
+        let read = &self.end;
+        if said == *read {
+            return Ok(());
+        }
+        if said.manifest_xxh3 != read.manifest_xxh3 {
+            return Err(self.damaged(MANIFEST, format!("its checksum is not the one in {END}")));
+        }
+        let wrong = said.parts.iter().zip(&read.parts).find(|(said, read)| said != read);
+        match wrong {
+            Some((_, part)) => {
+                Err(self.damaged(&part.name, format!("its checksum, size or count is not the one in {END}")))
+            }
+            None => Err(self.damaged(
+                END,
+                format!(
+                    "it tells of {} documents in {} parts, and there are {} in {}",
+                    said.documents,
+                    said.parts.len(),
+                    read.documents,
+                    read.parts.len()
+                ),
+            )),
+        }
+    }
+
+    /// A tar ends with zeros, and nothing comes after them.
+    fn check_rest(&self, mut rest: impl Read) -> Result<(), BackupError> {
+        let mut buffer = vec![0; BUFFER];
+        loop {
+            match rest.read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(read) if buffer[..read].iter().all(|byte| *byte == 0) => {}
+                Ok(_) => return Err(self.damaged(END, "something comes after it")),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(BackupError::Io(error)),
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Backups in memory: what goes in comes out, and what is not whole does not.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::{CollectionName, DocumentId, Hash, Width};
+use crate::store::Row;
+
+type Documents = Vec<(DocumentId, Row)>;
+
+fn manifest() -> Manifest {
+    let name = CollectionName::new("news").unwrap();
+    Manifest { k: 7, taken_ms: 1_700_000_000_000, ..Manifest::of(&name, "copies-64@1".into(), Width::Bits64) }
+}
+
+fn row(hash: u64) -> Row {
+    Row {
+        hash: Hash::from_u64(hash),
+        features: Some(12),
+        short: hash.is_multiple_of(3),
+        written_ms: hash,
+        expires_ms: hash.is_multiple_of(2).then_some(hash),
+        metadata: hash.is_multiple_of(5).then(|| "{ \"a\":\n1 }".to_owned()),
+        text: hash.is_multiple_of(7).then(|| "图书馆\n\u{0}".repeat(9)),
+        sketch: hash.is_multiple_of(4).then(|| vec![0, 255, hash as u8]),
+    }
+}
+
+fn written(documents: &Documents) -> Vec<u8> {
+    let mut writer = Writer::begin(Vec::new(), &manifest()).unwrap();
+    for (id, row) in documents {
+        writer.document(id, row).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn read_back(bytes: &[u8]) -> Result<(Summary, Documents), BackupError> {
+    let mut documents = Documents::new();
+    let summary = read(
+        bytes,
+        |_| Ok(()),
+        |id, row| {
+            documents.push((id, row));
+            Ok::<_, BackupError>(())
+        },
+    )?;
+    Ok((summary, documents))
+}
+
+fn some(count: u64) -> Documents {
+    (0..count).map(|i| (DocumentId::new(&format!("id-{i:06}")).unwrap(), row(i))).collect()
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    for count in [0, 1, 1_000] {
+        let documents = some(count);
+        let bytes = written(&documents);
+        let (summary, read) = read_back(&bytes).unwrap();
+        assert_eq!((summary.documents, summary.bytes), (count, bytes.len() as u64));
+        assert_eq!(summary.manifest, manifest());
+        assert_eq!(read, documents);
+    }
+}
+
+#[test]
+fn a_large_backup_has_several_parts() {
+    let text = "0123456789abcdef".repeat(1 << 12);
+    let documents: Documents =
+        some(400).into_iter().map(|(id, row)| (id, Row { text: Some(text.clone()), ..row })).collect();
+    let bytes = written(&documents);
+    assert!(bytes.windows(9).filter(|window| window == b"00000003.").count() > 0);
+    assert_eq!(read_back(&bytes).unwrap().1, documents);
+}
+
+#[test]
+fn every_cut_is_seen() {
+    let bytes = written(&some(300));
+    for end in (0..bytes.len() - 1_024).step_by(7) {
+        let error = read_back(&bytes[..end]).expect_err("cut");
+        assert!(!matches!(error, BackupError::Io(_)), "{end}: {error}");
+    }
+}
+
+#[test]
+fn every_changed_byte_is_refused_or_counts_for_nothing() {
+    let documents = some(300);
+    let bytes = written(&documents);
+    let (mut refused, mut same) = (0, 0);
+    for at in 0..bytes.len() {
+        let mut bad = bytes.clone();
+        bad[at] ^= 1 << (at % 8);
+        match read_back(&bad) {
+            Err(BackupError::Io(error)) => panic!("{at}: {error}"),
+            Err(_) => refused += 1,
+            Ok((summary, read)) => {
+                assert_eq!((summary.manifest, read), (manifest(), documents.clone()), "byte {at}");
+                same += 1;
+            }
+        }
+    }
+    assert!(refused > same, "{refused} refused, {same} the same");
+}
+
+#[test]
+fn what_is_foreign_or_newer_is_named() {
+    let bytes = written(&some(3));
+    let said = |bytes: &[u8]| read_back(bytes).unwrap_err().to_string();
+    assert!(said(b"").contains("no backup made by lookalike: it is empty"));
+    assert!(said(&[7; 4_096]).contains("it is no tar"));
+    assert!(said(&[0; 4_096]).contains("it is empty"));
+    let mut other = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(2);
+    other.append_data(&mut header, "photo.jpg", &b"hi"[..]).unwrap();
+    assert!(said(&other.into_inner().unwrap()).contains("begins with \"photo.jpg\""));
+    let newer = Manifest::of(&CollectionName::new("a").unwrap(), "x".into(), Width::Bits64);
+    let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":1", "\"version\":2,\"extra\":0");
+    let mut tar = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_size(newer.len() as u64);
+    tar.append_data(&mut header, "manifest.json", newer.as_bytes()).unwrap();
+    assert!(said(&tar.into_inner().unwrap()).contains("has format 2; this version reads up to 1"));
+    let twice = [bytes.clone(), bytes].concat();
+    assert!(said(&twice).contains("something comes after it"));
+}
+
+#[test]
+fn documents_out_of_order_are_refused() {
+    let mut documents = some(3);
+    documents.swap(0, 2);
+    let error = read_back(&written(&documents)).unwrap_err().to_string();
+    assert!(
+        error.contains("documents/00000001.ndjson.gz at byte") && error.contains("out of order"),
+        "{error}"
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4_000), at in 0usize..20_000) {
+        let _ = read_back(&bytes);
+        let mut good = written(&some(40));
+        let at = at % good.len();
+        let end = (at + bytes.len()).min(good.len());
+        good[at..end].copy_from_slice(&bytes[..end - at]);
+        if let Ok((summary, documents)) = read_back(&good) {
+            prop_assert_eq!((summary.manifest, documents), (manifest(), some(40)));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Writing a backup to anything that takes bytes. In memory it holds one part.
+
+use std::io::{self, Write};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use tar::{Builder, EntryType, Header};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::error::BackupError;
+use super::format::{END, End, LINE_BYTES, Line, MANIFEST, Manifest, PART_BYTES, Part, digits, part_name};
+use crate::ids::DocumentId;
+use crate::store::Row;
+
+/// A backup being written.
+pub struct Writer<W: Write> {
+    tar: Builder<W>,
+    /// Seconds since 1970-01-01 UTC that the entries bear.
+    time: u64,
+    end: End,
+    part: GzEncoder<Vec<u8>>,
+    /// Bytes and documents of the part so far.
+    filled: (usize, u64),
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a backup.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`] if `out` takes no more.
+    pub fn begin(out: W, manifest: &Manifest) -> Result<Writer<W>, BackupError> {
+        let mut writer = Writer {
+            tar: Builder::new(out),
+            time: manifest.taken_ms / 1_000,
+            end: End::default(),
+            part: encoder(),
+            filled: (0, 0),
+        };
+        let text = json(manifest);
+        writer.end.manifest_xxh3 = digits(xxh3_64(&text));
+        writer.append(MANIFEST, &text)?;
+        Ok(writer)
+    }
+
+    /// Adds a document, whose id comes after that of the one before.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`] if `out` takes no more, [`BackupError::TooLarge`].
+    pub fn document(&mut self, id: &DocumentId, row: &Row) -> Result<(), BackupError> {
+        let mut line = serde_json::to_vec(&Line::of(id, row)).map_err(io::Error::from)?;
+        if line.len() > LINE_BYTES {
+            let (id, bytes) = (id.as_str().to_owned(), line.len());
+            return Err(BackupError::TooLarge { id, bytes, most: LINE_BYTES });
+        }
+        line.push(b'\n');
+        self.part.write_all(&line)?;
+        self.filled = (self.filled.0 + line.len(), self.filled.1 + 1);
+        if self.filled.0 >= PART_BYTES {
+            self.end_part()?;
+        }
+        Ok(())
+    }
+
+    /// Ends it: what comes before is a backup only with this.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`] if `out` takes no more.
+    pub fn finish(mut self) -> Result<W, BackupError> {
+        if self.filled.1 > 0 {
+            self.end_part()?;
+        }
+        let text = json(&self.end);
+        self.append(END, &text)?;
+        Ok(self.tar.into_inner()?)
+    }
+
+    fn end_part(&mut self) -> Result<(), BackupError> {
+        let packed = std::mem::replace(&mut self.part, encoder()).finish()?;
+        let (_, documents) = std::mem::take(&mut self.filled);
+        let name = part_name(self.end.parts.len() as u64 + 1);
+        self.append(&name, &packed)?;
+        self.end.documents += documents;
+        let (bytes, xxh3) = (packed.len() as u64, digits(xxh3_64(&packed)));
+        self.end.parts.push(Part { name, bytes, documents, xxh3 });
+        Ok(())
+    }
+
+    fn append(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::Regular);
+        header.set_size(content.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(self.time);
+        self.tar.append_data(&mut header, name, content)
+    }
+}
+
+fn encoder() -> GzEncoder<Vec<u8>> {
+    GzEncoder::new(Vec::new(), Compression::fast())
+}
+
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("plain data in memory always serialises");
+    text.push(b'\n');
+    text
+}

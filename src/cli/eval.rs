@@ -1,0 +1,224 @@
+//! `lookalike eval`: what profiles find on labelled texts, or on edited copies of anybody's own, and what they cost.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use flate2::read::MultiGzDecoder;
+use serde::Deserialize;
+
+use super::Failure;
+use crate::eval::{
+    Banded, Checked, Labels, Measured, Pair, Set, banded, measure, report, second_check, svg, with_edits,
+};
+use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
+use crate::profiles;
+
+#[derive(Debug, Args)]
+pub(super) struct EvalArguments {
+    /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv, or with --edits files of documents
+    #[arg(required = true, value_name = "SET")]
+    sets: Vec<PathBuf>,
+    /// Profiles to measure; all built-in ones of both widths that find copies if there are none
+    #[arg(long, short, value_name = "PROFILE")]
+    profile: Vec<String>,
+    /// A TOML file with profiles of your own
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
+    /// Make one edited copy of each text in place of reading labels
+    #[arg(long)]
+    edits: bool,
+    /// The seed of the edits
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// At most so many texts of each set
+    #[arg(long, default_value_t = 50_000)]
+    texts: usize,
+    /// The number of documents that profile and k are recommended for
+    #[arg(long, default_value_t = 1_000_000)]
+    documents: u64,
+    /// Measure the second check, too: candidates within 15 of 64 bits and 31 of 128
+    #[arg(long)]
+    check: bool,
+    /// The profile whose features the second check compares
+    #[arg(long, value_name = "PROFILE", default_value = "pairs-64")]
+    check_by: String,
+    /// Measure MinHash, too
+    #[arg(long)]
+    minhash: bool,
+    /// A set whose marks tell of a common origin and not of likeness: similarities decide there
+    #[arg(long, value_name = "SET")]
+    revisions: Vec<String>,
+    /// Write the curves as SVG
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+/// A document; what else a line says is passed over.
+#[derive(Deserialize)]
+struct Document {
+    id: String,
+    text: String,
+}
+
+pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
+    let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
+    let profiles = wanted(known, arguments)?;
+    let by = named(known, &arguments.check_by)?;
+    let sets: Vec<Set> =
+        arguments.sets.iter().map(|path| read_set(path, arguments)).collect::<Result<_, _>>()?;
+    let start = Instant::now();
+    let mut measured: Vec<Vec<Measured>> = Vec::new();
+    let mut checked = Vec::new();
+    for set in &sets {
+        let mut of_set = Vec::new();
+        for profile in &profiles {
+            eprintln!("{}: {}", set.name, profile.id());
+            of_set.push(measure(profile, set, || cpu_time().unwrap_or_else(|| start.elapsed())));
+        }
+        measured.push(of_set);
+        checked.push(if arguments.check { checks(&profiles, by, set) } else { Vec::new() });
+    }
+    let banded: Vec<Vec<Banded>> =
+        sets.iter().map(|set| if arguments.minhash { bands(set, &start) } else { Vec::new() }).collect();
+    let text = report(&sets, &measured, &checked, &banded, arguments.documents as f64);
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    if let Some(path) = &arguments.svg {
+        fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
+    }
+    Ok(())
+}
+
+/// The processor time of this thread, where the system tells it: on a busy machine the clock on the wall says more
+/// about its other work.
+fn cpu_time() -> Option<Duration> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+}
+
+fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
+    if arguments.profile.is_empty() {
+        return Ok(known.iter().filter(|profile| !profile.finds_topics()).collect());
+    }
+    arguments.profile.iter().map(|name| named(known, name)).collect()
+}
+
+fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
+    known
+        .named(name)
+        .ok_or_else(|| Failure::new(format!("there is no profile {name:?}; there are {}", known.listing())))
+}
+
+/// The second check behind 15 of 64 bits and 31 of 128, at thresholds from 0.2 to 0.8.
+fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String, u32, Vec<Checked>)> {
+    let thresholds: Vec<f64> = (4..=16).map(|step| f64::from(step) / 20.0).collect();
+    let of = |profile: &&'static Profile| {
+        let ks: &[u32] = if profile.width().bits() == 64 { &[11, 15] } else { &[23, 31] };
+        let id = profile.id().to_string();
+        ks.iter()
+            .map(|&k| (id.clone(), k, second_check(profile, by, set, k, &thresholds)))
+            .collect::<Vec<_>>()
+    };
+    profiles.iter().flat_map(of).collect()
+}
+
+/// The recipes with their own cuts, and others of the same features.
+fn bands(set: &Set, start: &Instant) -> Vec<Banded> {
+    let thresholds: Vec<f64> = (0..=18).map(|step| f64::from(step) / 20.0).collect();
+    let cut = |bands, rows| Banding { bands, rows };
+    let others = [cut(16, 8), cut(32, 4), cut(50, 4)];
+    let of = |recipe: &MinHash| {
+        let clock = || cpu_time().unwrap_or_else(|| start.elapsed());
+        others
+            .iter()
+            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, clock))
+            .collect::<Vec<_>>()
+    };
+    eprintln!("{}: MinHash", set.name);
+    MinHash::ALL.iter().flat_map(of).collect()
+}
+
+fn read_set(path: &Path, arguments: &EvalArguments) -> Result<Set, Failure> {
+    let name =
+        path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+    if arguments.edits {
+        let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
+        let (_, texts) = read_documents(&file, arguments.texts)?;
+        return Ok(with_edits(&name, texts, arguments.seed));
+    }
+    let (ids, texts) = read_documents(&documents_of(path)?, arguments.texts)?;
+    let numbers: HashMap<&str, u32> = ids.iter().map(String::as_str).zip(0..).collect();
+    let marked = read_pairs(&path.join("pairs.tsv"), &numbers)?;
+    let similar = read_pairs(&path.join("similarity.tsv"), &numbers)?;
+    let Some(either) = marked.as_ref().or(similar.as_ref()) else {
+        let detail = "neither pairs.tsv nor similarity.tsv is there; --edits makes labels";
+        return Err(Failure::new(format!("{}: {detail}", path.display())));
+    };
+    let kinds: Vec<(Pair, String)> = either
+        .iter()
+        .filter_map(|row| {
+            let kind = row.1.split(':').next().unwrap_or_default();
+            (!kind.is_empty() && kind.parse::<f64>().is_err()).then(|| (row.0, row.1.clone()))
+        })
+        .collect();
+    let marked: Option<Vec<Pair>> = marked.map(|rows| rows.into_iter().map(|row| row.0).collect());
+    let similar: Option<Vec<(Pair, f64)>> = similar
+        .map(|rows| rows.into_iter().map(|(pair, value)| (pair, value.parse().unwrap_or(1.0))).collect());
+    let labels = Labels::read(marked.as_deref(), similar.as_deref(), arguments.revisions.contains(&name));
+    Ok(Set { name, texts, labels, edits: kinds })
+}
+
+fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
+    let files = ["docs.jsonl", "docs.jsonl.gz"].map(|name| folder.join(name));
+    let missing =
+        || Failure::new(format!("{}: neither docs.jsonl nor docs.jsonl.gz is there", folder.display()));
+    files.into_iter().find(|file| file.exists()).ok_or_else(missing)
+}
+
+/// Ids and texts.
+fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Failure> {
+    let file = File::open(path).map_err(|error| at(path, &error))?;
+    let reader: Box<dyn Read> = if path.extension().is_some_and(|extension| extension == "gz") {
+        Box::new(MultiGzDecoder::new(file))
+    } else {
+        Box::new(file)
+    };
+    let (mut ids, mut texts) = (Vec::new(), Vec::new());
+    for (number, line) in (1..).zip(BufReader::new(reader).lines().take(most)) {
+        let line = line.map_err(|error| at(path, &error))?;
+        let document: Document = serde_json::from_str(&line)
+            .map_err(|error| Failure::new(format!("{}:{number}: {error}", path.display())))?;
+        ids.push(document.id);
+        texts.push(document.text);
+    }
+    Ok((ids, texts))
+}
+
+/// Lines of two ids and something about the pair; `None` if there is no such file. Pairs of texts that were not
+/// read are passed over.
+fn read_pairs(path: &Path, numbers: &HashMap<&str, u32>) -> Result<Option<Vec<(Pair, String)>>, Failure> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(path).map_err(|error| at(path, &error))?;
+    let mut rows = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [a, b, ..] = fields[..] else {
+            return Err(Failure::new(format!("{}:{number}: two ids and a tab are needed", path.display())));
+        };
+        if let (Some(&a), Some(&b)) = (numbers.get(a), numbers.get(b))
+            && a != b
+        {
+            rows.push(((a.min(b), a.max(b)), fields.get(2).copied().unwrap_or_default().to_owned()));
+        }
+    }
+    Ok(Some(rows))
+}
+
+fn at(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,127 @@
+//! `lookalike restore`: a backup into a server, or only a verdict on it.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use futures::stream;
+use reqwest::{Body, Method};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use super::Failure;
+use super::client::{Server, collection_name, collection_route};
+use crate::backup::{self, BackupError, Summary};
+use crate::client::ClientError;
+use crate::ids::CollectionName;
+
+/// Exit code for data that is damaged or too new.
+const DATA: u8 = 65;
+/// Bytes sent at a time.
+const PIECE: usize = 64 << 10;
+/// Pieces read ahead.
+const AHEAD: usize = 8;
+
+#[derive(Debug, Args)]
+pub(super) struct RestoreArguments {
+    /// File that `lookalike backup` wrote; - is standard input
+    #[arg(value_name = "FROM")]
+    from: PathBuf,
+    #[command(flatten)]
+    server: Server,
+    /// Collection to make; the one that the backup is of if there is none
+    #[arg(long, value_parser = collection_name)]
+    collection: Option<CollectionName>,
+    /// Only check that the backup is whole; needs no server
+    #[arg(long)]
+    check: bool,
+}
+
+pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
+    let is_piped = arguments.from == Path::new("-");
+    if arguments.check {
+        let summary = if is_piped { verdict(io::stdin().lock(), "-")? } else { check(&arguments.from)? };
+        let from = &summary.manifest;
+        println!(
+            "{}: whole; collection {}, profile {}, {} documents, change {}, {} bytes",
+            arguments.from.display(),
+            from.collection,
+            from.profile,
+            summary.documents,
+            from.sequence,
+            summary.bytes
+        );
+        return Ok(());
+    }
+    // Before anything is sent: the server would refuse it too, after all of it.
+    let summary = if is_piped { None } else { Some(check(&arguments.from)?) };
+    let collection = match (arguments.collection, &summary) {
+        (Some(name), _) => name,
+        (None, Some(summary)) => CollectionName::new(&summary.manifest.collection).map_err(|error| {
+            let message =
+                format!("the backup is of no possible collection: {error}; name one with --collection");
+            Failure { message, code: DATA }
+        })?,
+        (None, None) => {
+            let message = "a backup from standard input needs --collection NAME".to_owned();
+            return Err(Failure { message, code: 2 });
+        }
+    };
+    let body = if is_piped { body(io::stdin()) } else { body(open(&arguments.from)?) };
+    let client = arguments.server.client()?;
+    let request = client.request(Method::POST, &collection_route(&collection, "/restore"));
+    let response = client.send(request.header("content-type", "application/x-tar").body(body)).await;
+    let response = response.map_err(|error| {
+        let is_damaged =
+            matches!(&error, ClientError::Refused { refusal, .. } if refusal.code == "invalid_backup");
+        let failure = Failure::from(error);
+        if is_damaged { Failure { code: DATA, ..failure } } else { failure }
+    })?;
+    let answer: Value = response.json().await.map_err(|error| client.broken(error))?;
+    let (documents, expired) = (&answer["documents"], &answer["expired"]);
+    eprintln!("{collection}: {documents} documents restored, {expired} had expired");
+    Ok(())
+}
+
+/// Verifies a backup to its last byte.
+pub(super) fn check(path: &Path) -> Result<Summary, Failure> {
+    verdict(open(path)?, &path.display().to_string())
+}
+
+fn verdict(input: impl Read, name: &str) -> Result<Summary, Failure> {
+    let input = BufReader::with_capacity(1 << 20, input);
+    let read = backup::read(input, |_| Ok(()), |_, _| Ok::<_, BackupError>(()));
+    read.map_err(|error| {
+        let code = if matches!(error, BackupError::Io(_)) { 1 } else { DATA };
+        let mut failure = Failure::of(&error, code);
+        failure.message = format!("{name}: {}", failure.message);
+        failure
+    })
+}
+
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|error| Failure::new(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// What is read, as a body that streams: by a thread of its own, because files and pipes block.
+fn body(mut input: impl Read + Send + 'static) -> Body {
+    let (send, receive) = mpsc::channel(AHEAD);
+    std::thread::spawn(move || {
+        loop {
+            let mut piece = vec![0; PIECE];
+            let read = input.read(&mut piece).map(|read| {
+                piece.truncate(read);
+                piece
+            });
+            let is_last = read.as_ref().map_or(true, Vec::is_empty);
+            if read.as_ref().is_ok_and(Vec::is_empty) || send.blocking_send(read).is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Body::wrap_stream(stream::unfold(
+        receive,
+        |mut receive| async move { Some((receive.recv().await?, receive)) },
+    ))
+}

@@ -1,0 +1,44 @@
+//! `lookalike verify`: whether a data directory is sound. It changes nothing.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Failure;
+use super::serve::open_code;
+use crate::engine::embedded;
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArguments {
+    /// Data directory; no server may be using it
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
+    let (mut grave, mut light) = (0, 0);
+    let verified = embedded::verify(&arguments.dir, &mut |flaw| {
+        if flaw.is_grave() {
+            grave += 1;
+        } else {
+            light += 1;
+        }
+        let _ = writeln!(std::io::stdout(), "{}", Failure::of(&flaw, 65));
+    });
+    let verified = verified.map_err(|error| Failure::of(&error, open_code(&error)))?;
+    let dir = arguments.dir.display();
+    if grave > 0 {
+        let message = format!(
+            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or see what `lookalike repair` can save"
+        );
+        return Err(Failure { message, code: 65 });
+    }
+    if light > 0 {
+        let message =
+            format!("{dir}: the documents are whole; {light} snapshots are damaged and will be passed over");
+        return Err(Failure { message, code: 65 });
+    }
+    println!("{dir} is sound: {} files, {} bytes", verified.files, verified.bytes);
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! A backup on its way out: one thread reads a view of the store and writes a tar into a channel.
+//!
+//! It sees one moment, whatever is written meanwhile; in memory it holds one part and a few pieces. A view keeps
+//! the store from reclaiming what it sees, so a client that takes nothing, or next to nothing, is given up on.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream;
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, timeout_at};
+
+use super::registry::Collection;
+use super::shared::Shared;
+use crate::backup::{BackupError, Manifest, Writer};
+use crate::engine::{EngineError, Pieces};
+
+/// Bytes handed on at a time.
+const PIECE: usize = 64 << 10;
+/// Pieces that wait for the client, at most.
+const AHEAD: usize = 16;
+/// How long a client may take nothing at all.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Bytes that a client has to take in a second, once that time is used up.
+const LEAST_PACE: u64 = 256 << 10;
+
+/// What goes through the channel.
+enum Piece {
+    Bytes(Bytes),
+    /// There is no more: a channel that ends without it was cut.
+    End,
+    Failed(EngineError),
+}
+
+/// Streams a backup of `collection`.
+pub(super) fn stream(
+    shared: Arc<Shared>,
+    collection: Arc<Collection>,
+    taken_ms: u64,
+    permit: OwnedSemaphorePermit,
+) -> Pieces {
+    let (send, receive) = mpsc::channel(AHEAD);
+    let handle = Handle::current();
+    let work = move || {
+        let _permit = permit;
+        let out = Outgoing { send: send.clone(), handle, begun: Instant::now(), taken: 0, held: Vec::new() };
+        let last = match write(&shared, &collection, taken_ms, out) {
+            Ok(bytes) => {
+                tracing::info!(collection = %collection.name, bytes, "a backup was taken");
+                Piece::End
+            }
+            Err(error) => {
+                let cause = std::error::Error::source(&error).map(ToString::to_string);
+                tracing::warn!(collection = %collection.name, %error, cause, "a backup was cut off");
+                Piece::Failed(error)
+            }
+        };
+        // The client may be gone, or stuck: then the end of the channel says it.
+        let _ = send.try_send(last);
+    };
+    drop(tokio::task::spawn_blocking(work));
+    let pieces = stream::unfold(Some(receive), |receive| async move {
+        let mut receive = receive?;
+        match receive.recv().await {
+            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(receive))),
+            Some(Piece::End) => None,
+            Some(Piece::Failed(error)) => Some((Err(error), None)),
+            None => Some((Err(cut_off()), None)),
+        }
+    });
+    pieces.boxed()
+}
+
+fn cut_off() -> EngineError {
+    let what = "the client took it too slowly, and it was cut off";
+    BackupError::Io(io::Error::new(io::ErrorKind::TimedOut, what)).into()
+}
+
+/// Writes it; answers with its size.
+fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing) -> Result<u64, EngineError> {
+    let now_ms = shared.clock.now_ms();
+    let view = shared.store.view();
+    let record = collection.record();
+    let manifest = Manifest {
+        k: record.k,
+        keep_text: record.keep_text,
+        expires_in: record.expires_in,
+        created_ms: record.created_ms,
+        sequence: view.high_water()?.0,
+        taken_ms,
+        ..Manifest::of(&record.name, record.profile, record.width)
+    };
+    let mut writer = Writer::begin(out, &manifest)?;
+    for row in view.rows_after(collection.id, None) {
+        let (id, row) = row?;
+        if !row.has_lapsed(now_ms) {
+            writer.document(&id, &row)?;
+        }
+    }
+    let mut out = writer.finish()?;
+    out.flush().map_err(BackupError::Io)?;
+    Ok(out.taken)
+}
+
+/// Where the tar goes: pieces into the channel, which blocks while it is full.
+struct Outgoing {
+    send: mpsc::Sender<Piece>,
+    handle: Handle,
+    begun: Instant,
+    taken: u64,
+    held: Vec<u8>,
+}
+
+impl Outgoing {
+    fn hand_on(&mut self) -> io::Result<()> {
+        let bytes = Bytes::from(std::mem::take(&mut self.held));
+        self.taken += bytes.len() as u64;
+        let deadline = self.begun + PATIENCE + Duration::from_secs(self.taken / LEAST_PACE);
+        let sending = async { timeout_at(deadline, self.send.send(Piece::Bytes(bytes))).await };
+        match self.handle.block_on(sending) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client went away")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client took it too slowly")),
+        }
+    }
+}
+
+impl Write for Outgoing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= PIECE {
+            self.hand_on()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.held.is_empty() { Ok(()) } else { self.hand_on() }
+    }
+}

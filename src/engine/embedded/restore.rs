@@ -1,0 +1,257 @@
+//! A backup on its way in: spooled to the disk, verified whole, and only then written, out of sight.
+//!
+//! The collection gets a number that the store lists as garbage from the first moment, so a crash anywhere before
+//! the end leaves what the next start sweeps away. The last batch takes it off that list and gives it its name:
+//! it is there whole or not at all. Its index is filled beside those of the others and joins them after that
+//! batch; a snapshot that does not have it yet makes the next start build it from the postings.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures::StreamExt;
+use tokio::io::AsyncWriteExt;
+use tokio::sync::{mpsc, oneshot};
+
+use super::planning::Plan;
+use super::registry::Collection;
+use super::shared::Shared;
+use super::writer::{Command, Writer};
+use crate::backup::{self, BackupError, Manifest, Summary};
+use crate::engine::{Document, EngineError, Incoming, Operation, Restored};
+use crate::fingerprint::Profile;
+use crate::ids::{CollectionId, CollectionName, Width};
+use crate::index::of_width;
+use crate::store::{Change, CollectionRecord};
+
+/// Documents written in one batch, at most.
+const BATCH_DOCUMENTS: usize = 2_000;
+/// Bytes of documents in one batch, about.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// What the writer is asked for, in this order.
+pub(super) enum Step {
+    /// A collection that nobody sees yet.
+    Begin { record: Box<CollectionRecord>, reply: oneshot::Sender<Result<Arc<Collection>, EngineError>> },
+    /// Documents of it.
+    Fill {
+        collection: Arc<Collection>,
+        documents: Vec<Document>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// It is complete and becomes visible.
+    Finish { collection: Arc<Collection>, reply: oneshot::Sender<Result<(), EngineError>> },
+    /// It does not come to be.
+    Abandon(CollectionId),
+}
+
+/// A file of the upload's own, which goes with it.
+pub(super) struct Spooled(PathBuf);
+
+impl Drop for Spooled {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Writes an upload to a file in `dir`, as long as there is room for others beside it.
+pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Result<Spooled, EngineError> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let path = dir.join(format!("{}.tar", NUMBER.fetch_add(1, Ordering::Relaxed)));
+    let spooled = Spooled(path.clone());
+    let mut file = tokio::fs::File::create(&path).await.map_err(EngineError::Spool)?;
+    while let Some(piece) = tar.next().await {
+        let piece = piece.map_err(|error| EngineError::Upload(error.to_string()))?;
+        shared.check_room()?;
+        file.write_all(&piece).await.map_err(EngineError::Spool)?;
+    }
+    file.flush().await.map_err(EngineError::Spool)?;
+    Ok(spooled)
+}
+
+/// Verifies a spooled backup and makes it the collection `name`. Blocks.
+pub(super) fn restore(
+    name: &CollectionName,
+    spooled: &Spooled,
+    now_ms: u64,
+    writer: &mpsc::UnboundedSender<Command>,
+) -> Result<Restored, EngineError> {
+    let summary = verify(&spooled.0)?;
+    tracing::info!(collection = %name, documents = summary.documents, "a backup was verified and is restored");
+    let record = Box::new(record(name, &summary.manifest)?);
+    let collection = ask(writer, |reply| Step::Begin { record, reply })?;
+    let mut filling =
+        Filling { writer, collection: &collection, now_ms, held: Vec::new(), bytes: 0, passed: 0 };
+    let filled = backup::read(open(&spooled.0)?, |_| Ok(()), |id, row| filling.take(Document { id, row }));
+    let filled = filled.and_then(|_| filling.flush());
+    let expired = filling.passed;
+    let done = filled
+        .and_then(|()| ask(writer, |reply| Step::Finish { collection: Arc::clone(&collection), reply }));
+    if let Err(error) = done {
+        let _ = writer.send(Command::Restore(Step::Abandon(collection.id)));
+        return Err(error);
+    }
+    let documents = summary.documents - expired;
+    tracing::info!(collection = %name, documents, expired, "a collection was restored");
+    Ok(Restored { from: summary.manifest, documents, expired })
+}
+
+/// Reads it all, for nothing but the verdict.
+fn verify(path: &Path) -> Result<Summary, EngineError> {
+    backup::read(open(path)?, |manifest| Ok(check_profile(manifest)?), |_, _| Ok::<_, EngineError>(()))
+}
+
+fn check_profile(manifest: &Manifest) -> Result<(), BackupError> {
+    let known = Profile::named(&manifest.profile)
+        .filter(|known| known.width().bits() == manifest.bits && known.id().to_string() == manifest.profile);
+    match known {
+        Some(_) => Ok(()),
+        None => Err(BackupError::Profile { profile: manifest.profile.clone(), bits: manifest.bits }),
+    }
+}
+
+fn open(path: &Path) -> Result<File, EngineError> {
+    File::open(path).map_err(EngineError::Spool)
+}
+
+fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord, EngineError> {
+    let invalid = |what: String| BackupError::Damaged { entry: "manifest.json".into(), offset: 0, what };
+    let width = Width::from_bits(manifest.bits).ok_or_else(|| invalid("a width that is none".into()))?;
+    if manifest.k > width.bits() {
+        return Err(invalid(format!("k is {}", manifest.k)).into());
+    }
+    Ok(CollectionRecord {
+        id: CollectionId(0),
+        name: name.clone(),
+        profile: manifest.profile.clone(),
+        width,
+        k: manifest.k,
+        keep_text: manifest.keep_text,
+        expires_in: manifest.expires_in,
+        created_ms: manifest.created_ms,
+    })
+}
+
+fn ask<T>(
+    writer: &mpsc::UnboundedSender<Command>,
+    step: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Step,
+) -> Result<T, EngineError> {
+    let (reply, answer) = oneshot::channel();
+    writer.send(Command::Restore(step(reply))).map_err(|_| EngineError::Closed)?;
+    answer.blocking_recv().map_err(|_| EngineError::Closed)?
+}
+
+/// Documents on their way to the writer, which gets the next batch when it has done the one before.
+struct Filling<'a> {
+    writer: &'a mpsc::UnboundedSender<Command>,
+    collection: &'a Arc<Collection>,
+    now_ms: u64,
+    held: Vec<Document>,
+    bytes: usize,
+    /// Documents left out because they have expired.
+    passed: u64,
+}
+
+impl Filling<'_> {
+    fn take(&mut self, document: Document) -> Result<(), EngineError> {
+        if document.row.has_lapsed(self.now_ms) {
+            self.passed += 1;
+            return Ok(());
+        }
+        self.bytes += document.row.text.as_ref().map_or(0, String::len);
+        self.bytes += document.row.metadata.as_ref().map_or(0, String::len);
+        self.held.push(document);
+        if self.held.len() >= BATCH_DOCUMENTS || self.bytes >= BATCH_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), EngineError> {
+        self.bytes = 0;
+        let (collection, documents) = (Arc::clone(self.collection), std::mem::take(&mut self.held));
+        ask(self.writer, |reply| Step::Fill { collection, documents, reply })
+    }
+}
+
+impl Writer {
+    /// Does a step of a restore.
+    pub(super) fn restore(&mut self, step: Step) {
+        match step {
+            Step::Begin { record, reply } => {
+                let _ = reply.send(self.begin_restore(*record));
+            }
+            Step::Fill { collection, documents, reply } => {
+                let _ = reply.send(self.fill(&collection, documents));
+            }
+            Step::Finish { collection, reply } => {
+                let _ = reply.send(self.finish_restore(&collection));
+            }
+            Step::Abandon(id) => {
+                self.restoring.remove(&id);
+                self.garbage.push_back(id);
+            }
+        }
+    }
+
+    fn refuse_existing(&self, name: &CollectionName) -> Result<(), EngineError> {
+        match self.shared.registry.find(name) {
+            Some(_) => Err(EngineError::CollectionExists(name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn begin_restore(&mut self, record: CollectionRecord) -> Result<Arc<Collection>, EngineError> {
+        self.refuse_read_only()?;
+        self.refuse_existing(&record.name)?;
+        let shared = Arc::clone(&self.shared);
+        let record = CollectionRecord { id: shared.store.next_collection_id()?, ..record };
+        let mut batch = shared.store.batch()?;
+        batch.begin_restore(record.id, record.width);
+        batch.log(Change::CollectionChanged(record.id));
+        self.commit_or_fail(batch, &[].into(), &[])?;
+        self.restoring.insert(record.id);
+        let index = of_width(record.width);
+        Ok(Arc::new(Collection::new(record, index)))
+    }
+
+    fn fill(&mut self, collection: &Arc<Collection>, documents: Vec<Document>) -> Result<(), EngineError> {
+        self.refuse_read_only()?;
+        self.shared.budget.admit(true)?;
+        let shared = Arc::clone(&self.shared);
+        let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        for document in documents {
+            let put = Operation::Put { document, unless_within: None };
+            plan.decide(collection, put, None, &mut self.recent)?;
+        }
+        let (batch, postings) = plan.into_batch();
+        let touched = [(collection.id, Arc::clone(collection))].into();
+        self.commit_or_fail(batch, &touched, &postings)
+    }
+
+    fn finish_restore(&mut self, collection: &Arc<Collection>) -> Result<(), EngineError> {
+        self.refuse_read_only()?;
+        self.refuse_existing(&collection.name)?;
+        let shared = Arc::clone(&self.shared);
+        let mut batch = shared.store.batch()?;
+        batch.finish_restore(&collection.record());
+        batch.log(Change::CollectionCreated(collection.id));
+        self.commit_or_fail(batch, &[].into(), &[])?;
+        self.restoring.remove(&collection.id);
+        shared.registry.add(Arc::clone(collection));
+        // Its documents expire too.
+        shared.next_expiry_ms.store(0, Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+/// Makes the directory for uploads, and empties it of what crashes left.
+pub(super) fn clear(dir: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(dir)?;
+    for entry in std::fs::read_dir(dir)? {
+        let path = entry?.path();
+        if path.is_file() {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Right and wrong pairs at each distance, and what follows from them: precision, recall, F1, false neighbours.
+
+use super::labels::{Labels, Pair};
+use crate::ids::Hash;
+
+/// Pairs by distance. Index `d` counts the pairs at distance d exactly, 0 to the width.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Positive pairs.
+    right: Vec<u64>,
+    /// Negative pairs.
+    wrong: Vec<u64>,
+    /// All positive pairs, those too that cannot be found since a text is empty.
+    positive: u64,
+}
+
+/// What is found within a distance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// The distance.
+    pub k: u32,
+    /// Positive pairs within it.
+    pub right: u64,
+    /// Negative pairs within it.
+    pub wrong: u64,
+    /// Right ÷ (right + wrong); 1 if nothing is found.
+    pub precision: f64,
+    /// Right ÷ all positive pairs; 1 if there are none.
+    pub recall: f64,
+}
+
+impl Point {
+    /// The harmonic mean of precision and recall.
+    pub fn f1(&self) -> f64 {
+        let sum = self.precision + self.recall;
+        if sum > 0.0 { 2.0 * self.precision * self.recall / sum } else { 0.0 }
+    }
+}
+
+impl Curve {
+    /// Counts all pairs of texts that are `taken`.
+    pub fn of(hashes: &[Hash], taken: &[bool], labels: &Labels) -> Curve {
+        let width = hashes.first().map_or(64, |hash| hash.width().bits()) as usize;
+        let kept: Vec<u128> =
+            hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
+        let mut wrong = if width == 64 {
+            let halves: Vec<u64> = kept.iter().map(|&value| value as u64).collect();
+            all_pairs(&halves, |a, b| (a ^ b).count_ones())
+        } else {
+            all_pairs(&kept, |a, b| (a ^ b).count_ones())
+        };
+        let mut right = vec![0; width + 1];
+        let is_taken = |&&(a, b): &&Pair| taken[a as usize] && taken[b as usize];
+        let distance =
+            |&(a, b): &Pair| hashes[a as usize].distance(hashes[b as usize]).unwrap_or(width as u32) as usize;
+        wrong.resize(width + 1, 0);
+        let positive: Vec<&Pair> = labels.positive.iter().filter(is_taken).collect();
+        for pair in &positive {
+            right[distance(pair)] += 1;
+            wrong[distance(pair)] -= 1;
+        }
+        for pair in labels.ignored.iter().filter(is_taken) {
+            wrong[distance(pair)] -= 1;
+        }
+        let all = if taken.iter().all(|taken| *taken) { labels.positive.len() } else { positive.len() };
+        Curve { right, wrong, positive: all as u64 }
+    }
+
+    /// What is found within k.
+    pub fn at(&self, k: u32) -> Point {
+        let within = |counts: &[u64]| counts.iter().take(k as usize + 1).sum::<u64>();
+        let (right, wrong) = (within(&self.right), within(&self.wrong));
+        let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
+        let (precision, recall) = (share(right, right + wrong), share(right, self.positive));
+        Point { k, right, wrong, precision, recall }
+    }
+
+    /// The greatest k, which is the width.
+    pub fn width(&self) -> u32 {
+        self.right.len() as u32 - 1
+    }
+
+    /// All positive pairs.
+    pub fn positive(&self) -> u64 {
+        self.positive
+    }
+
+    /// The expected number of wrong neighbours of a query among so many documents, if other documents are like the
+    /// negative pairs here; and whether it rests on fewer than three pairs, so that it is only a bound.
+    pub fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
+        let pairs = self.wrong.iter().sum::<u64>().max(1) as f64;
+        let wrong = self.at(k).wrong;
+        let few = wrong < 3;
+        // With none seen among n, the true share is below 3/n with 95 % certainty.
+        let counted = if few { 3.0 } else { wrong as f64 };
+        (counted / pairs * documents, few)
+    }
+}
+
+/// How many pairs lie at each distance.
+fn all_pairs<T: Copy>(values: &[T], distance: impl Fn(T, T) -> u32) -> Vec<u64> {
+    // A block of rows against a block of columns stays in the nearest cache.
+    const BLOCK: usize = 1024;
+    let mut counts = vec![0_u64; 129];
+    for (i, rows) in values.chunks(BLOCK).enumerate() {
+        for (j, columns) in values.chunks(BLOCK).enumerate().skip(i) {
+            for (at, &row) in rows.iter().enumerate() {
+                let from = if i == j { at + 1 } else { 0 };
+                for &column in &columns[from..] {
+                    counts[distance(row, column) as usize] += 1;
+                }
+            }
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_counted_by_their_labels() {
+        let hashes = [0, 1, 3, 0xff].map(Hash::from_u64);
+        let labels = Labels {
+            positive: [(0, 1), (0, 3)].into_iter().collect(),
+            ignored: [(1, 2)].into_iter().collect(),
+            ..Labels::default()
+        };
+        let curve = Curve::of(&hashes, &[true; 4], &labels);
+        // 0-1 right at 1, 1-2 ignored at 1, 0-2 wrong at 2, 2-3 wrong at 6, 1-3 wrong at 7, 0-3 right at 8.
+        let point = curve.at(2);
+        assert_eq!((point.right, point.wrong, point.precision, point.recall), (1, 1, 0.5, 0.5));
+        assert!((point.f1() - 0.5).abs() < 1e-9);
+        assert_eq!((curve.at(8).right, curve.at(64).wrong), (2, 3));
+        assert_eq!(curve.false_neighbours(7, 300.0), (300.0, false));
+        assert_eq!(Curve::of(&hashes, &[true, true, true, false], &labels).positive(), 1);
+    }
+
+    #[test]
+    fn blocks_hold_every_pair_once() {
+        let values: Vec<u64> = (0..2500).collect();
+        assert_eq!(all_pairs(&values, |_, _| 0)[0], 2500 * 2499 / 2);
+    }
+}

@@ -1,0 +1,163 @@
+//! Labelled variants of anybody's texts: each text and one edited copy of it, at stated rates, from a seed.
+//!
+//! Leaves out: edits that need knowledge of a language, such as paraphrase.
+
+use super::Set;
+use super::labels::Labels;
+
+/// An edit and its rate in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edit {
+    /// So many percent of the characters are replaced by others of the text.
+    Replace(u32),
+    /// So many percent of the characters are deleted.
+    Delete(u32),
+    /// So many percent of the sentences are deleted.
+    DropSentences(u32),
+    /// The last so many percent are cut off.
+    Cut(u32),
+    /// A sentence of another text is put before it.
+    Boilerplate,
+    /// The sentences are put in another order.
+    Shuffle,
+}
+
+/// All edits that are tried, from those that change little.
+pub const EDITS: [Edit; 14] = [
+    Edit::Replace(1),
+    Edit::Replace(3),
+    Edit::Replace(5),
+    Edit::Replace(10),
+    Edit::Delete(1),
+    Edit::Delete(5),
+    Edit::DropSentences(5),
+    Edit::DropSentences(10),
+    Edit::DropSentences(25),
+    Edit::Cut(5),
+    Edit::Cut(10),
+    Edit::Cut(25),
+    Edit::Boilerplate,
+    Edit::Shuffle,
+];
+
+impl Edit {
+    /// Its name, with its rate.
+    pub fn name(self) -> String {
+        match self {
+            Edit::Replace(rate) => format!("{rate} % of characters replaced"),
+            Edit::Delete(rate) => format!("{rate} % of characters deleted"),
+            Edit::DropSentences(rate) => format!("{rate} % of sentences deleted"),
+            Edit::Cut(rate) => format!("cut by {rate} %"),
+            Edit::Boilerplate => "one sentence of another text before it".to_owned(),
+            Edit::Shuffle => "sentences shuffled".to_owned(),
+        }
+    }
+}
+
+/// A set of the texts and one variant of each; edits take turns. Texts without a sentence stay alone.
+pub fn with_edits(name: &str, texts: Vec<String>, seed: u64) -> Set {
+    let count = texts.len();
+    let mut set = Set { name: name.to_owned(), texts, labels: Labels::default(), edits: Vec::new() };
+    let mut random = Random(seed);
+    for number in 0..count {
+        let edit = EDITS[number % EDITS.len()];
+        let other = set.texts[random.below(count)].clone();
+        let text = &set.texts[number];
+        let variant = apply(edit, text, &other, &mut random);
+        if variant == *text {
+            continue;
+        }
+        let pair = (number as u32, set.texts.len() as u32);
+        set.texts.push(variant);
+        set.labels.positive.insert(pair);
+        set.edits.push((pair, edit.name()));
+    }
+    set
+}
+
+fn apply(edit: Edit, text: &str, other: &str, random: &mut Random) -> String {
+    match edit {
+        Edit::Replace(rate) => {
+            let characters: Vec<char> = text.chars().collect();
+            let mut replaced = |&c: &char| {
+                let any = characters[random.below(characters.len())];
+                if random.below(100) < rate as usize { any } else { c }
+            };
+            characters.iter().map(&mut replaced).collect()
+        }
+        Edit::Delete(rate) => text.chars().filter(|_| random.below(100) >= rate as usize).collect(),
+        Edit::DropSentences(rate) => {
+            let all = sentences(text);
+            let dropped = (all.len() * rate as usize).div_ceil(100);
+            let mut kept: Vec<usize> = (0..all.len()).collect();
+            for _ in 0..dropped.min(all.len().saturating_sub(1)) {
+                kept.remove(random.below(kept.len()));
+            }
+            kept.into_iter().map(|at| all[at]).collect()
+        }
+        Edit::Cut(rate) => {
+            let characters = text.chars().count();
+            text.chars().take(characters - characters * rate as usize / 100).collect()
+        }
+        Edit::Boilerplate => {
+            let all = sentences(other);
+            if all.is_empty() { text.to_owned() } else { format!("{} {text}", all[random.below(all.len())]) }
+        }
+        Edit::Shuffle => {
+            let mut all = sentences(text);
+            for last in (1..all.len()).rev() {
+                all.swap(last, random.below(last + 1));
+            }
+            all.concat()
+        }
+    }
+}
+
+/// The sentences of a text with their marks.
+fn sentences(text: &str) -> Vec<&str> {
+    text.split_inclusive(['。', '.', '!', '?', '！', '？', '\n'])
+        .filter(|part| !part.trim().is_empty())
+        .collect()
+}
+
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): small, and the same everywhere.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number below `bound`, or 0.
+    fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound.max(1) as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_has_a_variant_that_differs_and_a_seed_repeats_it() {
+        let texts: Vec<String> = (0..28)
+            .map(|n| (0..20).map(|s| format!("Sentence {s} of text {n} tells something. ")).collect())
+            .collect();
+        let set = with_edits("own", texts.clone(), 7);
+        assert_eq!((set.texts.len(), set.labels.positive.len()), (56, 28));
+        for &((a, b), _) in &set.edits {
+            assert_ne!(set.texts[a as usize], set.texts[b as usize]);
+        }
+        assert_eq!(with_edits("own", texts.clone(), 7).texts, set.texts);
+        assert_ne!(with_edits("own", texts, 8).texts, set.texts);
+    }
+
+    #[test]
+    fn texts_without_anything_to_edit_stay_alone() {
+        assert!(with_edits("own", vec![String::new(); 14], 1).labels.positive.is_empty());
+    }
+}

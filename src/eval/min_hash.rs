@@ -1,0 +1,105 @@
+//! What MinHash recipes find: the pairs that meet in a band and whose estimated similarity reaches a threshold.
+
+use super::Set;
+use super::labels::Pair;
+use super::second_check::jaccard;
+use crate::fingerprint::{Banding, MinHash, Profile, Signature};
+use crate::index::Bands;
+use std::time::Duration;
+
+/// What a recipe finds at a threshold.
+#[derive(Clone, Debug)]
+pub struct Banded {
+    /// The recipe.
+    pub recipe: String,
+    /// Its cut.
+    pub banding: Banding,
+    /// Bytes of a signature, and of what the index holds for it.
+    pub bytes: f64,
+    /// Bytes of text a second, on one core, from text to signature.
+    pub bytes_a_second: f64,
+    /// The root of the mean squared error of the estimates of all positive pairs.
+    pub error: f64,
+    /// For each threshold: precision and recall.
+    pub thresholds: Vec<(f64, f64, f64)>,
+}
+
+/// Measures a recipe with another cut, if one is given.
+pub fn banded(
+    recipe: &MinHash,
+    banding: Banding,
+    set: &Set,
+    thresholds: &[f64],
+    clock: impl Fn() -> Duration,
+) -> Option<Banded> {
+    let profile = Profile::named(recipe.features)?;
+    let minima = banding.bands * banding.rows;
+    let bytes: usize = set.texts.iter().map(String::len).sum();
+    let _ = set.texts.first().map(|text| profile.feature_set(text));
+    let start = clock();
+    let sets: Vec<Vec<u64>> = set.texts.iter().map(|text| profile.feature_set(text)).collect();
+    let signatures: Vec<Signature> = sets.iter().map(|set| Signature::of(set, minima)).collect();
+    let seconds = clock().saturating_sub(start).as_secs_f64();
+    let index = Bands::new(banding.bands, banding.rows);
+    let mut pairs: Vec<(Pair, f64)> = Vec::new();
+    for (number, signature) in signatures.iter().enumerate().filter(|(number, _)| !sets[*number].is_empty()) {
+        let near = index.similar(signature.minima(), 0.0);
+        pairs.extend(near.into_iter().map(|found| ((found.number, number as u32), found.similarity)));
+        index.insert(signature.minima());
+    }
+    // The index numbers signatures from 0; where empty texts were passed over, numbers are those of the rest.
+    let numbers: Vec<u32> =
+        (0..set.texts.len() as u32).filter(|&number| !sets[number as usize].is_empty()).collect();
+    pairs.iter_mut().for_each(|((a, _), _)| *a = numbers[*a as usize]);
+    pairs.retain(|(pair, _)| !set.labels.ignored.contains(pair));
+    let squares: f64 = set
+        .labels
+        .positive
+        .iter()
+        .map(|&(a, b)| {
+            let (a, b) = (a as usize, b as usize);
+            (signatures[a].similarity(&signatures[b]) - jaccard(&sets[a], &sets[b])).powi(2)
+        })
+        .sum();
+    let positive = set.labels.positive.len().max(1) as f64;
+    let at = |&threshold: &f64| {
+        let found = pairs.iter().filter(|(_, similarity)| *similarity >= threshold);
+        let (mut right, mut all) = (0.0, 0.0);
+        found.for_each(|(pair, _)| {
+            all += 1.0;
+            right += f64::from(u8::from(set.labels.positive.contains(pair)));
+        });
+        (threshold, if all == 0.0 { 1.0 } else { right / all }, right / positive)
+    };
+    Some(Banded {
+        recipe: recipe.id.to_owned(),
+        banding,
+        bytes: index.bytes() as f64 / index.len().max(1) as f64,
+        bytes_a_second: bytes as f64 / seconds.max(1e-9),
+        error: (squares / positive).sqrt(),
+        thresholds: thresholds.iter().map(at).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::Labels;
+
+    #[test]
+    fn copies_meet_in_a_band_and_others_do_not() {
+        let text =
+            |topic: &str| format!("A long sentence about {topic}, with many words that others do not have. ");
+        let texts = vec![
+            text("harbours").repeat(2),
+            text("harbours").repeat(3),
+            String::new(),
+            "。完全不同的文字".into(),
+        ];
+        let labels = Labels { positive: [(0, 1)].into(), ..Labels::default() };
+        let set = Set { name: "own".into(), texts, labels, edits: vec![] };
+        let found =
+            banded(&MinHash::ALL[1], Banding { bands: 32, rows: 4 }, &set, &[0.2, 1.1], || Duration::ZERO);
+        assert_eq!(found.unwrap().thresholds, [(0.2, 1.0, 1.0), (1.1, 1.0, 0.0)]);
+    }
+}

@@ -1,0 +1,121 @@
+//! The second check: how much is won if the pairs within a large k are looked at again, by the Jaccard similarity
+//! of their features or by an estimate from sketches.
+
+use std::collections::HashMap;
+
+use super::Set;
+use super::labels::Pair;
+use crate::fingerprint::{Profile, Signature, Sketch, Status};
+
+/// What is left after a second check.
+#[derive(Clone, Debug)]
+pub struct Checked {
+    /// What was compared: `exact`, or the size of the sketch.
+    pub by: String,
+    /// Bytes that it costs a document.
+    pub bytes: usize,
+    /// The similarity from which a pair counts.
+    pub threshold: f64,
+    /// Of what is left, the share that is right.
+    pub precision: f64,
+    /// Of all positive pairs, the share that is left.
+    pub recall: f64,
+}
+
+impl Checked {
+    /// The harmonic mean of precision and recall.
+    pub fn f1(&self) -> f64 {
+        let sum = self.precision + self.recall;
+        if sum > 0.0 { 2.0 * self.precision * self.recall / sum } else { 0.0 }
+    }
+}
+
+/// Sketches that are tried: minima and bits of each.
+const SKETCHES: [(usize, u32); 5] = [(64, 1), (128, 1), (256, 1), (64, 4), (128, 8)];
+
+/// What is left of the pairs within k, for every sketch and each threshold. Features are compared by `features`.
+pub fn second_check(
+    profile: &Profile,
+    features: &Profile,
+    set: &Set,
+    k: u32,
+    thresholds: &[f64],
+) -> Vec<Checked> {
+    let made: Vec<_> = set.texts.iter().map(|text| profile.fingerprint(text)).collect();
+    let mut candidates: Vec<Pair> = Vec::new();
+    for (a, one) in made.iter().enumerate().filter(|(_, made)| made.status != Status::Empty) {
+        for (b, other) in made.iter().enumerate().skip(a + 1) {
+            let pair = (a as u32, b as u32);
+            let is_near = (one.hash.value() ^ other.hash.value()).count_ones() <= k;
+            if is_near && other.status != Status::Empty && !set.labels.ignored.contains(&pair) {
+                candidates.push(pair);
+            }
+        }
+    }
+    let mut sets: HashMap<u32, Vec<u64>> = HashMap::new();
+    for number in candidates.iter().flat_map(|&(a, b)| [a, b]) {
+        sets.entry(number).or_insert_with(|| features.feature_set(&set.texts[number as usize]));
+    }
+    let exact: Vec<f64> = candidates.iter().map(|(a, b)| jaccard(&sets[a], &sets[b])).collect();
+    let mut all = judge(set, &candidates, &exact, thresholds, "exact".to_owned(), 0);
+    for (minima, bits) in SKETCHES {
+        let sketches: HashMap<u32, Sketch> =
+            sets.iter().map(|(&number, set)| (number, Signature::of(set, minima).sketch(bits))).collect();
+        let estimates: Vec<f64> =
+            candidates.iter().map(|(a, b)| sketches[a].similarity(&sketches[b])).collect();
+        let name = format!("{minima} minima of {bits} bits");
+        all.extend(judge(set, &candidates, &estimates, thresholds, name, minima * bits as usize / 8));
+    }
+    all
+}
+
+fn judge(
+    set: &Set,
+    candidates: &[Pair],
+    similarities: &[f64],
+    thresholds: &[f64],
+    by: String,
+    bytes: usize,
+) -> Vec<Checked> {
+    let at = |&threshold: &f64| {
+        let left = candidates.iter().zip(similarities).filter(|(_, similarity)| **similarity >= threshold);
+        let (mut right, mut all) = (0_u64, 0_u64);
+        left.for_each(|(pair, _)| {
+            all += 1;
+            right += u64::from(set.labels.positive.contains(pair));
+        });
+        Checked {
+            by: by.clone(),
+            bytes,
+            threshold,
+            precision: if all == 0 { 1.0 } else { right as f64 / all as f64 },
+            recall: right as f64 / set.labels.positive.len().max(1) as f64,
+        }
+    };
+    thresholds.iter().map(at).collect()
+}
+
+/// The Jaccard similarity of two sorted sets; 0 of two empty ones.
+pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f64 {
+    let (mut at, mut common) = (0, 0_usize);
+    for element in a {
+        while b.get(at).is_some_and(|other| other < element) {
+            at += 1;
+        }
+        common += usize::from(b.get(at) == Some(element));
+    }
+    let union = a.len() + b.len() - common;
+    if union == 0 { 0.0 } else { common as f64 / union as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jaccard_similarity_is_common_to_all() {
+        assert!((jaccard(&[1, 2, 3], &[2, 3, 4]) - 0.5).abs() < 1e-9);
+        assert!((jaccard(&[], &[1]) - 0.0).abs() < 1e-9);
+        assert!((jaccard(&[5], &[5]) - 1.0).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,182 @@
+//! The built-in profiles. None of them may change once it is released.
+
+use super::profile::{Profile, ProfileId};
+use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::vote::Tie;
+use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
+use crate::ids::Width;
+use crate::text::Preparation;
+
+/// All of them; the versions of one name in rising order, the default profile first.
+pub(super) fn profiles() -> Vec<Profile> {
+    vec![
+        named(
+            "copies-64",
+            1,
+            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
+             found by dictionary, 5-character grams elsewhere, weight 1 + ln count, 64 bits.",
+            copies(Width::Bits64, 7, ShinglePlan::MEASURED),
+        ),
+        named(
+            "copies-64",
+            2,
+            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
+             found by dictionary and in what stands between such words, 5-character grams elsewhere, weight 1 + ln \
+             count, 64 bits.",
+            copies(Width::Bits64, 7, ShinglePlan::WIDER),
+        ),
+        named(
+            "copies-128",
+            1,
+            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
+             memory.",
+            copies(Width::Bits128, 23, ShinglePlan::MEASURED),
+        ),
+        named(
+            "copies-128",
+            2,
+            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
+             memory.",
+            copies(Width::Bits128, 23, ShinglePlan::WIDER),
+        ),
+        named(
+            "pairs-64",
+            1,
+            "Pairs of adjacent words, 64 bits: fills an index the most evenly, finds less than copies-64 at the same k, \
+             and is what a second check and MinHash compare best by.",
+            pairs(),
+        ),
+        named(
+            "keywords-zh",
+            1,
+            "The classic recipe for Chinese: the 20 words of the greatest TF-IDF. It finds texts on the same topic \
+             and not copies: many of its hits are other texts about the same thing.",
+            keywords_zh(),
+        ),
+        named(
+            "cppjieba",
+            1,
+            "What yanyiwu/simhash computes: the 20 keywords of cppjieba, hashed by lookup3. For comparison with \
+             hashes made there; like every recipe of keywords it finds topics and not copies.",
+            cppjieba(20),
+        ),
+        named(
+            "fnv-zh",
+            1,
+            "A recipe often met in services for Chinese: every word of two characters or more, weighed by TF-IDF and \
+             hashed by FNV-1a over UTF-16 units. It finds topics rather than copies.",
+            fnv_zh(),
+        ),
+        named(
+            "shingle-md5-128",
+            1,
+            "Every three adjacent characters in lower case, once, hashed by MD5, 128 bits. Simple to compute \
+             elsewhere; it knows no words and does not tell frequent features from rare ones.",
+            shingle_md5_128(),
+        ),
+        named(
+            "python-simhash",
+            1,
+            "What the Python package simhash computes by default: four adjacent letters with their counts, hashed by \
+             MD5, 64 bits. For comparison with hashes made there.",
+            python_simhash(),
+        ),
+    ]
+}
+
+fn named(name: &str, version: u32, summary: &str, recipe: Recipe) -> Profile {
+    Profile { id: ProfileId::new(name, version, None), summary: summary.to_owned(), recipe }
+}
+
+fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
+    Recipe {
+        preparation: Preparation::Normalise,
+        features: Features::Shingles(plan),
+        dictionary: None,
+        weights: Weights::Logarithm,
+        hash: HashFunction::Xxh3,
+        tie: Tie::Smallest,
+        width,
+        k,
+        min_features: 20,
+    }
+}
+
+fn pairs() -> Recipe {
+    let plan = WordPlan {
+        cutter: Cutter::Split,
+        least_characters: 1,
+        drops_numbers: false,
+        stop_words: StopWords::default(),
+        shortest: 2,
+        longest: 2,
+    };
+    Recipe { features: Features::Words(plan), ..copies(Width::Bits64, 9, ShinglePlan::WIDER) }
+}
+
+/// Single words of two characters or more.
+fn words(cutter: Cutter, stop_words: StopWords, drops_numbers: bool) -> Features {
+    Features::Words(WordPlan {
+        cutter,
+        least_characters: 2,
+        drops_numbers,
+        stop_words,
+        shortest: 1,
+        longest: 1,
+    })
+}
+
+fn keywords_zh() -> Recipe {
+    Recipe {
+        features: words(Cutter::Guess, StopWords::built_in(), true),
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Some(20) },
+        k: 3,
+        min_features: 8,
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
+    }
+}
+
+/// `top` keywords; the profile has 20 of them, the golden values other numbers too.
+pub(super) fn cppjieba(top: usize) -> Recipe {
+    Recipe {
+        preparation: Preparation::Nothing,
+        features: words(Cutter::Cppjieba, StopWords::cppjieba(), false),
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Some(top) },
+        hash: HashFunction::Lookup3,
+        tie: Tie::Zero,
+        min_features: 8,
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
+    }
+}
+
+fn fnv_zh() -> Recipe {
+    Recipe {
+        features: words(Cutter::Guess, StopWords::default(), false),
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: None },
+        hash: HashFunction::Fnv1aUtf16,
+        tie: Tie::One,
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
+    }
+}
+
+fn shingle_md5_128() -> Recipe {
+    Recipe {
+        preparation: Preparation::LowerCase,
+        features: Features::Characters(3),
+        weights: Weights::One,
+        hash: HashFunction::Md5,
+        tie: Tie::One,
+        ..copies(Width::Bits128, 15, ShinglePlan::WIDER)
+    }
+}
+
+fn python_simhash() -> Recipe {
+    Recipe {
+        preparation: Preparation::WordCharacters,
+        features: Features::Characters(4),
+        weights: Weights::Count,
+        hash: HashFunction::Md5,
+        tie: Tie::Zero,
+        ..copies(Width::Bits64, 3, ShinglePlan::WIDER)
+    }
+}

@@ -1,0 +1,510 @@
+//! Definitions: how a user writes a recipe down, key by key, from a built-in profile that it is like.
+//!
+//! Promises: a definition that is finished is a recipe that works, and equal recipes have equal digests: the
+//! digest is taken of the recipe's canonical form and of what the files in it held, not of how they were written.
+//! Leaves out: files and TOML, which are for who reads them (`profiles`).
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::profile::{Profile, ProfileId, Profiles};
+use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::vote::Tie;
+use crate::features::{Cutter, HashFunction, Idf, ShinglePlan, StopWords, WordPlan, WrongIdf};
+use crate::ids::Width;
+use crate::text::{Dictionary, Preparation, WrongWord};
+
+/// The value of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A text or a name.
+    Text(String),
+    /// A number.
+    Number(i64),
+    /// Two numbers, the least and the most.
+    Span(i64, i64),
+    /// What a named file holds.
+    File(String),
+}
+
+/// Why a definition is none.
+#[derive(Debug, thiserror::Error)]
+pub enum DefinitionError {
+    /// The name is not allowed.
+    #[error(
+        "a profile cannot be called {0:?}: a name has 1 to 64 of a-z, 0-9 and -, and is not that of another profile"
+    )]
+    Name(String),
+    /// There is no profile to be like.
+    #[error("like: there is no built-in profile {0:?}; there are {1}")]
+    Like(String, String),
+    /// There is no such key.
+    #[error("there is no key {key:?}; there are {}", Definition::KEYS.join(", "))]
+    Key {
+        /// The key.
+        key: String,
+    },
+    /// The value is not one that the key takes.
+    #[error("{key} takes {takes}")]
+    Value {
+        /// The key.
+        key: &'static str,
+        /// What it takes.
+        takes: String,
+    },
+    /// A key that says nothing about features or weights of this kind.
+    #[error("{key} goes with {with} only")]
+    Misplaced {
+        /// The key.
+        key: &'static str,
+        /// What it goes with.
+        with: &'static str,
+    },
+    /// A file is no dictionary.
+    #[error("user_dictionary: {0}")]
+    Dictionary(#[from] WrongWord),
+    /// A file is no idf table.
+    #[error("idf: {0}")]
+    Idf(#[from] WrongIdf),
+}
+
+/// A profile that is being defined.
+#[derive(Debug)]
+pub struct Definition {
+    name: String,
+    version: u32,
+    summary: String,
+    recipe: Recipe,
+    /// What files held, for the digest, by key.
+    contents: Vec<(&'static str, u64)>,
+}
+
+impl Definition {
+    /// All keys but `like`, in the order in which they are set: `features` and `weights` stand before those that
+    /// say more about them.
+    pub const KEYS: [&'static str; 19] = [
+        "version",
+        "summary",
+        "normalisation",
+        "features",
+        "gram",
+        "name_bytes",
+        "words",
+        "least_characters",
+        "segmenter",
+        "user_dictionary",
+        "stop_words",
+        "weights",
+        "idf",
+        "top",
+        "hash",
+        "tie",
+        "bits",
+        "k",
+        "min_features",
+    ];
+
+    /// A definition that begins as the built-in profile `like`, or as the default profile.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] if the name is not allowed or there is nothing to be like.
+    pub fn new(name: &str, like: Option<&str>) -> Result<Definition, DefinitionError> {
+        let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        let is_new = Profile::named(name).is_none();
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) || !is_new {
+            return Err(DefinitionError::Name(name.chars().take(80).collect()));
+        }
+        let base = match like {
+            None => Profile::default_profile(),
+            Some(like) => Profile::named(like)
+                .ok_or_else(|| DefinitionError::Like(like.to_owned(), Profiles::default().listing()))?,
+        };
+        Ok(Definition {
+            name: name.to_owned(),
+            version: 1,
+            summary: String::new(),
+            recipe: base.recipe.clone(),
+            contents: Vec::new(),
+        })
+    }
+
+    /// Whether the value of this key is the name of a file, unless it is one of the built-in choices.
+    pub fn takes_file(key: &str, value: &str) -> bool {
+        match key {
+            "user_dictionary" => true,
+            "stop_words" => !["none", "built-in", "cppjieba"].contains(&value),
+            "idf" => !["built-in", "built-in-words"].contains(&value),
+            _ => false,
+        }
+    }
+
+    /// Sets a key. `features` and `weights` come before the keys that say more about them; [`Definition::order`]
+    /// puts them so.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] says what is wrong with it.
+    pub fn set(&mut self, key: &str, value: Value) -> Result<(), DefinitionError> {
+        let recipe = &mut self.recipe;
+        match key {
+            "version" => self.version = number("version", &value, 1, 1 << 30)?,
+            "summary" => self.summary = text("summary", value, 500)?,
+            "normalisation" => {
+                recipe.preparation = one_of("normalisation", &value, &Preparation::NAMES)?;
+            }
+            "features" => recipe.features = features(&value, &recipe.features)?,
+            "gram" => set_gram(&mut recipe.features, &value)?,
+            "name_bytes" => match &mut recipe.features {
+                Features::Shingles(plan) => plan.name = number("name_bytes", &value, 0, 1 << 20)?,
+                _ => return Err(misplaced("name_bytes", "features = \"shingles\"")),
+            },
+            "words" => {
+                let plan = words_of(&mut recipe.features, "words")?;
+                let Value::Span(least @ 1..=16, most @ 1..=16) = value else { return Err(span()) };
+                if most < least {
+                    return Err(span());
+                }
+                (plan.shortest, plan.longest) = (least as usize, most as usize);
+            }
+            "least_characters" => {
+                let plan = words_of(&mut recipe.features, "least_characters")?;
+                plan.least_characters = number("least_characters", &value, 1, 16)?;
+            }
+            "segmenter" => {
+                let plan = words_of(&mut recipe.features, "segmenter")?;
+                plan.cutter = one_of("segmenter", &value, &Cutter::NAMES)?;
+            }
+            "user_dictionary" => {
+                let lines = self.file("user_dictionary", value, "the name of a file")?;
+                self.recipe.dictionary = Some(Arc::new(Dictionary::with_words(&lines)?));
+            }
+            "stop_words" => self.set_stop_words(&value)?,
+            "weights" => recipe.weights = weights(&value, &recipe.weights)?,
+            "top" => {
+                let Weights::TfIdf { top, .. } = &mut recipe.weights else {
+                    return Err(misplaced("top", "weights = \"tf-idf\""));
+                };
+                *top = Some(number("top", &value, 0, 1 << 20)?).filter(|top| *top > 0);
+            }
+            "idf" => self.set_idf(value)?,
+            "hash" => recipe.hash = one_of("hash", &value, &HashFunction::NAMES)?,
+            "tie" => recipe.tie = one_of("tie", &value, &Tie::NAMES)?,
+            "bits" => {
+                let bits = number::<u32>("bits", &value, 64, 128)?;
+                recipe.width = Width::from_bits(bits)
+                    .ok_or_else(|| DefinitionError::Value { key: "bits", takes: "64 or 128".into() })?;
+            }
+            "k" => recipe.k = number("k", &value, 0, 128)?,
+            "min_features" => recipe.min_features = number("min_features", &value, 1, 1 << 20)?,
+            _ => return Err(DefinitionError::Key { key: key.chars().take(80).collect() }),
+        }
+        Ok(())
+    }
+
+    /// Where a key stands in the order in which keys are set; the last place for one that there is not.
+    pub fn order(key: &str) -> usize {
+        Definition::KEYS.iter().position(|other| *other == key).unwrap_or(usize::MAX)
+    }
+
+    /// The profile.
+    ///
+    /// # Errors
+    /// [`DefinitionError`] if the parts do not go together.
+    pub fn finish(mut self) -> Result<Profile, DefinitionError> {
+        let recipe = &self.recipe;
+        if recipe.width.bits() > recipe.hash.bits() {
+            let takes = format!("64 with this hash, which has {} bits", recipe.hash.bits());
+            return Err(DefinitionError::Value { key: "bits", takes });
+        }
+        if recipe.k > recipe.width.bits() {
+            return Err(DefinitionError::Value { key: "k", takes: format!("0 to {}", recipe.width.bits()) });
+        }
+        if let Weights::TfIdf { .. } = recipe.weights {
+            let is_single =
+                matches!(&recipe.features, Features::Words(plan) if (plan.shortest, plan.longest) == (1, 1));
+            if !is_single {
+                let with = "features = \"words\" and words = [1, 1]";
+                return Err(misplaced("weights = \"tf-idf\"", with));
+            }
+        }
+        self.contents.sort_unstable();
+        let digest = xxh3_64(self.canonical().as_bytes());
+        Ok(Profile {
+            id: ProfileId::new(self.name, self.version, Some(digest)),
+            summary: self.summary,
+            recipe: self.recipe,
+        })
+    }
+
+    fn set_stop_words(&mut self, value: &Value) -> Result<(), DefinitionError> {
+        let list = match value {
+            Value::Text(name) if name == "none" => StopWords::default(),
+            Value::Text(name) if name == "built-in" => StopWords::built_in(),
+            Value::Text(name) if name == "cppjieba" => StopWords::cppjieba(),
+            Value::File(lines) => StopWords::parse(lines),
+            _ => {
+                let takes = "none, built-in, cppjieba or the name of a file".to_owned();
+                return Err(DefinitionError::Value { key: "stop_words", takes });
+            }
+        };
+        words_of(&mut self.recipe.features, "stop_words")?.stop_words = list;
+        Ok(())
+    }
+
+    fn set_idf(&mut self, value: Value) -> Result<(), DefinitionError> {
+        let choice = match &value {
+            Value::Text(name) if name == "built-in" => IdfChoice::BuiltIn,
+            Value::Text(name) if name == "built-in-words" => IdfChoice::BuiltInWords,
+            _ => IdfChoice::Own(Idf::parse(&self.file(
+                "idf",
+                value,
+                "built-in, built-in-words or the name of a file",
+            )?)?),
+        };
+        let Weights::TfIdf { idf, .. } = &mut self.recipe.weights else {
+            return Err(misplaced("idf", "weights = \"tf-idf\""));
+        };
+        *idf = choice;
+        Ok(())
+    }
+
+    /// The contents of a file, whose digest is kept.
+    fn file(&mut self, key: &'static str, value: Value, takes: &str) -> Result<String, DefinitionError> {
+        match value {
+            Value::File(contents) => {
+                self.contents.push((key, xxh3_64(contents.as_bytes())));
+                Ok(contents)
+            }
+            _ => Err(DefinitionError::Value { key, takes: takes.to_owned() }),
+        }
+    }
+
+    /// Everything that a fingerprint depends on, in one form. The form must not change: it is behind the ids of
+    /// users' profiles.
+    fn canonical(&self) -> String {
+        let recipe = &self.recipe;
+        let features = match &recipe.features {
+            Features::Shingles(plan) => format!("shingles {} {}", plan.gram, plan.name),
+            Features::Words(plan) => format!(
+                "words {} {} {} {} {} {:016x}",
+                name_of(&Cutter::NAMES, &plan.cutter),
+                plan.shortest,
+                plan.longest,
+                plan.least_characters,
+                plan.drops_numbers,
+                plan.stop_words.digest()
+            ),
+            Features::Characters(length) => format!("characters {length}"),
+        };
+        let weights = match &recipe.weights {
+            Weights::One => "one".to_owned(),
+            Weights::Count => "count".to_owned(),
+            Weights::Logarithm => "logarithm".to_owned(),
+            Weights::TfIdf { idf, top } => {
+                let idf = match idf {
+                    IdfChoice::BuiltIn => "built-in",
+                    IdfChoice::BuiltInWords => "built-in-words",
+                    IdfChoice::Own(_) => "own",
+                };
+                format!("tf-idf {idf} {}", top.unwrap_or(0))
+            }
+        };
+        let parts = [
+            name_of(&Preparation::NAMES, &recipe.preparation).to_owned(),
+            features,
+            weights,
+            name_of(&HashFunction::NAMES, &recipe.hash).to_owned(),
+            name_of(&Tie::NAMES, &recipe.tie).to_owned(),
+            recipe.width.bits().to_string(),
+        ];
+        let contents = self.contents.iter().map(|(key, digest)| format!("\n{key} {digest:016x}"));
+        parts.join("\n") + &contents.collect::<String>()
+    }
+}
+
+/// The name that a choice has in definitions.
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    names.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
+}
+
+fn one_of<T: Copy>(
+    key: &'static str,
+    value: &Value,
+    names: &[(&'static str, T)],
+) -> Result<T, DefinitionError> {
+    let found = match value {
+        Value::Text(name) => names.iter().find(|(other, _)| other == name),
+        _ => None,
+    };
+    found.map(|(_, value)| *value).ok_or_else(|| {
+        let names: Vec<String> = names.iter().map(|(name, _)| format!("{name:?}")).collect();
+        DefinitionError::Value { key, takes: format!("one of {}", names.join(", ")) }
+    })
+}
+
+fn number<T: TryFrom<i64>>(
+    key: &'static str,
+    value: &Value,
+    least: i64,
+    most: i64,
+) -> Result<T, DefinitionError> {
+    let found = match value {
+        Value::Number(number) if (least..=most).contains(number) => T::try_from(*number).ok(),
+        _ => None,
+    };
+    found.ok_or_else(|| DefinitionError::Value { key, takes: format!("a number from {least} to {most}") })
+}
+
+fn text(key: &'static str, value: Value, most: usize) -> Result<String, DefinitionError> {
+    match value {
+        Value::Text(text) if text.len() <= most => Ok(text),
+        _ => Err(DefinitionError::Value { key, takes: format!("a text of at most {most} bytes") }),
+    }
+}
+
+fn misplaced(key: &'static str, with: &'static str) -> DefinitionError {
+    DefinitionError::Misplaced { key, with }
+}
+
+fn span() -> DefinitionError {
+    let takes = "two numbers from 1 to 16, the least and the most adjacent words of a feature: [1, 2]".into();
+    DefinitionError::Value { key: "words", takes }
+}
+
+/// The kind of features of this name; what it was already keeps its numbers.
+fn features(value: &Value, before: &Features) -> Result<Features, DefinitionError> {
+    let plain = WordPlan {
+        cutter: Cutter::Split,
+        least_characters: 1,
+        drops_numbers: false,
+        stop_words: StopWords::default(),
+        shortest: 1,
+        longest: 1,
+    };
+    let names = [("shingles", 0), ("words", 1), ("characters", 2)];
+    Ok(match (one_of("features", value, &names)?, before) {
+        (0, Features::Shingles(plan)) => Features::Shingles(*plan),
+        (0, _) => Features::Shingles(ShinglePlan::MEASURED),
+        (1, Features::Words(plan)) => Features::Words(plan.clone()),
+        (1, _) => Features::Words(plain),
+        (_, Features::Characters(length)) => Features::Characters(*length),
+        _ => Features::Characters(5),
+    })
+}
+
+fn weights(value: &Value, before: &Weights) -> Result<Weights, DefinitionError> {
+    let names = [("one", 0), ("count", 1), ("logarithm", 2), ("tf-idf", 3)];
+    Ok(match (one_of("weights", value, &names)?, before) {
+        (0, _) => Weights::One,
+        (1, _) => Weights::Count,
+        (2, _) => Weights::Logarithm,
+        (_, before @ Weights::TfIdf { .. }) => before.clone(),
+        _ => Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: None },
+    })
+}
+
+fn set_gram(features: &mut Features, value: &Value) -> Result<(), DefinitionError> {
+    match features {
+        Features::Shingles(plan) => plan.gram = number("gram", value, 1, 64)?,
+        Features::Characters(length) => *length = number("gram", value, 1, 64)?,
+        Features::Words(_) => return Err(misplaced("gram", "features = \"shingles\" or \"characters\"")),
+    }
+    Ok(())
+}
+
+fn words_of<'a>(features: &'a mut Features, key: &'static str) -> Result<&'a mut WordPlan, DefinitionError> {
+    match features {
+        Features::Words(plan) => Ok(plan),
+        _ => Err(misplaced(key, "features = \"words\"")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Value {
+        Value::Text(name.to_owned())
+    }
+
+    fn define(name: &str, like: &str, keys: &[(&str, Value)]) -> Result<Profile, DefinitionError> {
+        let mut definition = Definition::new(name, Some(like))?;
+        let mut keys = keys.to_vec();
+        keys.sort_by_key(|(key, _)| Definition::order(key));
+        for (key, value) in keys {
+            definition.set(key, value)?;
+        }
+        definition.finish()
+    }
+
+    #[test]
+    fn a_definition_without_keys_is_what_it_is_like() {
+        for like in Profile::all() {
+            let own = define("own", &like.id().to_string(), &[]).unwrap();
+            for text in ["臺灣的電腦軟體", "Fish and chips is served hot.", ""] {
+                assert_eq!(own.fingerprint(text), like.fingerprint(text));
+            }
+        }
+    }
+
+    #[test]
+    fn the_digest_tells_recipes_apart_and_nothing_else() {
+        let id = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().id().to_string();
+        let plain = id(&[]);
+        assert_eq!(plain, "own@1+c04560130339cb7b", "the canonical form must not change");
+        assert_eq!(
+            id(&[("summary", named("x")), ("k", Value::Number(5)), ("gram", Value::Number(5))]),
+            plain
+        );
+        let others = [
+            id(&[("gram", Value::Number(4))]),
+            id(&[("hash", named("md5"))]),
+            id(&[("tie", named("zero"))]),
+            id(&[("bits", Value::Number(128))]),
+            id(&[("user_dictionary", Value::File("江大桥".into()))]),
+            id(&[("user_dictionary", Value::File("江大桥 5".into()))]),
+            id(&[("features", named("words"))]),
+            id(&[("features", named("words")), ("stop_words", Value::File("的".into()))]),
+            plain,
+        ];
+        let distinct: std::collections::HashSet<_> = others.iter().collect();
+        assert_eq!(distinct.len(), others.len());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let cases: &[(&str, &str, &[(&str, Value)], &str)] = &[
+            ("No", "copies-64", &[], "cannot be called"),
+            ("copies-64", "copies-64", &[], "not that of another profile"),
+            ("own", "nothing", &[], "there is no built-in profile \"nothing\""),
+            ("own", "copies-64", &[("colour", Value::Number(1))], "there is no key \"colour\""),
+            ("own", "copies-64", &[("k", Value::Number(65))], "k takes 0 to 64"),
+            ("own", "copies-64", &[("bits", Value::Number(96))], "bits takes 64 or 128"),
+            ("own", "copies-128", &[("hash", named("lookup3"))], "bits takes 64 with this hash"),
+            ("own", "copies-64", &[("hash", named("crc"))], "hash takes one of \"xxh3\""),
+            ("own", "copies-64", &[("top", Value::Number(5))], "top goes with weights"),
+            ("own", "copies-64", &[("words", Value::Span(1, 2))], "words goes with features"),
+            ("own", "fnv-zh", &[("words", Value::Span(2, 1))], "words takes two numbers"),
+            ("own", "fnv-zh", &[("words", Value::Span(1, 2))], "goes with features = \"words\" and words"),
+            ("own", "copies-64", &[("weights", named("tf-idf"))], "goes with features = \"words\""),
+            ("own", "fnv-zh", &[("idf", Value::File("x".into()))], "line 1 of the idf table"),
+            ("own", "fnv-zh", &[("user_dictionary", Value::File("a b".into()))], "line 1 of the dictionary"),
+        ];
+        for (name, like, keys, expected) in cases {
+            let error = define(name, like, keys).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_changed_definition_is_noticed() {
+        let [old, new] =
+            ["xxh3", "md5"].map(|hash| define("own", "copies-64", &[("hash", named(hash))]).unwrap());
+        let stored = old.id().to_string();
+        let profiles = Profiles::with(vec![new]);
+        assert!(profiles.named(&stored).is_none() && profiles.changed(&stored).is_some());
+        assert!(profiles.named("own").is_some() && profiles.named("own@1").is_some());
+        assert!(profiles.changed(&profiles.named("own").unwrap().id().to_string()).is_none());
+        assert!(profiles.changed("gone@1+00").is_none());
+    }
+}

@@ -1,0 +1,71 @@
+//! Backups: a collection as a tar, out and in again.
+
+use axum::body::Body as Stream;
+use axum::extract::{Request, State as From_};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use futures::TryStreamExt;
+
+use super::State;
+use super::error::{Body, NoRoom, NotFound, Problem, Refused, Unavailable};
+use super::extract::{NoParams, Target, check_type};
+use super::json::Json;
+use super::wire::{CollectionOut, RestoredOut};
+
+/// Streams a backup of a collection: a tar of one moment, taken while others write.
+///
+/// It is whole if its last entry is `end.json`; `lookalike restore --check` verifies every byte. A client that takes
+/// it too slowly is cut off, after a minute at 256 KiB a second.
+#[utoipa::path(
+    get, path = "/collections/{collection}/backup", tag = "operations",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses(
+        (status = 200, description = "The backup.", body = String, content_type = "application/x-tar"),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn backup(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+) -> Result<Response, Problem> {
+    let pieces = state.service.backup(&collection).await?;
+    let pieces = pieces.map_err(|error| {
+        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        std::io::Error::other(format!("{error}: {cause}"))
+    });
+    let headers = [
+        (header::CONTENT_TYPE, "application/x-tar".to_owned()),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{collection}.tar\"")),
+    ];
+    Ok((headers, Stream::from_stream(pieces)).into_response())
+}
+
+/// Makes a collection of a backup.
+///
+/// The backup is verified whole before anything is written. The collection must not exist; it appears at once and
+/// complete, or not at all.
+#[utoipa::path(
+    post, path = "/collections/{collection}/restore", tag = "operations",
+    params(("collection" = String, Path, description = "The collection to be made.")),
+    request_body(content = String, content_type = "application/x-tar"),
+    responses(
+        (status = 201, description = "The collection was made.", body = RestoredOut),
+        (status = 400, description = "The body ended before its end.", body = Body, content_type = "application/problem+json"),
+        (status = 409, description = "There is a collection of that name.", body = Body, content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
+        Refused, Unavailable, NoRoom,
+    )
+)]
+pub(super) async fn restore(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/x-tar", "application/octet-stream"])?;
+    let body = request.into_body().into_data_stream().map_err(std::io::Error::other);
+    let (restored, info) = state.service.restore(&collection, Box::pin(body)).await?;
+    let out = RestoredOut::new(restored, CollectionOut::from(info));
+    Ok((StatusCode::CREATED, Json(out)).into_response())
+}

@@ -1,0 +1,181 @@
+//! What the machine gives this process: how much memory it may take, and how much it has taken.
+//!
+//! Read from Linux's `/proc` and control groups, of both versions, with the limits of all groups above. Where
+//! they are not to be had, the answer is that nothing is known.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A limit on memory and who sets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryLimit {
+    /// Bytes.
+    pub bytes: u64,
+    /// The file that says so.
+    pub from: PathBuf,
+}
+
+/// The least of the limits on this process's memory: its control groups' and the machine's memory.
+pub fn memory_limit() -> Option<MemoryLimit> {
+    limit_under(Path::new("/"))
+}
+
+/// The resident memory of this process in bytes.
+pub fn resident_bytes() -> Option<u64> {
+    kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+fn limit_under(root: &Path) -> Option<MemoryLimit> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let (groups, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
+    let mut limits = group_limits(root, &groups, &mounts);
+    let total = kilobytes(&read("proc/meminfo"), "MemTotal:");
+    limits.extend(total.map(|bytes| MemoryLimit { bytes, from: root.join("proc/meminfo") }));
+    limits.into_iter().min_by_key(|limit| limit.bytes)
+}
+
+/// The value of a line such as `VmRSS:   1234 kB`, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1_024)
+}
+
+/// A mounted hierarchy of control groups that may limit memory.
+struct Hierarchy {
+    /// Which group the mount shows at its top.
+    top: PathBuf,
+    mount: PathBuf,
+    /// The files of a group that limit it.
+    files: &'static [&'static str],
+    /// What the process's group is listed under: empty for version 2.
+    controller: &'static str,
+}
+
+/// The limits of the process's groups and of all above them, as far as they can be seen.
+fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
+    let mut limits = Vec::new();
+    for hierarchy in mounts.lines().filter_map(hierarchy) {
+        let Some(group) = group_of(groups, hierarchy.controller) else {
+            continue;
+        };
+        // In a container the group may have a path that its own mount does not show: its top is the group then.
+        let below = Path::new(group).strip_prefix(&hierarchy.top).unwrap_or(Path::new(""));
+        let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+        for above in below.ancestors() {
+            let directory = inside(&hierarchy.mount).join(above);
+            for file in hierarchy.files {
+                let from = directory.join(file);
+                let text = fs::read_to_string(&from).unwrap_or_default();
+                // Without a limit version 2 says "max", and version 1 a number beyond all memory.
+                if let Ok(bytes) = text.trim().parse() {
+                    limits.push(MemoryLimit { bytes, from });
+                }
+            }
+        }
+    }
+    limits
+}
+
+/// A line of `mountinfo`: … group-at-the-top mount-point options - kind source options.
+fn hierarchy(line: &str) -> Option<Hierarchy> {
+    let (front, back) = line.split_once(" - ")?;
+    let mut front = front.split(' ').skip(3);
+    let (top, mount) = (front.next()?.into(), front.next()?.into());
+    let mut back = back.split(' ');
+    match (back.next()?, back.nth(1)?) {
+        ("cgroup2", _) => {
+            Some(Hierarchy { top, mount, files: &["memory.max", "memory.high"], controller: "" })
+        }
+        ("cgroup", options) if options.split(',').any(|option| option == "memory") => {
+            Some(Hierarchy { top, mount, files: &["memory.limit_in_bytes"], controller: "memory" })
+        }
+        _ => None,
+    }
+}
+
+/// The group of a line `4:cpu,memory:/path`.
+fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
+    groups.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let controllers = fields.next()?;
+        fields.next().filter(|_| controllers.split(',').any(|name| name == controller))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine of these files.
+    fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        root
+    }
+
+    fn limit(files: &[(&str, &str)]) -> Option<(u64, String)> {
+        let root = machine(files);
+        let limit = limit_under(root.path())?;
+        Some((limit.bytes, limit.from.strip_prefix(root.path()).unwrap().display().to_string()))
+    }
+
+    const MEMORY: (&str, &str) = ("proc/meminfo", "MemTotal:       2048 kB\nMemFree: 5 kB\n");
+    const V2: (&str, &str) =
+        ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
+    const V1: (&str, &str) = (
+        "proc/self/mountinfo",
+        "33 30 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n34 30 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
+    );
+
+    #[test]
+    fn without_groups_it_is_the_machine_s_memory() {
+        assert_eq!(limit(&[MEMORY]), Some((2_097_152, "proc/meminfo".into())));
+        assert_eq!(limit(&[]), None);
+        assert_eq!(limit(&[("proc/meminfo", "MemTotal: lots\n")]), None);
+    }
+
+    #[test]
+    fn the_least_of_a_group_and_those_above_it_counts() {
+        let group = ("proc/self/cgroup", "0::/a/b\n");
+        let files = |own: &'static str, above: &'static str| {
+            [MEMORY, V2, group, ("sys/fs/cgroup/a/b/memory.max", own), ("sys/fs/cgroup/a/memory.max", above)]
+        };
+        assert_eq!(limit(&files("1000", "max")), Some((1_000, "sys/fs/cgroup/a/b/memory.max".into())));
+        assert_eq!(limit(&files("max", "900")), Some((900, "sys/fs/cgroup/a/memory.max".into())));
+        assert_eq!(limit(&files("1000", "900")), Some((900, "sys/fs/cgroup/a/memory.max".into())));
+        assert_eq!(limit(&files("max", "max")), Some((2_097_152, "proc/meminfo".into())));
+        let high = [MEMORY, V2, group, ("sys/fs/cgroup/a/b/memory.high", "700\n")];
+        assert_eq!(limit(&high), Some((700, "sys/fs/cgroup/a/b/memory.high".into())));
+    }
+
+    #[test]
+    fn version_one_in_a_container_is_read_at_the_top_of_its_mount() {
+        let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
+        let own = [MEMORY, V1, ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/abc\n"), (file, "4096")];
+        assert_eq!(limit(&own), Some((4_096, file.into())));
+        let foreign = [MEMORY, V1, ("proc/self/cgroup", "4:memory:/elsewhere\n"), (file, "4096")];
+        assert_eq!(limit(&foreign), Some((4_096, file.into())));
+        let below = "sys/fs/cgroup/memory/below/memory.limit_in_bytes";
+        let nested = [
+            MEMORY,
+            V1,
+            ("proc/self/cgroup", "4:memory:/docker/abc/below\n"),
+            (file, "9223372036854771712"),
+            (below, "512"),
+        ];
+        assert_eq!(limit(&nested), Some((512, below.into())));
+        let unlimited =
+            [MEMORY, V1, ("proc/self/cgroup", "4:memory:/docker/abc\n"), (file, "9223372036854771712")];
+        assert_eq!(limit(&unlimited), Some((2_097_152, "proc/meminfo".into())));
+    }
+
+    #[test]
+    fn this_process_has_memory_and_a_limit() {
+        assert!(resident_bytes().unwrap() > 100 << 10);
+        assert!(memory_limit().unwrap().bytes > 1 << 20);
+    }
+}

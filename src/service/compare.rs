@@ -1,0 +1,277 @@
+//! Two texts, documents or hashes side by side: how near they are, why, and what that means.
+//!
+//! Leaves out: what the wire makes of it.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+
+use super::fingerprints::Content;
+use super::{By, Service, ServiceError};
+use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status};
+use crate::ids::{CollectionName, Hash};
+use crate::pool::Patience;
+use crate::text::tokens;
+
+/// The most tokens of a text that is compared word by word: the work grows with the product of both.
+const DIFF_TOKENS: usize = 5_000;
+
+/// What is known of one side.
+#[derive(Clone, Debug)]
+pub struct Side {
+    /// Its hash.
+    pub hash: Hash,
+    /// Its features, if its text is at hand.
+    pub explanation: Option<Explanation>,
+}
+
+/// Two sides compared.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The profile by which texts were hashed.
+    pub profile: &'static Profile,
+    /// Both sides.
+    pub sides: [Side; 2],
+    /// The hashes.
+    pub hashes: HashComparison,
+    /// The features, if both texts are at hand.
+    pub features: Option<FeatureComparison>,
+    /// The texts word by word, if both are at hand and not too long.
+    pub diff: Option<Vec<Change>>,
+    /// The distance up to which they match.
+    pub k: u32,
+    /// All of it in a sentence or two.
+    pub summary: String,
+}
+
+impl Comparison {
+    /// Whether they lie within k.
+    pub fn matches(&self) -> bool {
+        self.hashes.distance <= self.k
+    }
+}
+
+/// A stretch of a word-by-word comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Both have it.
+    Equal(String),
+    /// Only the first has it.
+    Removed(String),
+    /// Only the second has it.
+    Added(String),
+}
+
+/// A side as it is asked for, resolved to what can be compared.
+enum Resolved {
+    Text(String),
+    Hash(Hash),
+}
+
+impl Service {
+    /// Compares two of text, page, stored document and hash, by the profile of a collection or another; at k, or
+    /// at the k of the collection (of the profile, if another is named).
+    ///
+    /// # Errors
+    /// [`ServiceError`] if a side cannot be found or has no feature, or if the widths differ.
+    pub async fn compare(
+        &self,
+        collection: &CollectionName,
+        sides: [By; 2],
+        profile: Option<&str>,
+        k: Option<u32>,
+    ) -> Result<Comparison, ServiceError> {
+        let settings = self.engine()?.settings(collection).await?;
+        let (profile, usual) = match profile {
+            Some(name) => {
+                let profile = self.profile(Some(name)).await?;
+                (profile, profile.default_k())
+            }
+            None => (self.profile_of(collection).await?, settings.k),
+        };
+        let k = k.unwrap_or(usual);
+        if k > profile.width().bits() {
+            let detail = format!(
+                "k is {k}; with profile {} it ranges from 0 to {}",
+                profile.id(),
+                profile.width().bits()
+            );
+            return Err(ServiceError::invalid("k", detail));
+        }
+        let is_other = settings.profile != profile.id().to_string();
+        let [a, b] = sides;
+        let sides = [
+            self.resolve(collection, a, is_other, "a").await?,
+            self.resolve(collection, b, is_other, "b").await?,
+        ];
+        self.pool.run(Patience::Interactive, move || compare(profile, sides, k)).await?
+    }
+
+    async fn resolve(
+        &self,
+        collection: &CollectionName,
+        by: By,
+        is_other: bool,
+        field: &'static str,
+    ) -> Result<Resolved, ServiceError> {
+        Ok(match by {
+            By::Content(Content::Hash(hash)) => Resolved::Hash(hash),
+            By::Content(content) => Resolved::Text(content.into_text().unwrap_or_default()),
+            By::Id(id) => {
+                let row = self.document(collection, &id).await?.row;
+                match row.text {
+                    Some(text) => Resolved::Text(text),
+                    None if is_other => {
+                        let detail = format!(
+                            "document {:?} has no text, since the collection does not keep texts, and its hash is of \
+                             another profile; leave profile out or give the text",
+                            id.as_str()
+                        );
+                        return Err(ServiceError::invalid(field, detail));
+                    }
+                    None => Resolved::Hash(row.hash),
+                }
+            }
+        })
+    }
+}
+
+fn compare(profile: &'static Profile, sides: [Resolved; 2], k: u32) -> Result<Comparison, ServiceError> {
+    let mut texts: Vec<&str> = Vec::with_capacity(2);
+    let mut known = Vec::with_capacity(2);
+    for (side, field) in sides.iter().zip(["a", "b"]) {
+        match side {
+            Resolved::Hash(hash) => known.push(Side { hash: *hash, explanation: None }),
+            Resolved::Text(text) => {
+                let explanation = profile.explain(text);
+                if explanation.fingerprint.status == Status::Empty {
+                    let detail = format!("{field} has no word or character to make a fingerprint from");
+                    return Err(ServiceError::invalid(field, detail));
+                }
+                texts.push(text);
+                known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
+            }
+        }
+    }
+    let Ok([a, b]) = <[Side; 2]>::try_from(known) else { return Err(ServiceError::EmptyText) };
+    let Some(hashes) = HashComparison::of(a.hash, b.hash) else {
+        let widths = [a.hash, b.hash].map(|hash| hash.width().bits());
+        let detail = format!(
+            "a has {} bits and b has {}; only hashes of one profile can be compared",
+            widths[0], widths[1]
+        );
+        return Err(ServiceError::invalid("b", detail));
+    };
+    let features = match (&a.explanation, &b.explanation) {
+        (Some(a), Some(b)) => Some(FeatureComparison::of(a, b)),
+        _ => None,
+    };
+    let diff = if let [a, b] = texts[..] { diff(a, b) } else { None };
+    let summary = summary(&hashes, features.as_ref(), [&a, &b], k);
+    Ok(Comparison { profile, sides: [a, b], hashes, features, diff, k, summary })
+}
+
+/// Both texts word by word; `None` if one of them is too long.
+fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
+    let [a, b] = [a, b].map(tokens);
+    if a.len().max(b.len()) > DIFF_TOKENS {
+        return None;
+    }
+    let mut changes = Vec::new();
+    for change in capture_diff_slices(Algorithm::Myers, &a, &b) {
+        match change {
+            DiffOp::Equal { old_index, len, .. } => {
+                changes.push(Change::Equal(a[old_index..old_index + len].concat()));
+            }
+            DiffOp::Delete { old_index, old_len, .. } => {
+                changes.push(Change::Removed(a[old_index..old_index + old_len].concat()));
+            }
+            DiffOp::Insert { new_index, new_len, .. } => {
+                changes.push(Change::Added(b[new_index..new_index + new_len].concat()));
+            }
+            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
+                changes.push(Change::Removed(a[old_index..old_index + old_len].concat()));
+                changes.push(Change::Added(b[new_index..new_index + new_len].concat()));
+            }
+        }
+    }
+    Some(changes)
+}
+
+/// The answer for a person.
+fn summary(
+    hashes: &HashComparison,
+    features: Option<&FeatureComparison>,
+    sides: [&Side; 2],
+    k: u32,
+) -> String {
+    let (distance, bits) = (hashes.distance, sides[0].hash.width().bits());
+    let mut text = match distance {
+        0 => format!("The hashes are equal in all {bits} bits, so these match at any k"),
+        near if near <= k => format!("{near} of {bits} bits differ, no more than k={k}, so these match"),
+        far => format!("{far} of {bits} bits differ, more than k={k}, so these do not match"),
+    };
+    if let Some(features) = features {
+        let union = features.shared + features.differing.iter().filter(|f| f.weights.contains(&0.0)).count();
+        text += &format!(
+            ": {} of {union} features are in both ({:.0} %)",
+            features.shared,
+            features.jaccard * 100.0
+        );
+        let close =
+            features.flips.iter().filter(|flip| flip.margins[0].abs().min(flip.margins[1].abs()) <= 1.0);
+        let close = close.count();
+        if close > 0 && distance > 0 {
+            text += &format!(", and {close} of the {distance} bits hung by a single feature");
+        }
+    }
+    text.push('.');
+    let is_short = |side: &&Side| {
+        side.explanation.as_ref().is_some_and(|explanation| explanation.fingerprint.status == Status::Short)
+    };
+    if sides.iter().any(is_short) {
+        text += " At least one text is short: one word more or less moves its hash far, so the distance says little.";
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: &str = "市图书馆昨天宣布,从下个月开始延长周末的开放时间,读者可以在馆内阅读到晚上十点。";
+
+    fn texts(a: &str, b: &str) -> Comparison {
+        let sides = [a, b].map(|text| Resolved::Text(text.to_owned()));
+        compare(Profile::default_profile(), sides, 7).unwrap()
+    }
+
+    #[test]
+    fn a_comparison_says_why() {
+        let same = texts(LONG, LONG);
+        assert!(same.matches() && same.summary.starts_with("The hashes are equal in all 64 bits"));
+        assert_eq!(same.diff, Some(vec![Change::Equal(LONG.to_owned())]));
+        let edited = texts(LONG, &LONG.replace("周末", "夏天"));
+        assert!(edited.summary.contains("features are in both"), "{}", edited.summary);
+        let changes = edited.diff.unwrap();
+        assert!(changes.contains(&Change::Removed("周末".to_owned())), "{changes:?}");
+        assert!(changes.contains(&Change::Added("夏天".to_owned())));
+        let far = texts(LONG, "Fish and chips is a hot dish of fried fish in batter, served with chips.");
+        assert!(!far.matches() && far.summary.contains("do not match"));
+        assert!(texts("two words", "two words").summary.contains("is short"));
+    }
+
+    #[test]
+    fn hashes_alone_are_compared_without_features() {
+        let sides = [0_u64, 5].map(|hash| Resolved::Hash(Hash::from_u64(hash)));
+        let compared = compare(Profile::default_profile(), sides, 1).unwrap();
+        assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
+        let sides = [Resolved::Hash(Hash::from_u64(0)), Resolved::Hash(Hash::from_u128(0))];
+        assert!(compare(Profile::default_profile(), sides, 1).is_err());
+    }
+
+    #[test]
+    fn texts_that_are_too_long_are_not_compared_word_by_word() {
+        let long = "a b ".repeat(DIFF_TOKENS);
+        assert!(diff(&long, "a").is_none());
+        assert_eq!(diff("", ""), Some(vec![]));
+    }
+}

@@ -1,0 +1,267 @@
+//! What is written reads back; what was changed on the way is an error with a place; golden files of every format.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::gaps::{CHUNK, Number, Packed, most_bytes};
+use super::{Content, Loaded, Section, SnapshotError, load, write};
+use crate::ids::{CollectionId, Hash, Sequence, Width};
+use crate::index::{HashIndex, Progress, of_width};
+
+fn spread(i: u64) -> u64 {
+    let mixed = (i ^ (i >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+/// The hashes of the golden files.
+fn narrow() -> Vec<Hash> {
+    let hash = |i: u64| if i.is_multiple_of(4) { 0xbeef << 48 | (i * 3) } else { spread(i) };
+    (1..=600).map(hash).chain([0, u64::MAX]).map(Hash::from_u64).collect()
+}
+
+fn wide() -> Vec<Hash> {
+    let hash = |i: u64| u128::from(spread(i)) << 64 | u128::from(spread(i << 32));
+    (1..=300).map(hash).chain([0, u128::MAX]).map(Hash::from_u128).collect()
+}
+
+fn golden_sections() -> [(u32, Width, &'static str, Vec<Hash>); 3] {
+    [
+        (1, Width::Bits64, "copies-64@1", narrow()),
+        (2, Width::Bits64, "keywords-zh@1", vec![]),
+        (7, Width::Bits128, "copies-128@1", wide()),
+    ]
+}
+
+fn content(number: u32, width: Width, profile: &str, hashes: &[Hash]) -> Content {
+    let index = of_width(width);
+    index.insert_all(&mut hashes.iter().copied());
+    let section = Section { collection: CollectionId(number), width, profile: profile.into() };
+    Content { section, index, without: HashSet::new() }
+}
+
+fn hashes(index: &Arc<dyn HashIndex>) -> Vec<Hash> {
+    let mut all = Vec::new();
+    index.for_each_sorted_run(&mut |run| all.extend(run));
+    all
+}
+
+/// Loads bytes as a snapshot.
+fn loaded(bytes: &[u8]) -> Result<Loaded, SnapshotError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("some.snapshot");
+    fs::write(&path, bytes).unwrap();
+    load(&path, &Progress::default())
+}
+
+fn is_golden(loaded: &Loaded) {
+    assert_eq!((loaded.from, loaded.through), (Sequence(41), Sequence(43)));
+    assert_eq!(loaded.sections.len(), 3);
+    for ((section, index), (number, width, profile, mut expected)) in
+        loaded.sections.iter().zip(golden_sections())
+    {
+        assert_eq!((section.collection.0, section.width, &*section.profile), (number, width, profile));
+        expected.sort_unstable();
+        assert_eq!(hashes(index), expected);
+    }
+}
+
+#[test]
+fn a_snapshot_of_format_1_is_read_for_ever() {
+    is_golden(&loaded(include_bytes!("../../tests/golden/format-1.snapshot")).unwrap());
+}
+
+#[test]
+fn a_snapshot_of_format_2_is_written_and_read_as_ever() {
+    let golden = include_bytes!("../../tests/golden/format-2.snapshot");
+    is_golden(&loaded(golden).unwrap());
+    let dir = tempfile::tempdir().unwrap();
+    let sections =
+        golden_sections().map(|(number, width, profile, all)| content(number, width, profile, &all));
+    let file = write(dir.path(), Sequence(41), &sections, || Sequence(43)).unwrap();
+    assert!(fs::read(file.path).unwrap() == golden);
+}
+
+/// Bits all over both golden files, one after the other; and lengths.
+#[test]
+fn damage_anywhere_is_named_with_its_place() {
+    for golden in [
+        &include_bytes!("../../tests/golden/format-1.snapshot")[..],
+        &include_bytes!("../../tests/golden/format-2.snapshot")[..],
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("some.snapshot");
+        let refused = |bytes: &[u8]| {
+            fs::write(&path, bytes).unwrap();
+            match load(&path, &Progress::default()).err() {
+                Some(SnapshotError::Damaged { path: named, offset, .. }) => {
+                    assert!(named == path && offset <= bytes.len() as u64);
+                }
+                Some(SnapshotError::Newer { path: named, .. }) => assert_eq!(named, path),
+                Some(error) => panic!("{error}"),
+                None => panic!("it was loaded"),
+            }
+        };
+        let mut bytes = golden.to_vec();
+        for bit in (0..golden.len() * 8).step_by(23) {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            // Bits of the format's number make it another format, which the checksums do not know of.
+            refused(&bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        for length in (0..golden.len()).step_by(31).chain([golden.len() - 1]) {
+            refused(&golden[..length]);
+        }
+        refused(&[golden, &[0]].concat());
+    }
+}
+
+fn pack<W: Number>(mut hashes: Vec<W>) -> (Vec<W>, Packed) {
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes.truncate(CHUNK);
+    let packed = Packed::of(&hashes).unwrap();
+    (hashes, packed)
+}
+
+fn unpacked<W: Number>(packed: &Packed) -> Option<Vec<W>> {
+    let mut hashes = Vec::new();
+    packed.unpack(&mut hashes).then_some(hashes)
+}
+
+/// What comes back is what was packed, and never takes more than is bounded.
+fn comes_back<W: Number>(hashes: Vec<W>) -> f64 {
+    let (hashes, packed) = pack(hashes);
+    assert_eq!(unpacked::<W>(&packed).as_deref(), Some(&hashes[..]));
+    assert!(packed.bytes().len() <= most_bytes(packed.count, W::WIDTH));
+    packed.bytes().len() as f64 * 8.0 / hashes.len() as f64
+}
+
+#[test]
+fn hashes_of_every_kind_come_back_in_bounded_room() {
+    let all = 0..CHUNK as u64;
+    // Evenly spread: at most a tenth of a bit above the information, 64 - log2(16,384) + log2(e).
+    assert!(comes_back::<u64>(all.clone().map(spread).collect()) < 64.0 - 14.0 + 1.4427 + 0.12);
+    let wide = |i: u64| u128::from(spread(i)) << 64 | u128::from(spread(i << 32));
+    assert!(comes_back::<u128>(all.clone().map(wide).collect()) < 128.0 - 14.0 + 1.4427 + 0.12);
+    // In a row: a bit each.
+    assert!(comes_back::<u64>(all.clone().collect()) < 1.01);
+    // In a row, and one at the other end: the worst for the mean.
+    assert!(comes_back::<u64>(all.clone().chain([u64::MAX]).skip(1).collect()) < 64.0);
+    assert!(comes_back::<u128>(all.clone().map(u128::from).skip(1).chain([u128::MAX]).collect()) < 128.0);
+    for number in [0, 1, u64::MAX] {
+        comes_back::<u64>(vec![number]);
+        comes_back::<u64>(vec![number, 5]);
+        comes_back::<u128>(vec![number.into(), u128::MAX]);
+    }
+    // One bit apart at every scale.
+    comes_back::<u64>((0..64).map(|bit| 1 << bit).collect());
+    comes_back::<u128>((0..128).map(|bit| 1 << bit).collect());
+    comes_back::<u128>((0..128).map(|bit| u128::MAX >> bit).collect());
+}
+
+#[test]
+fn what_does_not_ascend_is_not_packed() {
+    assert_eq!(Packed::of::<u64>(&[]), None);
+    assert_eq!(Packed::of::<u64>(&[2, 2]), None);
+    assert_eq!(Packed::of::<u64>(&[3, 2]), None);
+}
+
+/// Hashes that lie in clusters of all sizes.
+fn clusters() -> impl Strategy<Value = Vec<u128>> {
+    let cluster = (any::<u128>(), 0..128u32, prop::collection::vec(any::<u128>(), 1..40));
+    prop::collection::vec(cluster, 1..12).prop_map(|clusters| {
+        let each = |(centre, bits, members): (u128, u32, Vec<u128>)| {
+            members.into_iter().map(move |member| centre ^ (member >> bits))
+        };
+        clusters.into_iter().flat_map(each).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
+
+    #[test]
+    fn packed_hashes_come_back(hashes in clusters()) {
+        comes_back::<u128>(hashes.clone());
+        comes_back::<u64>(hashes.iter().map(|hash| (hash >> 64) as u64).collect());
+    }
+
+    /// Bits that no encoder wrote: hashes that ascend, or a refusal; never a panic, never more than was said.
+    #[test]
+    fn any_bits_unpack_or_are_refused(
+        count in 1..2_000u32,
+        rice in 0..=255u8,
+        first in any::<u128>(),
+        mut bits in prop::collection::vec(prop_oneof![Just(0u8), Just(255), any::<u8>()], 0..4_000),
+    ) {
+        bits.resize(bits.len() + super::gaps::PAD, 0);
+        for first in [Hash::from_u64(first as u64), Hash::from_u128(first)] {
+            let packed = Packed { count, rice, first, bits: bits.clone() };
+            if let Some(hashes) = unpacked::<u64>(&packed) {
+                prop_assert!(hashes.len() == count as usize && hashes.is_sorted_by(|a, b| a < b));
+            }
+            if let Some(hashes) = unpacked::<u128>(&packed) {
+                prop_assert!(hashes.len() == count as usize && hashes.is_sorted_by(|a, b| a < b));
+            }
+        }
+    }
+
+    /// Whole files with bytes changed, cut out, put in and doubled.
+    #[test]
+    fn a_changed_file_is_refused_or_the_same(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5u8), 1..6),
+        first in any::<bool>(),
+    ) {
+        let golden = if first {
+            &include_bytes!("../../tests/golden/format-1.snapshot")[..]
+        } else {
+            &include_bytes!("../../tests/golden/format-2.snapshot")[..]
+        };
+        let mut bytes = golden.to_vec();
+        for (place, value, how) in changes {
+            let at = place.index(bytes.len().max(1));
+            match how {
+                _ if bytes.is_empty() => bytes.push(value),
+                0 => bytes[at] = value,
+                1 => bytes.truncate(at),
+                2 => drop(bytes.drain(at..(at + usize::from(value)).min(bytes.len()))),
+                3 => bytes.insert(at, value),
+                _ => bytes.extend_from_within(at..(at + usize::from(value)).min(bytes.len())),
+            }
+        }
+        match loaded(&bytes) {
+            Ok(loaded) => {
+                is_golden(&loaded);
+                prop_assert!(bytes == golden);
+            }
+            Err(SnapshotError::Damaged { offset, .. }) => prop_assert!(offset <= bytes.len() as u64),
+            Err(SnapshotError::Newer { .. }) => {}
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        }
+    }
+}
+
+/// Larger than a chunk, in several sections, with hashes left out; and the number that is told on the way.
+#[test]
+fn many_chunks_come_back_and_progress_is_told() {
+    let dir: tempfile::TempDir = tempfile::tempdir().unwrap();
+    let narrow: Vec<Hash> = (0..40_000).map(|i| Hash::from_u64(spread(i))).collect();
+    let wide: Vec<Hash> = (0..20_000).map(|i| Hash::from_u128(u128::from(spread(i)) << 50)).collect();
+    let mut sections = [content(1, Width::Bits64, "a@1", &narrow), content(2, Width::Bits128, "b@1", &wide)];
+    sections[0].without = narrow[..10].iter().copied().collect();
+    let file = write(dir.path(), Sequence(1), &sections, || Sequence(2)).unwrap();
+    let progress = Progress::default();
+    let loaded = load(&file.path, &progress).unwrap();
+    assert_eq!(progress.hashes(), (59_990, 59_990));
+    for ((_, index), mut expected) in loaded.sections.iter().zip([narrow[10..].to_vec(), wide]) {
+        expected.sort_unstable();
+        assert_eq!(hashes(index), expected);
+    }
+    let left: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [file.path]);
+}

@@ -1,0 +1,107 @@
+//! The mark: the number of the last record that was acknowledged, beside the journal.
+//!
+//! It tells a record that was lost from one that nobody was told of. It is written after a record is durable and before
+//! that is acknowledged, without a sync of its own: after a crash of the process it is exact, after a loss of power it may
+//! be older, never newer. Two slots take turns, so that one of them is always whole.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::store::error::StoreError;
+
+/// Slots lie in sectors of their own.
+const SLOT: u64 = 512;
+const SLOT_BYTES: usize = 24;
+
+/// The mark of a store.
+pub(super) struct Mark {
+    file: File,
+    store: u64,
+}
+
+impl Mark {
+    /// Where it lies in the journal's directory.
+    pub(super) fn path(dir: &Path) -> PathBuf {
+        dir.join("mark")
+    }
+
+    /// Makes it, at 0.
+    pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
+        let file = File::create(Mark::path(dir))?;
+        file.set_len(2 * SLOT)?;
+        for slot in 0..2 {
+            file.write_all_at(&slot_of(store, 0), slot * SLOT)?;
+        }
+        file.sync_all()
+    }
+
+    /// Its number; changes nothing.
+    pub(super) fn read(dir: &Path, store: u64) -> Result<u64, StoreError> {
+        let path = Mark::path(dir);
+        let bytes = std::fs::read(&path).map_err(|source| StoreError::io(&path, "read", source))?;
+        let slots =
+            [0, SLOT as usize].map(|at| bytes.get(at..at + SLOT_BYTES).and_then(|slot| read(slot, store)));
+        slots.into_iter().flatten().max().ok_or(StoreError::Damage {
+            path,
+            offset: 0,
+            what: "neither of its slots reads back".into(),
+        })
+    }
+
+    pub(super) fn open(dir: &Path, store: u64) -> io::Result<Mark> {
+        Ok(Mark { file: OpenOptions::new().write(true).open(Mark::path(dir))?, store })
+    }
+
+    /// Says that the records up to `number` are acknowledged.
+    pub(super) fn set(&self, number: u64) -> io::Result<()> {
+        self.file.write_all_at(&slot_of(self.store, number), number % 2 * SLOT)
+    }
+
+    pub(super) fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+}
+
+fn slot_of(store: u64, number: u64) -> [u8; SLOT_BYTES] {
+    let mut slot = [0; SLOT_BYTES];
+    slot[..8].copy_from_slice(&number.to_le_bytes());
+    slot[8..16].copy_from_slice(&store.to_le_bytes());
+    let checksum = xxh3_64_with_seed(&slot[..16], store);
+    slot[16..].copy_from_slice(&checksum.to_le_bytes());
+    slot
+}
+
+fn read(slot: &[u8], store: u64) -> Option<u64> {
+    let number = u64::from_le_bytes(slot[..8].try_into().ok()?);
+    (slot == slot_of(store, number)).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_damaged_slot_does_no_harm_and_two_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        Mark::create(dir.path(), 9).unwrap();
+        let mark = Mark::open(dir.path(), 9).unwrap();
+        for number in 1..=5 {
+            mark.set(number).unwrap();
+            assert_eq!(Mark::read(dir.path(), 9).unwrap(), number);
+        }
+        let path = Mark::path(dir.path());
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[SLOT as usize + 1] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(Mark::read(dir.path(), 9).unwrap(), 4);
+        bytes[3] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let error = Mark::read(dir.path(), 9).unwrap_err();
+        assert!(error.to_string().contains("mark"), "{error}");
+        assert!(matches!(error, StoreError::Damage { .. }));
+    }
+}

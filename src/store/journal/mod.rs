@@ -1,0 +1,461 @@
+//! The journal: every batch is written here and synced before it is acknowledged, and only then applied to the trees.
+//!
+//! *Invariants*
+//! - Records are numbered from 1 without a gap, across segments. A record up to the mark that does not read back is
+//!   damage, and so is one with a later record behind it; what does not read back at the very end is what a crash
+//!   left of a batch that nobody was told of, and is cut off.
+//! - A segment's room is reserved when it is made, so that a full disk is met there, with nothing written.
+//! - A segment is deleted only when all trees hold what it says (`keeper`).
+//!
+//! *Absent*: what a payload means.
+
+mod mark;
+mod segment;
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::error::StoreError;
+use mark::Mark;
+use segment::HEAD;
+
+const SUFFIX: &str = ".journal";
+
+/// A segment on disk.
+#[derive(Clone, Debug)]
+struct Closed {
+    path: PathBuf,
+    /// The record that follows its last one.
+    end: u64,
+    bytes: u64,
+}
+
+/// The segment that is written to.
+struct Active {
+    file: File,
+    path: PathBuf,
+    at: u64,
+    room: u64,
+}
+
+/// What a look through the journal found. Nothing was changed for it.
+pub(super) struct Scan {
+    closed: Vec<Closed>,
+    next: u64,
+    /// Where the last segment really ends, if a crash left something behind that.
+    torn: Option<(PathBuf, u64)>,
+    /// A segment that a crash left without a record.
+    stray: Option<PathBuf>,
+}
+
+impl Scan {
+    /// The number of the last record.
+    pub(super) fn last(&self) -> u64 {
+        self.next - 1
+    }
+}
+
+/// The journal of an open store.
+pub(super) struct Journal {
+    dir: PathBuf,
+    store: u64,
+    /// Bytes reserved for a segment, unless one record needs more.
+    segment: u64,
+    closed: VecDeque<Closed>,
+    active: Option<Active>,
+    next: u64,
+    mark: Mark,
+    buffer: Vec<u8>,
+}
+
+impl Journal {
+    /// Makes the directory of an empty journal.
+    pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
+        fs::create_dir_all(dir)?;
+        Mark::create(dir, store)?;
+        sync_directory(dir)
+    }
+
+    /// Opens the journal that `scan` has looked through, and cuts off what a crash left at its end.
+    pub(super) fn open(dir: &Path, store: u64, segment: u64, scan: Scan) -> Result<Journal, StoreError> {
+        if let Some((path, length)) = &scan.torn {
+            let cut = || {
+                let file = OpenOptions::new().write(true).open(path)?;
+                file.set_len(*length)?;
+                file.sync_all()
+            };
+            cut().map_err(|source| StoreError::io(path, "cut", source))?;
+        }
+        if let Some(path) = &scan.stray {
+            fs::remove_file(path).map_err(|source| StoreError::io(path, "deleted", source))?;
+        }
+        let mark_path = Mark::path(dir);
+        let mark = Mark::open(dir, store).map_err(|source| StoreError::io(&mark_path, "opened", source))?;
+        // What reads back is replayed and answers queries from here on: it counts as acknowledged, and must not be lost
+        // by the next crash either.
+        for closed in &scan.closed {
+            let synced = File::open(&closed.path).and_then(|file| file.sync_all());
+            synced.map_err(|source| StoreError::io(&closed.path, "synced", source))?;
+        }
+        let marked = mark.set(scan.last()).and_then(|()| mark.sync());
+        marked.map_err(|source| StoreError::io(&mark_path, "written", source))?;
+        let closed = scan.closed.into();
+        Ok(Journal {
+            dir: dir.to_path_buf(),
+            store,
+            segment,
+            closed,
+            active: None,
+            next: scan.next,
+            mark,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// The number of the last record.
+    pub(super) fn last(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// The bytes of all segments.
+    pub(super) fn bytes(&self) -> u64 {
+        let active = self.active.as_ref().map_or(0, |active| active.at);
+        active + self.closed.iter().map(|closed| closed.bytes).sum::<u64>()
+    }
+
+    /// Appends a record. It is not durable before [`Journal::sync`].
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if there is no room: then nothing was appended. After any other error nothing more must be
+    /// appended.
+    pub(super) fn append(&mut self, seqno: u64, payload: &[u8]) -> Result<(), StoreError> {
+        self.buffer.clear();
+        segment::frame(&mut self.buffer, self.store, self.next, seqno, payload);
+        let length = self.buffer.len() as u64;
+        if self.active.as_ref().is_none_or(|active| active.at + length > active.room) {
+            self.begin_segment(length)?;
+        }
+        let active = self.active.as_mut().expect("a segment was begun");
+        active
+            .file
+            .write_all_at(&self.buffer, active.at)
+            .map_err(|source| StoreError::write(&active.path, source))?;
+        active.at += length;
+        self.next += 1;
+        Ok(())
+    }
+
+    /// Makes everything appended durable, and says so in the mark.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]: nobody knows what is durable, and nothing more must be appended.
+    pub(super) fn sync(&mut self) -> Result<(), StoreError> {
+        if let Some(active) = &self.active {
+            active.file.sync_data().map_err(|source| StoreError::io(&active.path, "synced", source))?;
+        }
+        let last = self.last();
+        self.mark.set(last).map_err(|source| StoreError::io(&Mark::path(&self.dir), "written", source))
+    }
+
+    /// Makes the mark durable.
+    pub(super) fn sync_mark(&self) -> io::Result<()> {
+        self.mark.sync()
+    }
+
+    /// Takes the segments whose records all have numbers up to `through` out of the journal, to be deleted.
+    pub(super) fn retire(&mut self, through: u64) -> Vec<PathBuf> {
+        let mut retired = Vec::new();
+        while self.closed.front().is_some_and(|closed| closed.end <= through + 1) {
+            retired.extend(self.closed.pop_front().map(|closed| closed.path));
+        }
+        retired
+    }
+
+    fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
+        let path = path_of(&self.dir, self.next);
+        let room = (HEAD as u64 + least).max(self.segment);
+        let made = make_segment(&path, &segment::head(self.store, self.next), room);
+        let file = made.and_then(|file| sync_directory(&self.dir).map(|()| file)).map_err(|source| {
+            // Nobody has written to it, and its place would be in the way of the next try.
+            let _ = fs::remove_file(&path);
+            StoreError::write(&path, source)
+        })?;
+        self.end_segment();
+        self.active = Some(Active { file, path, at: HEAD as u64, room });
+        Ok(())
+    }
+
+    /// Gives the room back that the segment does not need; if that fails it only takes more of the disk.
+    pub(super) fn end_segment(&mut self) {
+        if let Some(active) = self.active.take() {
+            let _ = active.file.set_len(active.at);
+            self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });
+        }
+    }
+}
+
+/// Looks through the journal, hands the records from `from` on to `visit`, and changes nothing.
+///
+/// # Errors
+/// [`StoreError::Damage`] if a record is missing or damaged that must be there, with its place; what `visit` fails with.
+pub(super) fn scan(
+    dir: &Path,
+    store: u64,
+    from: u64,
+    mut visit: impl FnMut(u64, u64, &[u8]) -> Result<(), StoreError>,
+) -> Result<Scan, StoreError> {
+    let mark = Mark::read(dir, store)?;
+    let mut scan = Scan { closed: Vec::new(), next: from, torn: None, stray: None };
+    let segments = segments(dir)?;
+    for (place, (first, path)) in segments.iter().enumerate() {
+        let follows = segments.get(place + 1).map(|(first, _)| *first);
+        if follows.is_some_and(|follows| follows <= from) {
+            // All trees hold what it says; the next checkpoint would have deleted it.
+            let bytes = fs::metadata(path).map_err(|source| StoreError::io(path, "measured", source))?.len();
+            scan.closed.push(Closed { path: path.clone(), end: follows.unwrap_or(from), bytes });
+            continue;
+        }
+        if *first > scan.next {
+            return Err(gap(dir, scan.next));
+        }
+        let bytes = fs::read(path).map_err(|source| StoreError::io(path, "read", source))?;
+        let damage = |offset: usize, what: &str| {
+            Err(StoreError::Damage { path: path.clone(), offset: offset as u64, what: what.into() })
+        };
+        match segment::read_head(&bytes, store) {
+            Ok(head) if head == *first => {}
+            Ok(_) => return damage(0, "its name does not fit its head"),
+            // A crash while it was being made: no record of it was ever synced.
+            Err(_) if follows.is_none() && *first == scan.next && *first > mark && is_empty(&bytes) => {
+                scan.stray = Some(path.clone());
+                break;
+            }
+            Err(what) => return damage(0, what),
+        }
+        let (mut at, mut number) = (HEAD, *first);
+        while let Some(record) = segment::record(&bytes, at, store).filter(|record| record.number == number) {
+            if number >= from {
+                visit(number, record.seqno, record.payload)?;
+            }
+            at = record.end;
+            number += 1;
+        }
+        scan.next = scan.next.max(number);
+        let lost = follows.is_some_and(|follows| follows != number);
+        if lost || number <= mark && follows.is_none() {
+            return damage(at, "a record that was acknowledged is missing or damaged here");
+        }
+        // Each record is durable before the next one is written, so the next one proves this one.
+        if segment::later(&bytes, at, store, number + 1).is_some() {
+            return damage(at, "a record is damaged here, and later ones follow");
+        }
+        let rest = &bytes[at..];
+        if follows.is_none() && rest.iter().any(|byte| *byte != 0) {
+            scan.torn = Some((path.clone(), at as u64));
+        }
+        scan.closed.push(Closed { path: path.clone(), end: number, bytes: at as u64 });
+    }
+    if scan.last() < mark {
+        return Err(gap(dir, scan.next));
+    }
+    Ok(scan)
+}
+
+/// Hands every record from `from` on that reads back to `visit`, whatever is between them.
+pub(super) fn salvage(dir: &Path, from: u64, visit: &mut dyn FnMut(u64, &[u8])) {
+    let files = segments(dir).unwrap_or_default();
+    for bytes in files.iter().filter_map(|(_, path)| fs::read(path).ok()) {
+        // A segment says itself which store it is of; it is believed if its records agree.
+        let Some(store) = bytes.get(16..24).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes)
+        else {
+            continue;
+        };
+        let mut at = HEAD;
+        while let Some(record) = segment::record(&bytes, at, store).or_else(|| {
+            let next = segment::later(&bytes, at + 1, store, 1)?;
+            at = next;
+            segment::record(&bytes, next, store)
+        }) {
+            if record.number >= from {
+                visit(record.seqno, record.payload);
+            }
+            at = record.end;
+        }
+    }
+}
+
+/// Whether nothing was ever written behind the place of the head.
+fn is_empty(bytes: &[u8]) -> bool {
+    bytes.iter().skip(HEAD).all(|byte| *byte == 0)
+}
+
+fn gap(dir: &Path, number: u64) -> StoreError {
+    let what = format!(
+        "record {number} and those after it are missing: the file that held them is gone or an older copy"
+    );
+    StoreError::Damage { path: dir.to_path_buf(), offset: 0, what }
+}
+
+/// The segments by the numbers of their first records.
+fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
+    let failed = |source| StoreError::io(dir, "listed", source);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if let Some(first) = name.strip_suffix(SUFFIX).and_then(|digits| digits.parse().ok()) {
+            found.push((first, path));
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Whether a journal was ever written to in `dir`.
+pub(super) fn has_segments(dir: &Path) -> bool {
+    segments(dir).is_ok_and(|segments| !segments.is_empty())
+}
+
+fn path_of(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:020}{SUFFIX}"))
+}
+
+fn make_segment(path: &Path, head: &[u8], room: u64) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+    match fallocate(&file, FallocateFlags::empty(), 0, room) {
+        Ok(()) => {}
+        // Then a full disk is met at the write, where the record is taken back.
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+        Err(error) => return Err(error.into()),
+    }
+    file.write_all_at(head, 0)?;
+    file.sync_all()?;
+    Ok(file)
+}
+
+pub(super) fn sync_directory(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: u64 = 11;
+
+    fn payload(number: u64) -> Vec<u8> {
+        format!("record {number} {}", "x".repeat((number % 7) as usize)).into_bytes()
+    }
+
+    /// A journal of `count` records in several segments, as a killed process leaves it.
+    fn written(dir: &Path, count: u64) {
+        Journal::create(dir, STORE).unwrap();
+        let mut journal = reopened(dir, 1).0;
+        for number in 1..=count {
+            if number % 10 == 0 {
+                journal.end_segment();
+            }
+            journal.append(100 + number, &payload(number)).unwrap();
+            journal.sync().unwrap();
+        }
+    }
+
+    fn reopened(dir: &Path, from: u64) -> (Journal, Vec<u64>) {
+        let mut seen = Vec::new();
+        let found = scan(dir, STORE, from, |number, seqno, bytes| {
+            assert_eq!((seqno, bytes), (100 + number, &payload(number)[..]));
+            seen.push(number);
+            Ok(())
+        });
+        (Journal::open(dir, STORE, 1 << 16, found.unwrap()).unwrap(), seen)
+    }
+
+    fn refused(dir: &Path) -> String {
+        let Err(error) = scan(dir, STORE, 1, |_, _, _| Ok(())) else {
+            panic!("it was taken for sound");
+        };
+        assert!(matches!(error, StoreError::Damage { .. }), "{error}");
+        error.to_string()
+    }
+
+    #[test]
+    fn records_come_back_in_order_from_where_they_are_wanted() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), 35);
+        assert_eq!(reopened(dir.path(), 1).1, (1..=35).collect::<Vec<_>>());
+        let (mut journal, seen) = reopened(dir.path(), 25);
+        assert_eq!(seen, (25..=35).collect::<Vec<_>>());
+        for path in journal.retire(24) {
+            fs::remove_file(path).unwrap();
+        }
+        journal.append(136, &payload(36)).unwrap();
+        journal.sync().unwrap();
+        drop(journal);
+        assert_eq!(reopened(dir.path(), 25).1, (25..=36).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_torn_end_is_cut_at_every_byte_and_the_journal_goes_on() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), 12);
+        let (_, last) = segments(dir.path()).unwrap().pop().unwrap();
+        let whole = fs::read(&last).unwrap();
+        let twelve =
+            segment::record(&whole, segment::record(&whole, HEAD, STORE).unwrap().end, STORE).unwrap().end;
+        // A thirteenth that was being written when the process died, after any number of bytes.
+        let mut thirteenth = Vec::new();
+        segment::frame(&mut thirteenth, STORE, 13, 113, &payload(13));
+        let end = whole[..].iter().rposition(|byte| *byte != 0).unwrap() + 1;
+        assert!(end >= twelve);
+        for cut in 0..=thirteenth.len() {
+            let mut bytes = whole.clone();
+            bytes[end..end + cut].copy_from_slice(&thirteenth[..cut]);
+            fs::write(&last, &bytes).unwrap();
+            let (mut journal, seen) = reopened(dir.path(), 1);
+            let whole_record = cut == thirteenth.len();
+            assert_eq!(seen.last(), Some(&(12 + u64::from(whole_record))), "cut at {cut}");
+            let next = journal.last() + 1;
+            journal.append(100 + next, &payload(next)).unwrap();
+            journal.sync().unwrap();
+            drop(journal);
+            assert_eq!(reopened(dir.path(), 1).1, (1..=next).collect::<Vec<_>>());
+            for (first, path) in segments(dir.path()).unwrap() {
+                if first > 12 {
+                    fs::remove_file(path).unwrap();
+                }
+            }
+            Mark::open(dir.path(), STORE).unwrap().set(12).unwrap();
+            Mark::open(dir.path(), STORE).unwrap().set(11).unwrap();
+        }
+    }
+
+    #[test]
+    fn any_damage_to_what_was_acknowledged_is_refused_and_named() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), 25);
+        for (_, path) in segments(dir.path()).unwrap() {
+            let good = fs::read(&path).unwrap();
+            let used = good.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            for at in 0..used {
+                let mut bad = good.clone();
+                bad[at] ^= 0x08;
+                fs::write(&path, &bad).unwrap();
+                let said = refused(dir.path());
+                assert!(said.contains(path.file_name().unwrap().to_str().unwrap()), "{said}");
+            }
+            for length in [0, 3, HEAD, used / 2, used - 1] {
+                fs::write(&path, &good[..length]).unwrap();
+                refused(dir.path());
+            }
+            fs::remove_file(&path).unwrap();
+            refused(dir.path());
+            fs::write(&path, &good).unwrap();
+        }
+        reopened(dir.path(), 1);
+    }
+}

@@ -1,0 +1,316 @@
+//! Verifying a store without changing it: every file that counts is read whole and compared with its checksum.
+//!
+//! A tree names its newest version in `current`, with a checksum; the version lists tables and blob files, each with one.
+//! The layout is that of `lsm-tree` 3; only what is needed to find and compare the files is read here.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io::{self, BufRead, Cursor};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
+
+use super::error::StoreError;
+use super::journal;
+use super::manifest::Manifest;
+use super::trees::NAMES;
+
+const BUFFER: usize = 1 << 20;
+/// How a block of a table begins.
+const BLOCK: &[u8; 4] = b"LSM\x03";
+const BLOCK_HEADER: usize = 33;
+const BLOB: &[u8; 4] = b"BLOB";
+const BLOB_HEADER: usize = 38;
+
+/// A file and the checksum that it must have.
+struct Expected {
+    path: PathBuf,
+    checksum: u128,
+}
+
+/// What was verified.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files read whole.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+/// Verifies the store in `dir`, handing every flaw to `found`.
+pub(super) fn verify(dir: &Path, manifest: &Manifest, found: &mut dyn FnMut(StoreError)) -> Verified {
+    let mut files = Vec::new();
+    for (name, least) in NAMES.iter().zip(manifest.versions) {
+        match listed(&dir.join(name), least) {
+            Ok(listed) => files.extend(listed),
+            Err(error) => found(error),
+        }
+    }
+    let bytes = AtomicU64::new(0);
+    for error in compare(&files, &bytes) {
+        found(error);
+    }
+    let journal = dir.join("journal");
+    if let Err(error) = journal::scan(&journal, manifest.store, manifest.replay_from, |_, _, _| Ok(())) {
+        found(error);
+    }
+    Verified { files: files.len() as u64, bytes: bytes.into_inner() }
+}
+
+/// The flaw of a file that is not there.
+pub(super) fn missing(path: &Path) -> StoreError {
+    damage(path, 0, "it is missing")
+}
+
+/// Tables and blob files of a tree, by number and checksum, if its newest version reads back.
+pub(super) fn files_of(tree: &Path) -> Option<(Files, Files)> {
+    let (id, checksum) = current_version(&fs::read(tree.join("current")).ok()?)?;
+    let bytes = fs::read(tree.join(format!("v{id}"))).ok()?;
+    if xxh3_128(&bytes) == checksum { version_files(&bytes) } else { None }
+}
+
+/// Whether a table or blob file has a list of its parts.
+pub(super) fn has_list(bytes: &[u8]) -> bool {
+    sfa::Reader::from_reader(&mut Cursor::new(bytes)).is_ok()
+}
+
+/// Whether all blocks of a table are what was written.
+pub(super) fn reads_back(bytes: &[u8]) -> bool {
+    let Ok(list) = sfa::Reader::from_reader(&mut Cursor::new(bytes)) else {
+        return false;
+    };
+    // What follows is no block.
+    let blocks = list.toc().section(b"linked_blob_files").or_else(|| list.toc().section(b"table_version"));
+    blocks.is_some_and(|end| first_flaw(bytes) as u64 >= end.pos())
+}
+
+fn damage(path: &Path, offset: u64, what: impl Into<String>) -> StoreError {
+    StoreError::Damage { path: path.to_path_buf(), offset, what: what.into() }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
+    fs::read(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        _ => StoreError::io(path, "read", source),
+    })
+}
+
+/// The files that the newest version of a tree refers to.
+fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
+    let current = tree.join("current");
+    let bytes = read(&current)?;
+    let Some((id, checksum)) = current_version(&bytes) else {
+        return Err(damage(&current, 0, "it does not read back as it was written"));
+    };
+    if id < least {
+        return Err(damage(
+            &current,
+            0,
+            format!("it names version {id}, but {least} was there before: it is an older copy"),
+        ));
+    }
+    let version = tree.join(format!("v{id}"));
+    if !version.exists() {
+        return Err(damage(&current, 0, format!("it names version {id}, which is not there")));
+    }
+    let bytes = read(&version)?;
+    if xxh3_128(&bytes) != checksum {
+        let what = format!("its checksum is not the one that {} names", current.display());
+        return Err(damage(&version, 0, what));
+    }
+    let unreadable = || damage(&version, 0, "it is of an unknown layout");
+    let (tables, blobs) = version_files(&bytes).ok_or_else(unreadable)?;
+    no_strangers(&tree.join("tables"))?;
+    if !blobs.is_empty() {
+        no_strangers(&tree.join("blobs"))?;
+    }
+    let expected = |folder: &'static str| {
+        let folder = tree.join(folder);
+        move |(id, checksum): (u64, u128)| Expected { path: folder.join(id.to_string()), checksum }
+    };
+    Ok(tables.into_iter().map(expected("tables")).chain(blobs.into_iter().map(expected("blobs"))).collect())
+}
+
+fn current_version(bytes: &[u8]) -> Option<(u64, u128)> {
+    let (id, rest) = bytes.split_first_chunk::<8>()?;
+    let (checksum, rest) = rest.split_first_chunk::<16>()?;
+    (rest == [0]).then(|| (u64::from_le_bytes(*id), u128::from_le_bytes(*checksum)))
+}
+
+/// Files by number and checksum.
+pub(super) type Files = Vec<(u64, u128)>;
+
+/// Tables and blob files of a version, by number and checksum.
+fn version_files(bytes: &[u8]) -> Option<(Files, Files)> {
+    let toc = sfa::Reader::from_reader(&mut Cursor::new(bytes)).ok()?;
+    let section = |name: &[u8]| {
+        let entry = toc.toc().section(name)?;
+        let start = usize::try_from(entry.pos()).ok()?;
+        bytes.get(start..start.checked_add(usize::try_from(entry.len()).ok()?)?)
+    };
+    let mut tables = section(b"tables")?;
+    let mut files = Vec::new();
+    for _ in 0..number::<1>(&mut tables)? {
+        for _ in 0..number::<1>(&mut tables)? {
+            for _ in 0..number::<4>(&mut tables)? {
+                files.push(file(&mut tables)?);
+                number::<8>(&mut tables)?;
+            }
+        }
+    }
+    let mut blobs = section(b"blob_files")?;
+    let mut blob_files = Vec::new();
+    for _ in 0..number::<4>(&mut blobs)? {
+        blob_files.push(file(&mut blobs)?);
+    }
+    Some((files, blob_files))
+}
+
+fn file(bytes: &mut &[u8]) -> Option<(u64, u128)> {
+    let id = number::<8>(bytes)?;
+    // The kind of checksum: XXH3 is the only one.
+    if number::<1>(bytes)? != 0 {
+        return None;
+    }
+    let (checksum, rest) = bytes.split_first_chunk::<16>()?;
+    *bytes = rest;
+    Some((id, u128::from_le_bytes(*checksum)))
+}
+
+fn number<const N: usize>(bytes: &mut &[u8]) -> Option<u64> {
+    let (found, rest) = bytes.split_first_chunk::<N>()?;
+    *bytes = rest;
+    let mut wide = [0; 8];
+    wide[..N].copy_from_slice(found);
+    Some(u64::from_le_bytes(wide))
+}
+
+/// Tables and blob files are named by their numbers; the trees fail on anything else.
+fn no_strangers(folder: &Path) -> Result<(), StoreError> {
+    let failed = |source| StoreError::io(folder, "listed", source);
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_file = entry.file_type().map_err(failed)?.is_file();
+        let is_number = entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
+        if !is_file || !is_number {
+            return Err(damage(&entry.path(), 0, "it does not belong there; move it away"));
+        }
+    }
+    Ok(())
+}
+
+/// Reads all files, on all cores, and compares their checksums.
+fn compare(files: &[Expected], bytes: &AtomicU64) -> Vec<StoreError> {
+    let next = AtomicUsize::new(0);
+    let flaws = Mutex::new(Vec::new());
+    let work = || {
+        while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match compare_one(file) {
+                Ok(read) => drop(bytes.fetch_add(read, Ordering::Relaxed)),
+                Err(flaw) => flaws.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(flaw),
+            }
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len());
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+    flaws.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError> {
+    let file = File::open(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => missing(path),
+        _ => StoreError::io(path, "opened", source),
+    })?;
+    let mut reader = io::BufReader::with_capacity(BUFFER, file);
+    let mut hasher = Xxh3Default::new();
+    let mut length = 0;
+    loop {
+        let chunk = reader.fill_buf().map_err(|source| StoreError::io(path, "read", source))?;
+        if chunk.is_empty() {
+            break;
+        }
+        hasher.update(chunk);
+        let read = chunk.len();
+        length += read as u64;
+        reader.consume(read);
+    }
+    if hasher.digest128() == *checksum {
+        return Ok(length);
+    }
+    let offset = first_flaw(&read(path)?) as u64;
+    Err(damage(path, offset, "what follows is not what was written"))
+}
+
+/// Where the first block or blob begins that does not read back; the end of those if all do.
+fn first_flaw(bytes: &[u8]) -> usize {
+    let mut at = 0;
+    while let Some(length) = block(&bytes[at..]).or_else(|| blob(&bytes[at..])) {
+        at += length;
+    }
+    at
+}
+
+fn block(bytes: &[u8]) -> Option<usize> {
+    let mut header = bytes.get(..BLOCK_HEADER)?;
+    let sound = xxh3_128(&header[..29]) as u32 == u32::from_le_bytes(header[29..].try_into().ok()?);
+    if !sound || &header[..4] != BLOCK {
+        return None;
+    }
+    header = &header[5..];
+    let (checksum, mut header) = header.split_first_chunk::<16>()?;
+    let length = usize::try_from(number::<4>(&mut header)?).ok()?;
+    let data = bytes.get(BLOCK_HEADER..BLOCK_HEADER + length)?;
+    (xxh3_128(data) == u128::from_le_bytes(*checksum)).then_some(BLOCK_HEADER + length)
+}
+
+fn blob(bytes: &[u8]) -> Option<usize> {
+    let header = bytes.get(..BLOB_HEADER)?.strip_prefix(BLOB)?;
+    let (checksum, mut header) = header.split_first_chunk::<16>()?;
+    number::<8>(&mut header)?;
+    let key = number::<2>(&mut header)?;
+    number::<4>(&mut header)?;
+    let value = number::<4>(&mut header)?;
+    let length = usize::try_from(key + value).ok()?;
+    let data = bytes.get(BLOB_HEADER..BLOB_HEADER + length)?;
+    (xxh3_128(data) == u128::from_le_bytes(*checksum)).then_some(BLOB_HEADER + length)
+}
+
+/// Names of temporary files that a crash may leave in a tree's directory; nothing refers to them.
+pub(super) fn leftovers(dir: &Path) -> HashSet<PathBuf> {
+    let trees = NAMES.iter().filter_map(|name| fs::read_dir(dir.join(name)).ok());
+    let entries = trees.flatten().filter_map(Result::ok);
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(".tmp"))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_bytes_are_no_version() {
+        for bytes in [&b""[..], b"SFA", &[0; 64], &[255; 200]] {
+            assert!(version_files(bytes).is_none());
+            assert_eq!(first_flaw(bytes), 0);
+        }
+        assert_eq!(current_version(&[0; 24]), None);
+        assert_eq!(current_version(&[0; 25]), Some((0, 0)));
+    }
+
+    #[test]
+    fn a_huge_count_reads_nothing_it_does_not_have() {
+        let mut cut: &[u8] = &[1, 2, 3];
+        assert_eq!(number::<8>(&mut cut), None);
+        let mut one: &[u8] = &[9];
+        assert_eq!((number::<1>(&mut one), number::<1>(&mut one)), (Some(9), None));
+    }
+}

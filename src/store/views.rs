@@ -1,0 +1,80 @@
+//! Which states of the trees somebody still looks at, so that compaction leaves them what they see.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use lsm_tree::SeqNo;
+use parking_lot::Mutex;
+
+/// The states that are looked at, and the newest that may be.
+pub(super) struct Views {
+    /// One more than the number of the last batch that is in the trees whole.
+    published: AtomicU64,
+    /// How many look at which state. Locked for the time of one change; no other lock is taken meanwhile.
+    open: Mutex<BTreeMap<SeqNo, usize>>,
+}
+
+impl Views {
+    pub(super) fn new(published: SeqNo) -> Views {
+        Views { published: AtomicU64::new(published), open: Mutex::default() }
+    }
+
+    /// The newest state that has every batch whole.
+    pub(super) fn published(&self) -> SeqNo {
+        self.published.load(Ordering::SeqCst)
+    }
+
+    /// The batch `seqno` is in the trees whole.
+    pub(super) fn publish(&self, seqno: SeqNo) {
+        self.published.fetch_max(seqno + 1, Ordering::SeqCst);
+    }
+
+    /// Begins to look at the newest state.
+    pub(super) fn open(&self) -> SeqNo {
+        let mut open = self.open.lock();
+        // Read under the lock: a state must not be given up between being chosen and being entered.
+        let seqno = self.published();
+        *open.entry(seqno).or_default() += 1;
+        seqno
+    }
+
+    /// Ceases to look at a state.
+    pub(super) fn close(&self, seqno: SeqNo) {
+        let mut open = self.open.lock();
+        if let Some(count) = open.get_mut(&seqno) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&seqno);
+            }
+        }
+    }
+
+    /// What is older than this and was written over since, nobody looks at.
+    pub(super) fn horizon(&self) -> SeqNo {
+        let open = self.open.lock();
+        let oldest = open.first_key_value().map_or_else(|| self.published(), |(seqno, _)| *seqno);
+        oldest.saturating_sub(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_open_view_holds_the_horizon() {
+        let views = Views::new(5);
+        assert_eq!(views.horizon(), 4);
+        let (first, again) = (views.open(), views.open());
+        views.publish(9);
+        let second = views.open();
+        assert_eq!((first, again, second), (5, 5, 10));
+        assert_eq!(views.horizon(), 4);
+        views.close(first);
+        assert_eq!(views.horizon(), 4);
+        views.close(again);
+        assert_eq!(views.horizon(), 9);
+        views.close(second);
+        assert_eq!(views.horizon(), 9);
+    }
+}

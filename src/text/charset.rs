@@ -1,0 +1,163 @@
+//! From bytes to characters: what a page or a text file is written in, by what it says and by what it looks like.
+//!
+//! Promises: valid UTF-8 is UTF-8 whatever a label claims, since other encodings hardly ever are by accident and
+//! labels are often wrong. Leaves out: archives and documents of other kinds.
+
+use std::borrow::Cow;
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, WINDOWS_1252};
+
+/// How far into a page its own label is looked for, as browsers do (HTML Standard, 13.2.3.2).
+const META_BYTES: usize = 1024;
+/// How much of a text is looked at to guess: enough for certainty, and no more than a few milliseconds.
+const GUESS_BYTES: usize = 64 << 10;
+
+/// Bytes that are in no encoding that could be told.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WrongBytes {
+    /// There is no such encoding.
+    #[error(
+        "there is no encoding {0:?}; utf-8, gbk, gb18030, big5, shift_jis, euc-kr and windows-1251 are some"
+    )]
+    Label(String),
+    /// They do not fit, and nothing says what they are.
+    #[error("not UTF-8: byte {0} does not fit; say what it is by its charset, gbk for example")]
+    Utf8(usize),
+    /// They do not fit what they are said to be.
+    #[error("the bytes are not {0}, as they are said to be")]
+    NotAsLabelled(&'static str),
+}
+
+/// The characters of a text or, if `is_page`, of an HTML page, by the `label` that came with it (the charset of a
+/// content type) if there is one.
+///
+/// In this order: a byte order mark; UTF-8 if it is valid; the label; a page's own label; a guess. A guess that
+/// any bytes would fit (windows-1252) is taken for pages alone, as browsers do.
+///
+/// # Errors
+/// [`WrongBytes`]; for pages only if the label is unknown, since browsers show what they can.
+///
+/// ```
+/// use lookalike::text::decode;
+/// assert_eq!(decode(b"\xc4\xe3\xba\xc3", Some("gbk"), false).unwrap(), "你好");
+/// assert_eq!(decode("你好".as_bytes(), None, false).unwrap(), "你好");
+/// assert!(decode(b"\xff", None, false).is_err());
+/// ```
+pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result<Cow<'a, str>, WrongBytes> {
+    let said = match label {
+        None => None,
+        Some(label) => Some(named(label).ok_or_else(|| WrongBytes::Label(label.chars().take(40).collect()))?),
+    };
+    let (without_mark, marked) = match Encoding::for_bom(bytes) {
+        Some((encoding, length)) if bytes.len() > length => (&bytes[length..], Some(encoding)),
+        _ => (bytes, None),
+    };
+    let fault = match std::str::from_utf8(without_mark) {
+        Ok(text) if marked.is_none_or(|encoding| encoding.name() == "UTF-8") => {
+            return Ok(Cow::Borrowed(text));
+        }
+        Ok(_) => 0,
+        Err(error) => error.valid_up_to(),
+    };
+    let Some(encoding) = marked.or(said).or_else(|| is_page.then(|| meta(bytes)).flatten()) else {
+        return guessed(bytes, is_page, fault);
+    };
+    let (text, has_faults) = encoding.decode_without_bom_handling(without_mark);
+    match has_faults {
+        true if is_page => guessed(bytes, is_page, fault),
+        true if said.is_none_or(|said| said.name() == "UTF-8") => Err(WrongBytes::Utf8(fault)),
+        true => Err(WrongBytes::NotAsLabelled(encoding.name())),
+        false => Ok(text),
+    }
+}
+
+fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, WrongBytes> {
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    let looked_at = &bytes[..bytes.len().min(GUESS_BYTES)];
+    detector.feed(looked_at, looked_at.len() == bytes.len());
+    let encoding = detector.guess(None, Utf8Detection::Allow);
+    let (text, has_faults) = encoding.decode_without_bom_handling(bytes);
+    let fits_anything = encoding == WINDOWS_1252;
+    if is_page || (!has_faults && !fits_anything) { Ok(text) } else { Err(WrongBytes::Utf8(fault)) }
+}
+
+fn named(label: &str) -> Option<&'static Encoding> {
+    Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
+}
+
+/// The encoding that a page says it has.
+fn meta(page: &[u8]) -> Option<&'static Encoding> {
+    let start = &page[..page.len().min(META_BYTES)];
+    let text: String = start.iter().map(|&byte| char::from(byte).to_ascii_lowercase()).collect();
+    text.match_indices("charset=").find_map(|(at, name)| {
+        let rest = text[at + name.len()..].trim_start_matches(['"', '\'', ' ']);
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_:.".contains(c)));
+        let label = &rest[..end.unwrap_or(rest.len())];
+        // A page whose label could be read is not in UTF-16, whatever the label says.
+        named(label).filter(|encoding| !encoding.name().starts_with("UTF-16"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use encoding_rs::{BIG5, GBK, SHIFT_JIS};
+
+    const SIMPLIFIED: &str =
+        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+    const TRADITIONAL: &str =
+        "市圖書館昨天宣布，從下個月開始延長週末的開放時間，讀者可以在館內閱讀到晚上十點。";
+    const JAPANESE: &str = "東京タワーは、東京都港区芝公園にある総合電波塔である。観光名所として知られる。";
+
+    #[test]
+    fn texts_are_decoded_by_label_and_by_guess() {
+        for (encoding, text) in [(GBK, SIMPLIFIED), (BIG5, TRADITIONAL), (SHIFT_JIS, JAPANESE)] {
+            let (bytes, _, has_faults) = encoding.encode(text);
+            assert!(!has_faults);
+            for is_page in [false, true] {
+                for label in [None, Some(encoding.name())] {
+                    assert_eq!(
+                        decode(&bytes, label, is_page).unwrap(),
+                        text,
+                        "{} {label:?}",
+                        encoding.name()
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_says_what_it_is_in() {
+        for head in
+            ["<meta charset=gbk>", "<META CHARSET=\"GB2312\">", "<meta content='text/html; charset=gb18030'>"]
+        {
+            let page = format!("{head}<p>你好</p>");
+            assert_eq!(decode(&GBK.encode(&page).0, None, true).unwrap(), page);
+        }
+        let mislabelled = "<meta charset=gbk><p>你好，世界</p>";
+        assert_eq!(decode(mislabelled.as_bytes(), None, true).unwrap(), mislabelled);
+        assert_eq!(decode(b"<p>caf\xe9</p>", None, true).unwrap(), "<p>café</p>");
+        assert_eq!(
+            decode(b"<meta charset=utf-16><p>caf\xe9</p>", None, true).unwrap(),
+            "<meta charset=utf-16><p>café</p>"
+        );
+    }
+
+    #[test]
+    fn marks_come_first() {
+        assert_eq!(decode(b"\xef\xbb\xbfhello", Some("gbk"), false).unwrap(), "hello");
+        assert_eq!(decode(b"\xff\xfeh\0i\0", None, false).unwrap(), "hi");
+        assert_eq!(decode(b"\xfe\xff\0h\0i", None, true).unwrap(), "hi");
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_refused() {
+        assert_eq!(decode(b"\xff\xfe", None, false), Err(WrongBytes::Utf8(0)));
+        assert_eq!(decode(b"ab\xff", None, false), Err(WrongBytes::Utf8(2)));
+        assert_eq!(decode(b"ab\xff", Some("utf-8"), false), Err(WrongBytes::Utf8(2)));
+        assert_eq!(decode(b"ab\xff", Some("gbk"), false), Err(WrongBytes::NotAsLabelled("GBK")));
+        assert_eq!(decode(b"ab", Some("klingon"), true), Err(WrongBytes::Label("klingon".to_owned())));
+    }
+}

@@ -1,0 +1,76 @@
+//! A text cut for people to compare: words, marks and spaces, nothing dropped and nothing changed.
+//!
+//! Leaves out: normalisation. Chinese is cut by the dictionary as it stands, traditional characters mostly one by
+//! one; Japanese, Thai and their like character by character.
+
+use super::class::Class;
+use super::dictionary::Dictionary;
+use super::segment::NewWords;
+
+/// The tokens of a text, in order; together they are the text.
+pub fn tokens(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let kind = Kind::of(first);
+        let length = match kind {
+            Kind::Single => first.len_utf8(),
+            _ => rest.find(|c| Kind::of(c) != kind).unwrap_or(rest.len()),
+        };
+        let (stretch, after) = rest.split_at(length);
+        if kind == Kind::Chinese {
+            cut(stretch, &mut found)
+        } else {
+            found.push(stretch)
+        }
+        rest = after;
+    }
+    found
+}
+
+fn cut<'a>(stretch: &'a str, found: &mut Vec<&'a str>) {
+    let mut rest = stretch;
+    Dictionary::built_in().cut(stretch, NewWords::Split, |word| {
+        let (word, after) = rest.split_at(word.len());
+        found.push(word);
+        rest = after;
+    });
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Chinese,
+    Word,
+    Space,
+    Single,
+}
+
+impl Kind {
+    fn of(c: char) -> Kind {
+        match Class::of(c) {
+            Class::Han => Kind::Chinese,
+            Class::Letter | Class::Digit | Class::Mark => Kind::Word,
+            Class::Other if c.is_whitespace() => Kind::Space,
+            Class::Kana | Class::SouthEastAsian | Class::Other => Kind::Single,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_words_marks_and_spaces() {
+        let expected = ["我", "来到", "北京", ",", "Café", " ", "42", "!", " \n", "あ", "い"];
+        assert_eq!(tokens("我来到北京,Café 42! \nあい"), expected);
+        assert!(tokens("").is_empty());
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        for text in ["臺灣的電腦軟體", "e\u{301} 𠀀𠀁 🙂。。", "\u{0}\u{200b}中a文"] {
+            assert_eq!(tokens(text).concat(), text);
+        }
+    }
+}

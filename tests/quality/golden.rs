@@ -1,0 +1,133 @@
+//! Profiles that compute what other programs compute, against what those answered.
+//!
+//! Small vectors stand here; the long lists (several hundred texts) are read from the shared folder.
+
+use std::fs;
+
+use lookalike::features::HashFunction;
+use lookalike::fingerprint::{Definition, Profile, Status, Value, simhash_of};
+use serde_json::Value as Json;
+
+use crate::shared;
+
+const MECHANIC: &str =
+    "我是蓝翔技工拖拉机学院手扶拖拉机专业的。不用多久，我就会升职加薪，当上总经理，出任CEO，走上人生巅峰。";
+const SAUCERS: &str = "美国“51区”雇员称内部有9架飞碟，曾看见灰色外星人";
+
+/// Profile, text, what the program answers.
+const SMALL: &[(&str, &str, &str)] = &[
+    ("shingle-md5-128", MECHANIC, "563cb531c8ec5d0c251c6d065f525170"),
+    ("shingle-md5-128", "你好世界", "afdaff6e9e71ff8fabfbfae7ffeffb6f"),
+    ("shingle-md5-128", SAUCERS, "9be67debfbc87de3fef9f9b7bbf979d1"),
+    ("shingle-md5-128", "The quick brown fox jumps over the lazy dog", "9146010283ab45031b8610e4b9cb9e61"),
+    ("shingle-md5-128", "The quick brown fox leaps over the lazy dog", "914230a2939b440353045046f9c99805"),
+    ("python-simhash", MECHANIC, "b1190e841624ad6c"),
+    ("python-simhash", "你好世界", "7aacd1c6112ee364"),
+    ("python-simhash", SAUCERS, "42c2619cb306df54"),
+    ("python-simhash", "How are you? I am fine. Thanks.", "2f73898a203ee80b"),
+    ("python-simhash", "", "e9800998ecf8427e"),
+    ("python-simhash", " ", "e9800998ecf8427e"),
+    ("python-simhash", "abc", "d6963f7d28e17f72"),
+];
+
+#[test]
+fn small_texts_have_the_hashes_of_the_other_programs() {
+    for (profile, text, hash) in SMALL {
+        let found = Profile::named(profile).unwrap().fingerprint(text);
+        assert_eq!(found.hash.to_string(), *hash, "{profile} {text}");
+        assert_eq!(found.status == Status::Empty, text.trim().is_empty(), "{profile} {text}");
+    }
+}
+
+#[test]
+fn keywords_given_by_cppjieba_vote_as_they_do_there() {
+    let cases: [(&[(&str, f64)], &str); 2] = [
+        (&[("你好", 7.957_878_277), ("世界", 4.367_529_406)], "f550dedebdee462d"),
+        (
+            &[
+                ("51", 11.739_204_31),
+                ("飞碟", 10.681_801_83),
+                ("外星人", 10.008_857_35),
+                ("雇员", 9.138_503_717),
+                ("灰色", 7.769_451_162),
+            ],
+            "760472b1f8dd9238",
+        ),
+    ];
+    for (words, hash) in cases {
+        assert_eq!(simhash_of(words, HashFunction::Lookup3).to_string(), hash);
+    }
+}
+
+/// Worked by hand from the definition: words 飞碟 飞碟 气球, weights 2 × idf and 1 × idf, so that the heavier word
+/// decides every bit in which the two differ, and the hash of 飞碟 is the answer.
+#[test]
+fn fnv_zh_is_decided_by_the_heavier_word() {
+    let profile = Profile::named("fnv-zh").unwrap();
+    let explained = profile.explain("飞碟,飞碟。气球!");
+    let words: Vec<&str> = explained.features.iter().map(|feature| feature.text.as_str()).collect();
+    assert_eq!(words, ["飞碟", "气球"]);
+    assert!((explained.features[0].weight - 2.0 * 10.681_801_83).abs() < 1e-4);
+    // FNV-1a over 98de 789f: see the tests of the hash.
+    assert_eq!(explained.fingerprint.hash.to_string(), "0f4169096d9f7bfa");
+    // A word that the table does not have weighs the mean, and one of a single character nothing.
+    let explained = profile.explain("我 qwrtz");
+    assert_eq!(explained.features.len(), 1);
+    assert!((explained.features[0].weight - 11.739_204_31).abs() < 1e-4);
+}
+
+fn lines(name: &str) -> Option<Vec<Json>> {
+    let text = fs::read_to_string(shared(&format!("golden/{name}"))?).unwrap();
+    Some(text.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+#[test]
+fn every_golden_text_has_its_hash() {
+    for name in ["python-simhash", "shingle-md5-128"] {
+        let Some(lines) = lines(&format!("{name}.jsonl")) else { return };
+        let profile = Profile::named(name).unwrap();
+        assert!(lines.len() > 40);
+        for line in lines {
+            let text = line["text"].as_str().unwrap();
+            assert_eq!(profile.fingerprint(text).hash.to_string(), line["hash"].as_str().unwrap(), "{text}");
+        }
+    }
+}
+
+#[test]
+fn cppjieba_votes_alike_always_and_finds_the_same_keywords_nearly_always() {
+    let Some(lines) = lines("cppjieba.jsonl") else { return };
+    let (mut same, mut differing) = (0, Vec::new());
+    for line in &lines {
+        let (text, hash) = (line["text"].as_str().unwrap(), line["hash"].as_str().unwrap());
+        let keywords: Vec<(&str, f64)> = line["keywords"].as_array().unwrap().iter().map(keyword).collect();
+        assert_eq!(simhash_of(&keywords, HashFunction::Lookup3).to_string(), hash, "the vote of {text}");
+        let profile = with_top(line["top_n"].as_i64().unwrap());
+        let explained = profile.explain(text);
+        if explained.fingerprint.hash.to_string() == hash {
+            same += 1;
+        } else {
+            let ours: Vec<&str> = explained.features.iter().map(|feature| feature.text.as_str()).collect();
+            let theirs: Vec<&str> = keywords.iter().map(|(word, _)| *word).collect();
+            let missing = |from: &[&str], of: &[&str]| -> Vec<String> {
+                of.iter().filter(|word| !from.contains(word)).map(|word| (*word).to_owned()).collect()
+            };
+            let start: String = text.chars().take(20).collect();
+            let (only_ours, only_theirs) = (missing(&theirs, &ours), missing(&ours, &theirs));
+            differing
+                .push(format!("top {} {start}: ours {only_ours:?}, theirs {only_theirs:?}", line["top_n"]));
+        }
+    }
+    println!("{same} of {} alike; the others:\n{}", lines.len(), differing.join("\n"));
+    assert!(same * 100 >= lines.len() * 90, "{same} of {}", lines.len());
+}
+
+fn keyword(entry: &Json) -> (&str, f64) {
+    (entry[0].as_str().unwrap(), entry[1].as_f64().unwrap())
+}
+
+fn with_top(top: i64) -> Profile {
+    let mut definition = Definition::new("golden", Some("cppjieba")).unwrap();
+    definition.set("top", Value::Number(top)).unwrap();
+    definition.finish().unwrap()
+}

@@ -1,0 +1,123 @@
+//! Data directories of every format that was ever written: they open for ever, and hold what they held.
+//!
+//! `tests/golden/data-N.tar.gz` is a directory of format N as a killed server left it, with documents in tables, in the
+//! journal and in a snapshot; `data-N.jsonl` is what its collections export. A new format gets a new pair, made by
+//! `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden -- --ignored`; the old ones stay.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use crate::server::{Server, directory, ids};
+
+/// Small tables and segments, so that a small directory has some of each.
+const SMALL: [(&str, &str); 2] =
+    [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LOG__LEVEL", "warn")];
+const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
+const FORMAT: u32 = 2;
+
+fn place() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// What the collections export, a line each, in the order of collections and ids.
+async fn exported(server: &Server) -> String {
+    let mut lines = String::new();
+    for collection in COLLECTIONS {
+        let text = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
+        for line in text.lines() {
+            let document: Value = serde_json::from_str(line).unwrap();
+            lines.push_str(&format!("{}\n", json!({"collection": collection, "document": document})));
+        }
+    }
+    lines
+}
+
+#[tokio::test]
+async fn directories_of_every_format_open_and_hold_what_they_held() {
+    let mut opened = 0;
+    for entry in fs::read_dir(place()).unwrap() {
+        let packed = entry.unwrap().path();
+        let name = packed.file_name().unwrap().to_str().unwrap();
+        let Some(name) = name.strip_suffix(".tar.gz") else {
+            continue;
+        };
+        let data = directory();
+        tar::Archive::new(GzDecoder::new(File::open(&packed).unwrap())).unpack(data.path()).unwrap();
+        let server = Server::start(data.path()).await;
+        let expected = fs::read_to_string(place().join(format!("{name}.jsonl"))).unwrap();
+        assert!(exported(&server).await == expected, "{name} exports something else");
+        for line in expected.lines() {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let (collection, document) = (line["collection"].as_str().unwrap(), &line["document"]);
+            let hash = document["hash"].as_str().unwrap();
+            let route = format!("/collections/{collection}/similar?hash={hash}&k=0&limit=1000");
+            let found = ids(&server.json(&route).await);
+            assert!(
+                found.iter().any(|id| document["id"] == *id),
+                "{name}: {document} is not found: {found:?}"
+            );
+        }
+        opened += 1;
+    }
+    assert!(opened > 0, "there are golden directories");
+}
+
+/// Fills a server with documents of every kind.
+async fn fill(server: &Server, from: u64, to: u64) {
+    for i in from..to {
+        let hash = if i % 10 == 0 { 7 } else { i << 13 };
+        let mut document = json!({"id": format!("d{i}"), "hash": format!("{hash:016x}")});
+        if i % 3 == 0 {
+            document["metadata"] = json!({"number": i, "place": "臺灣"});
+        }
+        if i % 7 == 0 {
+            document["expires_in"] = json!(3_000_000_000_u64);
+        }
+        let (status, said) = server.post("/documents", document).await;
+        assert!(status.is_success(), "{said}");
+        let wide = json!({"id": format!("w{i}"), "hash": format!("{:032x}", u128::from(i) << 77)});
+        assert!(server.post("/collections/wide/documents", wide).await.0.is_success());
+    }
+    for i in (from..to).step_by(9) {
+        server.delete(&format!("/documents/d{i}")).await;
+    }
+    let long: String = (0..2_000).map(|i| format!("word{} ", i * from)).collect();
+    for (id, text) in [
+        ("short", "Two texts within k bits are near-duplicates."),
+        ("zh", "两篇文章只差几个字。"),
+        ("long", &long),
+    ] {
+        let document = json!({"id": format!("{id}{from}"), "text": text});
+        let (status, said) = server.post("/collections/texts/documents", document).await;
+        assert!(status.is_success(), "{said}");
+    }
+}
+
+#[tokio::test]
+#[ignore = "writes the golden directory of the present format; only for a new format"]
+async fn make_the_golden_directory_of_this_format() {
+    assert!(std::env::var_os("LOOKALIKE_MAKE_GOLDEN").is_some(), "set LOOKALIKE_MAKE_GOLDEN=1 to say so");
+    let data = directory();
+    let server = Server::start_with(data.path(), &SMALL).await;
+    server.put("/collections/texts", json!({"keep_text": true})).await;
+    server.put("/collections/wide", json!({"profile": "copies-128"})).await;
+    fill(&server, 0, 120).await;
+    assert!(server.post("/snapshots", json!(null)).await.0.is_success());
+    assert!(server.stop().success());
+    let server = Server::start_with(data.path(), &SMALL).await;
+    fill(&server, 120, 150).await;
+    let lines = exported(&server).await;
+    server.kill();
+    let name = format!("data-{FORMAT}");
+    fs::write(place().join(format!("{name}.jsonl")), lines).unwrap();
+    let packed =
+        GzEncoder::new(File::create(place().join(format!("{name}.tar.gz"))).unwrap(), Compression::best());
+    let mut tar = tar::Builder::new(packed);
+    tar.append_dir_all(".", data.path()).unwrap();
+    tar.into_inner().unwrap().finish().unwrap();
+}

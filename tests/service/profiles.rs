@@ -1,0 +1,194 @@
+//! Comparisons, profiles of users' own, charsets and measurements, as users meet them.
+
+use std::fs;
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use reqwest::StatusCode;
+use serde_json::json;
+
+use crate::server::{Server, command, directory};
+
+const ARTICLE: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的。";
+
+#[tokio::test]
+async fn a_comparison_says_why_two_texts_match() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let edited = ARTICLE.replace("周末", "夏天");
+    let (status, answer) =
+        server.post("/compare", json!({"a": {"text": ARTICLE}, "b": {"text": edited}, "k": 30})).await;
+    assert_eq!(status, StatusCode::OK, "{answer}");
+    assert_eq!(answer["match"], true);
+    assert_eq!(answer["distance"].as_u64().unwrap() as usize, answer["bits"].as_array().unwrap().len());
+    let shared = answer["features"]["shared"].as_u64().unwrap();
+    assert!(shared > 20 && answer["features"]["jaccard"].as_f64().unwrap() > 0.5, "{answer}");
+    let greatest = answer["features"]["greatest"].as_array().unwrap();
+    assert!(greatest.iter().any(|feature| feature["text"] == "周末" && feature["weights"][1] == 0.0));
+    let diff = answer["diff"].as_array().unwrap();
+    assert!(diff.contains(&json!({"change": "removed", "text": "周末"})), "{answer}");
+    assert!(diff.contains(&json!({"change": "added", "text": "夏天"})));
+    assert!(answer["summary"].as_str().unwrap().contains("so these match"));
+
+    let (_, stored) = server.post("/documents", json!({"id": "a", "text": ARTICLE})).await;
+    let (_, by_id) = server.post("/compare", json!({"a": {"id": "a"}, "b": {"hash": stored["hash"]}})).await;
+    assert_eq!((by_id["distance"].as_u64(), by_id["features"].is_null()), (Some(0), true), "{by_id}");
+    let wide = json!({"a": {"text": ARTICLE}, "b": {"text": edited}, "profile": "copies-128"});
+    let (_, wide) = server.post("/compare", wide).await;
+    assert_eq!(wide["blocks"].as_array().unwrap().len(), 8);
+}
+
+#[tokio::test]
+async fn what_cannot_be_compared_is_refused_with_its_place() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let text = json!({"text": ARTICLE});
+    let cases = [
+        (json!({"a": text, "b": {"id": "none"}}), 404, "no_document"),
+        (json!({"a": text, "b": {}}), 422, "exactly one of"),
+        (json!({"a": text}), 422, "b"),
+        (json!({"a": text, "b": {"text": "。"}}), 422, "b has no word"),
+        (json!({"a": text, "b": {"hash": "00".repeat(16)}}), 422, "128"),
+        (json!({"a": text, "b": text, "k": 65}), 422, "ranges from 0 to 64"),
+        (json!({"a": text, "b": text, "profile": "none"}), 422, "no_profile"),
+        (json!({"a": text, "b": text, "colour": 1}), 422, "colour"),
+    ];
+    for (body, status, part) in cases {
+        let (found, answer) = server.post("/compare", body.clone()).await;
+        assert_eq!(found.as_u16(), status, "{body} {answer}");
+        assert!(answer.to_string().contains(part), "{body} {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_collection_refuses_a_profile_that_changed() {
+    let data = directory();
+    let file = data.path().join("profiles.toml");
+    let path = file.to_str().unwrap().to_owned();
+    let settings = [("LOOKALIKE_PROFILES__FILE", path.as_str())];
+    fs::write(&file, "[house]\nlike = \"copies-64\"\ngram = 4\n").unwrap();
+    let store = data.path().join("d");
+    let server = Server::start_with(&store, &settings).await;
+    let made =
+        server.client.put(format!("{}/collections/news", server.url)).json(&json!({"profile": "house"}));
+    assert_eq!(made.send().await.unwrap().status(), StatusCode::CREATED);
+    let (status, stored) =
+        server.post("/collections/news/documents", json!({"id": "a", "text": ARTICLE})).await;
+    assert_eq!(status, StatusCode::CREATED, "{stored}");
+    server.stop();
+
+    fs::write(&file, "[house]\nlike = \"copies-64\"\ngram = 6\n").unwrap();
+    let server = Server::start_with(&store, &settings).await;
+    let (status, refused) =
+        server.post("/collections/news/documents", json!({"id": "b", "text": ARTICLE})).await;
+    assert_eq!((status.as_u16(), refused["code"].as_str()), (409, Some("profile_changed")), "{refused}");
+    let hash = stored["hash"].as_str().unwrap();
+    let near = server.json(&format!("/collections/news/similar?hash={hash}")).await;
+    assert_eq!(near["similar"][0]["id"], "a", "hashes are still answered");
+    server.stop();
+
+    fs::write(&file, "[house]\nlike = \"copies-64\"\ngram = 4\nk = 9\n").unwrap();
+    let server = Server::start_with(&store, &settings).await;
+    let (status, answer) =
+        server.post("/collections/news/documents", json!({"id": "b", "text": ARTICLE})).await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+    assert_eq!(answer["similar"][0]["id"], "a");
+}
+
+#[test]
+fn a_wrong_definition_stops_the_start_and_is_named() {
+    let data = directory();
+    let file = data.path().join("profiles.toml");
+    fs::write(&file, "[house]\ncolour = 1\n").unwrap();
+    let arguments = ["serve", "--listen", "127.0.0.1:0", "--data", data.path().to_str().unwrap()];
+    let output = command(&arguments).env("LOOKALIKE_PROFILES__FILE", &file).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("profile house: there is no key \"colour\""), "{said}");
+}
+
+#[tokio::test]
+async fn pages_and_texts_in_other_charsets_have_the_hash_of_their_characters() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (_, expected) = server.post("/fingerprint", json!({"text": ARTICLE})).await;
+    let (gbk, ..) = encoding_rs::GBK.encode(ARTICLE);
+    let page = format!("<html><head><meta charset=gb2312></head><body><p>{ARTICLE}</p></body></html>");
+    let (page, ..) = encoding_rs::GBK.encode(&page);
+    let bodies = [
+        ("text/plain; charset=gbk", gbk.to_vec(), 200),
+        ("text/plain", gbk.to_vec(), 200),
+        ("text/html", page.to_vec(), 200),
+        ("text/html; charset=GB18030", page.to_vec(), 200),
+        ("text/plain; charset=klingon", gbk.to_vec(), 400),
+        ("text/plain; charset=utf-8", gbk.to_vec(), 400),
+        ("application/json; charset=gbk", b"{}".to_vec(), 415),
+    ];
+    for (kind, body, status) in bodies {
+        let request = server.client.post(format!("{}/fingerprint", server.url)).header("content-type", kind);
+        let response = request.body(body).send().await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{kind}");
+        if status == 200 {
+            let answer: serde_json::Value = response.json().await.unwrap();
+            assert_eq!(answer["hash"], expected["hash"], "{kind}");
+        }
+    }
+}
+
+#[test]
+fn eval_measures_labelled_texts_and_edited_copies() {
+    let data = directory();
+    let folder = data.path().join("set");
+    fs::create_dir(&folder).unwrap();
+    let sentence = |n: u32, s: u32| {
+        format!("Sentence {s} of article {n} tells of harbour {} and ferry {}. ", n * 7 + s, n * s)
+    };
+    let article = |n: u32| (0..20).map(|s| sentence(n, s)).collect::<String>();
+    let mut lines = String::new();
+    for n in 0..40 {
+        lines += &format!("{}\n", json!({"id": format!("{n}"), "text": article(n)}));
+        lines += &format!(
+            "{}\n",
+            json!({"id": format!("{n}c"), "text": article(n).replace("Sentence 3", "Phrase 3")})
+        );
+    }
+    let mut packed =
+        GzEncoder::new(fs::File::create(folder.join("docs.jsonl.gz")).unwrap(), Compression::fast());
+    packed.write_all(lines.as_bytes()).unwrap();
+    packed.finish().unwrap();
+    let pairs: String = (0..40).map(|n| format!("{n}\t{n}c\tword:1\n")).collect();
+    fs::write(folder.join("pairs.tsv"), pairs).unwrap();
+    let svg = data.path().join("curves.svg");
+    let (folder, svg) = (folder.to_str().unwrap(), svg.to_str().unwrap());
+    let output = command(&[
+        "eval",
+        folder,
+        "-p",
+        "copies-64",
+        "-p",
+        "copies-128",
+        "--check",
+        "--minhash",
+        "--svg",
+        svg,
+    ]);
+    let output = { output }.output().unwrap();
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for part in [
+        "80 texts",
+        "40 pairs to be found",
+        "### copies-128@2",
+        "| word:1 | 40 |",
+        "## MinHash",
+        "## Recommended",
+    ] {
+        assert!(report.contains(part), "{part} is not in {report}");
+    }
+    assert!(fs::read_to_string(svg).unwrap().contains("<polyline"));
+    let edits = command(&["eval", folder, "--edits", "-p", "copies-64"]).output().unwrap();
+    let report = String::from_utf8_lossy(&edits.stdout).into_owned();
+    assert!(report.contains("cut by 10 %") && report.contains("pairs to be found"), "{report}");
+    let none = command(&["eval", data.path().to_str().unwrap()]).output().unwrap();
+    assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("docs.jsonl"));
+}

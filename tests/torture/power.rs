@@ -1,0 +1,43 @@
+//! Power loss: the file system under the server stops at any moment and forgets what was not made durable.
+
+use std::time::{Duration, Instant};
+
+use crate::bench::{Bench, OFTEN, cycles, seeded};
+use crate::disk::Disk;
+use crate::load::Load;
+use crate::server::{Server, directory};
+
+const CLIENTS: u64 = 4;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_acknowledged_write_is_lost_by_a_loss_of_power() {
+    let dir = directory();
+    let Some(disk) = Disk::ext4(dir.path(), 256) else {
+        return;
+    };
+    let (bench, cycles, mut rng) = (Bench::on(&disk.root), cycles(8), seeded());
+    let started = Instant::now();
+    for cycle in 0..cycles {
+        let server = Server::start_with(&bench.data, OFTEN).await;
+        bench.audit(&server, &format!("after {cycle} losses of power")).await;
+        let load = Load::start(&server.url, &bench.ledger, CLIENTS, &mut rng);
+        tokio::time::sleep(Duration::from_millis(rng.u64(1..500))).await;
+        bench.ledger.deafen("power loss");
+        disk.cut_power();
+        // The server learns of it from the errors of its disk.
+        tokio::time::sleep(Duration::from_millis(rng.u64(1..60))).await;
+        server.kill();
+        load.join().await;
+        disk.remount();
+        bench.ledger.listen();
+    }
+    let server = Server::start_with(&bench.data, OFTEN).await;
+    let seen = bench.audit(&server, "at the end").await;
+    let acknowledged = bench.ledger.acknowledged();
+    eprintln!(
+        "{cycles} losses of power, {acknowledged} acknowledged changes, {seen:?}, {:?}",
+        started.elapsed()
+    );
+    assert!(acknowledged > 20 * cycles as u64, "the clients hardly wrote");
+    assert!(server.stop().success());
+}
