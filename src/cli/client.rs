@@ -1,7 +1,6 @@
 //! What the commands that talk to a server share: where it is, the key, a runtime, errors in words.
 
 use std::future::Future;
-use std::path::PathBuf;
 
 use clap::Args;
 
@@ -23,16 +22,6 @@ pub(super) struct Access {
     /// Key, if the server asks for one; better in the environment, where the list of processes does not show it
     #[arg(long, env = "LOOKALIKE_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<String>,
-    /// Certificate in PEM of the authority that vouches for the server
-    #[arg(long, value_name = "FILE")]
-    authority: Option<PathBuf>,
-}
-
-impl Access {
-    /// The same with this authority if none is named.
-    pub(super) fn or_authority(self, authority: Option<PathBuf>) -> Access {
-        Access { authority: self.authority.or(authority), ..self }
-    }
 }
 
 impl Server {
@@ -43,7 +32,7 @@ impl Server {
 
     /// A client of it.
     pub(super) fn client(self) -> Result<Client, Failure> {
-        Ok(Client::new(&self.url, self.access.key, self.access.authority)?)
+        Ok(Client::new(&self.url, self.access.key)?)
     }
 }
 

@@ -2,13 +2,11 @@
 //!
 //! It knows no route: whoever uses it names them, as the contract does. The command line and the tests stand on it.
 //! It goes through no proxy, because what it talks to is named by whoever runs it, and it does not try again: only the
-//! caller knows whether a request may be sent twice.
+//! caller knows whether a request may be sent twice. *Absent*: TLS; the client library would bring a second cryptography.
 
 use std::fmt;
-use std::fs;
-use std::path::PathBuf;
 
-use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 
 /// A server, and how it is talked to.
@@ -38,13 +36,13 @@ pub struct Refusal {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The certificate of an authority cannot be used.
-    #[error("{} is no certificate in PEM", path.display())]
-    Authority {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        source: Box<dyn std::error::Error + Send + Sync>,
+    /// The URL asks for TLS.
+    #[error(
+        "{url} asks for TLS, which this program speaks as a server alone: use curl, or an address on this machine without TLS"
+    )]
+    Encrypted {
+        /// The server.
+        url: String,
     },
     /// There is no connection, or it broke.
     #[error("{}", if source.is_connect() { format!("no server answers at {url}: is it running?") } else { format!("the connection to {url} failed") })]
@@ -65,23 +63,17 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the server at this URL, with the key if it asks for one, and the certificate of the authority that
-    /// vouches for it if no other does.
+    /// A client of the server at this URL, with the key if it asks for one.
     ///
     /// # Errors
-    /// [`ClientError::Authority`] if the file is none; [`ClientError::Transport`] if the system has no room.
-    pub fn new(url: &str, key: Option<String>, authority: Option<PathBuf>) -> Result<Client, ClientError> {
-        // Whoever was first has chosen the same one.
-        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
+    /// [`ClientError::Encrypted`] for a URL of HTTPS; [`ClientError::Transport`] if the system has no room.
+    pub fn new(url: &str, key: Option<String>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        let mut builder = reqwest::Client::builder().no_proxy();
-        if let Some(path) = authority {
-            let failed = |source| ClientError::Authority { path: path.clone(), source };
-            let text = fs::read(&path).map_err(|error| failed(error.into()))?;
-            let certificate = Certificate::from_pem(&text).map_err(|error| failed(error.into()))?;
-            builder = builder.tls_certs_only([certificate]);
+        if url.starts_with("https:") {
+            return Err(ClientError::Encrypted { url });
         }
-        let http = builder.build().map_err(|source| ClientError::Transport { url: url.clone(), source })?;
+        let http = reqwest::Client::builder().no_proxy().build();
+        let http = http.map_err(|source| ClientError::Transport { url: url.clone(), source })?;
         Ok(Client { http, url, key })
     }
 
