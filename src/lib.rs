@@ -32,6 +32,7 @@
 
 pub mod backup;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod engine;
 pub mod eval;

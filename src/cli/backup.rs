@@ -7,9 +7,10 @@ use std::time::SystemTime;
 
 use clap::Args;
 use futures::StreamExt;
+use reqwest::Method;
 
 use super::Failure;
-use super::client::{Server, checked, client, collection_name};
+use super::client::{Server, collection_name, collection_route};
 use super::restore;
 use crate::ids::CollectionName;
 
@@ -26,9 +27,9 @@ pub(super) struct BackupArguments {
 }
 
 pub(super) async fn run(arguments: BackupArguments) -> Result<(), Failure> {
-    let url = arguments.server.collection_route(&arguments.collection, "/backup");
-    let response = client()?.get(url).send().await.map_err(|error| arguments.server.unreachable(&error))?;
-    let mut body = checked(response).await?.bytes_stream();
+    let client = arguments.server.client()?;
+    let request = client.request(Method::GET, &collection_route(&arguments.collection, "/backup"));
+    let mut body = client.send(request).await?.bytes_stream();
     let path = (arguments.to != Path::new("-")).then(|| target(&arguments.to, &arguments.collection));
     // A backup appears under its name when it is whole and verified: half a one must not look like one.
     let partial = path.as_ref().map(|path| path.with_added_extension("partial"));

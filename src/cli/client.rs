@@ -1,12 +1,11 @@
-//! What the commands that talk to a server share: its address, a runtime, errors in words.
+//! What the commands that talk to a server share: where it is, the key, a runtime, errors in words.
 
 use std::future::Future;
 
 use clap::Args;
-use reqwest::{Client, Response};
-use serde_json::Value;
 
 use super::Failure;
+use crate::client::{Client, ClientError};
 use crate::ids::CollectionName;
 
 #[derive(Clone, Debug, Args)]
@@ -14,55 +13,47 @@ pub(super) struct Server {
     /// The server
     #[arg(long, default_value = "http://127.0.0.1:8080", value_name = "URL")]
     url: String,
+    #[command(flatten)]
+    access: Access,
+}
+
+#[derive(Clone, Debug, Default, Args)]
+pub(super) struct Access {
+    /// Key, if the server asks for one; better in the environment, where the list of processes does not show it
+    #[arg(long, env = "LOOKALIKE_KEY", hide_env_values = true, value_name = "KEY")]
+    key: Option<String>,
 }
 
 impl Server {
     /// The server at this URL.
-    pub(super) fn at(url: String) -> Server {
-        Server { url }
+    pub(super) fn at(url: String, access: Access) -> Server {
+        Server { url, access }
     }
 
-    /// The URL of a route, which begins with a slash.
-    pub(super) fn route(&self, route: &str) -> String {
-        format!("{}{route}", self.url.trim_end_matches('/'))
-    }
-
-    /// The URL of a route of a collection.
-    pub(super) fn collection_route(&self, collection: &CollectionName, route: &str) -> String {
-        self.route(&format!("/collections/{collection}{route}"))
-    }
-
-    /// An error of the transport, with what to do about the commonest.
-    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let mut failure = Failure::of(error, 1);
-        if error.is_connect() {
-            failure.message =
-                format!("no server answers at {}: is it running? ({})", self.url, failure.message);
-        }
-        failure
+    /// A client of it.
+    pub(super) fn client(self) -> Result<Client, Failure> {
+        Ok(Client::new(&self.url, self.access.key)?)
     }
 }
 
-/// A client without proxies: what it talks to is named on the command line.
-pub(super) fn client() -> Result<Client, Failure> {
-    Client::builder().no_proxy().build().map_err(|error| Failure::of(&error, 1))
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Failure {
+        match error {
+            // The cause would only say the same again.
+            ClientError::Refused { .. } => Failure::new(error.to_string()),
+            _ => Failure::of(&error, 1),
+        }
+    }
+}
+
+/// The route of a collection.
+pub(super) fn collection_route(collection: &CollectionName, route: &str) -> String {
+    format!("/collections/{collection}{route}")
 }
 
 /// Parses a collection's name on the command line.
 pub(super) fn collection_name(text: &str) -> Result<CollectionName, String> {
     CollectionName::new(text).map_err(|error| error.to_string())
-}
-
-/// The response, or the problem that it describes.
-pub(super) async fn checked(response: Response) -> Result<Response, Failure> {
-    let status = response.status();
-    if status.is_success() {
-        return Ok(response);
-    }
-    let body = response.text().await.unwrap_or_default();
-    let problem: Option<Value> = serde_json::from_str(&body).ok();
-    let detail = problem.as_ref().and_then(|problem| problem["detail"].as_str()).unwrap_or(&body);
-    Err(Failure::new(format!("the server answered {status}: {detail}")))
 }
 
 pub(super) fn block_on(work: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

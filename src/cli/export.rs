@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use futures::StreamExt;
+use reqwest::Method;
 
 use super::Failure;
-use super::client::{Server, checked, client, collection_name};
+use super::client::{Server, collection_name, collection_route};
 use crate::ids::CollectionName;
 
 #[derive(Debug, Args)]
@@ -24,9 +25,9 @@ pub(super) struct ExportArguments {
 }
 
 pub(super) async fn run(arguments: ExportArguments) -> Result<(), Failure> {
-    let url = arguments.server.collection_route(&arguments.collection, "/export");
-    let response = client()?.get(url).send().await.map_err(|error| arguments.server.unreachable(&error))?;
-    let mut body = checked(response).await?.bytes_stream();
+    let client = arguments.server.client()?;
+    let request = client.request(Method::GET, &collection_route(&arguments.collection, "/export"));
+    let mut body = client.send(request).await?.bytes_stream();
     // A file appears under its name when it is whole: half an export must not look like one.
     let partial = arguments.output.as_ref().map(|path| path.with_added_extension("partial"));
     let mut out: Box<dyn Write> = match &partial {
@@ -35,7 +36,7 @@ pub(super) async fn run(arguments: ExportArguments) -> Result<(), Failure> {
     };
     let mut documents = 0;
     while let Some(part) = body.next().await {
-        let part = part.map_err(|error| Failure::of(&error, 1))?;
+        let part = part.map_err(|error| client.broken(error))?;
         documents += part.split(|byte| *byte == b'\n').count() - 1;
         out.write_all(&part)?;
     }

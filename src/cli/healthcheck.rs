@@ -6,9 +6,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use clap::Args;
+use reqwest::Method;
 
 use super::Failure;
-use super::client::{Server, checked, client};
+use super::client::{Access, Server};
 use super::serve::ServeArguments;
 
 #[derive(Debug, Args)]
@@ -16,25 +17,28 @@ pub(super) struct HealthcheckArguments {
     /// The server; without it the one that the settings of this environment describe
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    #[command(flatten)]
+    access: Access,
     /// Seconds to wait for the answer
     #[arg(long, default_value_t = 3, value_name = "SECONDS")]
     timeout: u64,
 }
 
 pub(super) async fn run(arguments: HealthcheckArguments) -> Result<(), Failure> {
-    let server = Server::at(match arguments.url {
+    let url = match arguments.url {
         Some(url) => url,
         None => url_of_settings()?,
-    });
-    let request = client()?.get(server.route("/readyz")).timeout(Duration::from_secs(arguments.timeout));
-    let response = request.send().await.map_err(|error| server.unreachable(&error))?;
-    checked(response).await?;
+    };
+    let client = Server::at(url, arguments.access).client()?;
+    let request = client.request(Method::GET, "/readyz").timeout(Duration::from_secs(arguments.timeout));
+    client.send(request).await?;
     println!("ready");
     Ok(())
 }
 
 fn url_of_settings() -> Result<String, Failure> {
-    let listen = ServeArguments::default().settings()?.server.listen;
+    let settings = ServeArguments::default().settings()?;
+    let listen = settings.server.listen;
     let mut address = listen;
     if listen.ip().is_unspecified() {
         address.set_ip(if listen.is_ipv4() {
@@ -43,5 +47,6 @@ fn url_of_settings() -> Result<String, Failure> {
             Ipv6Addr::LOCALHOST.into()
         });
     }
-    Ok(format!("http://{address}"))
+    let scheme = if settings.tls.certificate.is_some() { "https" } else { "http" };
+    Ok(format!("{scheme}://{address}"))
 }

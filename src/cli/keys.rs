@@ -81,7 +81,7 @@ pub(super) fn run(arguments: KeysArguments) -> Result<(), Failure> {
         KeysCommand::List(settings) => list(&key_file(&settings.settings()?)),
         KeysCommand::Revoke(arguments) => {
             let file = key_file(&arguments.settings.settings()?);
-            file.revoke(&arguments.name).map_err(failure)?;
+            file.revoke(&arguments.name)?;
             eprintln!("revoked {}", arguments.name);
             Ok(())
         }
@@ -90,14 +90,14 @@ pub(super) fn run(arguments: KeysArguments) -> Result<(), Failure> {
 
 fn create(arguments: CreateArguments) -> Result<(), Failure> {
     let file = key_file(&arguments.settings.settings()?);
-    let is_first = file.read().map_err(failure)?.is_none();
+    let is_first = file.read()?.is_none();
     let names: BTreeSet<CollectionName> = arguments.collections.into_iter().collect();
     let scope = if names.is_empty() { Scope::All } else { Scope::Named(names) };
     let made_at = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let random = [uuid::Uuid::new_v4().as_u128(), uuid::Uuid::new_v4().as_u128()];
     let (key, secret) =
         Key::new(arguments.name, arguments.role.into(), scope, arguments.rate, made_at, random);
-    file.add(key).map_err(failure)?;
+    file.add(key)?;
     writeln!(std::io::stdout().lock(), "{secret}")?;
     eprintln!("keep it: only its hash is in {}", file.path().display());
     if is_first {
@@ -107,7 +107,7 @@ fn create(arguments: CreateArguments) -> Result<(), Failure> {
 }
 
 fn list(file: &KeyFile) -> Result<(), Failure> {
-    let Some(keys) = file.read().map_err(failure)? else {
+    let Some(keys) = file.read()? else {
         eprintln!("there is no {}: no key is asked for", file.path().display());
         return Ok(());
     };
@@ -123,6 +123,8 @@ fn list(file: &KeyFile) -> Result<(), Failure> {
     Ok(())
 }
 
-fn failure(error: KeyError) -> Failure {
-    Failure::of(&error, 1)
+impl From<KeyError> for Failure {
+    fn from(error: KeyError) -> Failure {
+        Failure::of(&error, 1)
+    }
 }

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use futures::stream;
-use reqwest::Body;
+use reqwest::{Body, Method};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::Failure;
-use super::client::{Server, client, collection_name};
+use super::client::{Server, collection_name, collection_route};
 use crate::backup::{self, BackupError, Summary};
+use crate::client::ClientError;
 use crate::ids::CollectionName;
 
 /// Exit code for data that is damaged or too new.
@@ -68,20 +69,19 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
         }
     };
     let body = if is_piped { body(io::stdin()) } else { body(open(&arguments.from)?) };
-    let url = arguments.server.collection_route(&collection, "/restore");
-    let request = client()?.post(url).header("content-type", "application/x-tar").body(body);
-    let response = request.send().await.map_err(|error| arguments.server.unreachable(&error))?;
-    let status = response.status();
-    let text = response.text().await.unwrap_or_default();
-    let answer: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
-    if status.is_success() {
-        let (documents, expired) = (&answer["documents"], &answer["expired"]);
-        eprintln!("{collection}: {documents} documents restored, {expired} had expired");
-        return Ok(());
-    }
-    let detail = answer["detail"].as_str().unwrap_or(&text);
-    let code = if answer["code"] == "invalid_backup" { DATA } else { 1 };
-    Err(Failure { message: format!("the server answered {status}: {detail}"), code })
+    let client = arguments.server.client()?;
+    let request = client.request(Method::POST, &collection_route(&collection, "/restore"));
+    let response = client.send(request.header("content-type", "application/x-tar").body(body)).await;
+    let response = response.map_err(|error| {
+        let is_damaged =
+            matches!(&error, ClientError::Refused { refusal, .. } if refusal.code == "invalid_backup");
+        let failure = Failure::from(error);
+        if is_damaged { Failure { code: DATA, ..failure } } else { failure }
+    })?;
+    let answer: Value = response.json().await.map_err(|error| client.broken(error))?;
+    let (documents, expired) = (&answer["documents"], &answer["expired"]);
+    eprintln!("{collection}: {documents} documents restored, {expired} had expired");
+    Ok(())
 }
 
 /// Verifies a backup to its last byte.

@@ -8,8 +8,9 @@ use super::value::{Kind, Range, Unit};
 
 /// What the name of every variable begins with.
 const PREFIX: &str = "LOOKALIKE_";
-/// The variable that names the file; who calls us has read it already.
-const FILE_VARIABLE: &str = "LOOKALIKE_CONFIG";
+/// The variables that are others' business: the one that names the file, which who calls us has read already, and the
+/// key of the commands that talk to a server.
+const OTHERS: [&str; 2] = ["LOOKALIKE_CONFIG", "LOOKALIKE_KEY"];
 
 /// One key of one section.
 pub(super) struct Key {
@@ -138,7 +139,7 @@ pub(super) fn concerns(variable: &str) -> bool {
         |rest: &str| rest.starts_with("SERVICE_") || rest == "PORT" || rest.starts_with("PORT_");
     match variable.strip_prefix(PREFIX) {
         None => false,
-        Some(rest) => variable != FILE_VARIABLE && (rest.contains("__") || !of_kubernetes(rest)),
+        Some(rest) => !OTHERS.contains(&variable) && (rest.contains("__") || !of_kubernetes(rest)),
     }
 }
 

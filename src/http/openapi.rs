@@ -111,11 +111,10 @@ fn collection_name() -> RefOr<Schema> {
 
 /// A body of text or of lines has no schema: there is nothing that it must be but text.
 fn free_texts(operation: &mut Operation) {
-    let bodies = operation.request_body.iter_mut().flat_map(|body| match body {
-        RefOr::T(body) => body.content.iter_mut(),
-        RefOr::Ref(_) => Default::default(),
-    });
-    for (kind, content) in bodies {
+    let Some(RefOr::T(body)) = &mut operation.request_body else {
+        return;
+    };
+    for (kind, content) in &mut body.content {
         if let RefOr::T(content) = content
             && (kind.starts_with("text/") || kind.ends_with("ndjson"))
         {

@@ -162,3 +162,66 @@ async fn export_writes_what_import_takes_and_healthcheck_tells_readiness() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no server answers"), "{}", text(&output.stderr));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn import_takes_tables_texts_and_archives_and_sends_a_key() {
+    let data = directory();
+    let dir = data.path().join("d");
+    let made = run(&["keys", "create", "loader", "--role", "write", "--data", dir.to_str().unwrap()]).await;
+    let key = text(&made.stdout).trim().to_owned();
+    let server = Server::start(&dir).await;
+    let write = |name: &str, contents: &str| {
+        let path = data.path().join(name);
+        fs::write(&path, contents).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let table = write("a.csv", "id,body,day\nrow-1,\"a text, with a comma\",monday\nrow-2,another text,\n");
+    let page = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://e.org/\r\nContent-Length: 12\r\n\r\na third text\r\n\r\n";
+    let archive = write("b.warc.wet", page);
+    let note = write("c.txt", "the words of a note");
+    let columns = ["--text-column", "body", "--id-column", "id", "--metadata-column", "day"];
+    let import = |files: &[&str], more: &[&str], key: &str| {
+        let all = [&["import", "--url", &server.url, "--key", key], files, more].concat();
+        command(&all).output().unwrap()
+    };
+    let output = tokio::task::block_in_place(|| import(&[&table], &columns, &key));
+    assert!(text(&output.stderr).contains("2 created"), "{}", text(&output.stderr));
+    let output = tokio::task::block_in_place(|| import(&[&archive, &note], &[], &key));
+    assert!(text(&output.stderr).contains("2 created"), "{}", text(&output.stderr));
+    let wrong = tokio::task::block_in_place(|| import(&[&note], &["--restart"], "lk_wrong"));
+    assert!(
+        text(&wrong.stderr).contains("401") && !text(&wrong.stderr).contains("lk_wrong"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    let output = tokio::task::block_in_place(|| import(&[&table], &["--restart"], &key));
+    assert!(text(&output.stderr).contains("there is no column \"text\""), "{}", text(&output.stderr));
+    let request = server.client.get(format!("{}/documents/row-1", server.url)).bearer_auth(&key);
+    let stored: serde_json::Value = request.send().await.unwrap().json().await.unwrap();
+    assert_eq!(stored["metadata"], json!({"day": "monday"}));
+}
+
+#[test]
+fn config_print_tells_each_value_and_where_it_was_set_and_is_a_settings_file() {
+    let data = directory();
+    let file = data.path().join("s.toml");
+    fs::write(&file, "[limits]\nmatches = 50\n").unwrap();
+    let path = file.to_str().unwrap();
+    let mut print = command(&["config", "print", "--config", path, "--data", "/tmp/x"]);
+    let output = print.env("LOOKALIKE_POOL__QUEUE", "7").output().unwrap();
+    let printed = text(&output.stdout);
+    for line in [
+        format!("matches = 50  # {path}:2"),
+        "queue = 7  # LOOKALIKE_POOL__QUEUE".to_owned(),
+        "dir = \"/tmp/x\"  # command-line flag".to_owned(),
+        "listen = \"127.0.0.1:8080\"  # built-in default".to_owned(),
+    ] {
+        assert!(printed.lines().any(|printed| printed == line), "no {line:?} in {printed}");
+    }
+    fs::write(&file, &printed).unwrap();
+    let again = command(&["config", "print", "--config", path]).output().unwrap();
+    let value = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split("  #").next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(value(&text(&again.stdout)), value(&printed));
+}

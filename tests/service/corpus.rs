@@ -215,7 +215,8 @@ async fn a_bomb_of_packed_bytes_is_refused_as_it_is() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    (0..1_000).for_each(|_| packer.write_all(&[b' '; 1 << 20]).unwrap());
+    let blank = vec![b' '; 1 << 20];
+    (0..1_000).for_each(|_| packer.write_all(&blank).unwrap());
     let bomb = packer.finish().unwrap();
     for kind in ["application/json", "application/x-ndjson"] {
         let request = server.client.post(format!("{}/documents", server.url)).header("content-type", kind);

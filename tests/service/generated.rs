@@ -1,6 +1,6 @@
 //! What others make of the contract: requests thought up by schemathesis, and a Python client generated from it.
 //!
-//! Both are programs from PyPI. `.ci/run` installs them into `target/python`; without them the tests say that they skip.
+//! Both are programs in Python, from its package index. `.ci/run` installs them into `target/python`; without them the tests say that they skip.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

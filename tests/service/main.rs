@@ -15,6 +15,7 @@ mod command_line;
 mod contract;
 mod corpus;
 mod damage;
+mod decoders;
 mod duplicates;
 mod edge;
 mod expiry;

@@ -12,8 +12,8 @@ from lookalike_client.models import (
     AddedDocument,
     CollectionSettings,
     FingerprintRequest,
+    Metadata,
     NewDocument,
-    NewDocumentMetadataType0 as Metadata,
     OnDuplicate,
     Problem,
     Query,
@@ -42,7 +42,7 @@ kept_out = add_documents.sync(client=client, body=NewDocument(text=TEXT), on_dup
 assert kept_out.outcome == "duplicate", kept_out
 
 near = get_similar.sync(client=client, hash_=made.hash_, k=12, stats=True)
-assert [found.id for found in near.similar] == ["ferry-1", "ferry-2"] and near.stats.method == "index", near
+assert [found.id for found in near.similar] == ["ferry-1", "ferry-2"] and near.stats.verified == 2, near
 assert near.similar[0].metadata["source"] == "city-news"
 assert [found.id for found in get_document_similar.sync("ferry-2", client=client, k=12).similar] == ["ferry-1"]
 several = post_similar.sync(client=client, body=SimilarRequest(queries=[Query(text=TEXT), Query(id="ferry-1", k=12)]))

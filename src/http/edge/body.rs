@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::{Instant, Sleep};
@@ -21,6 +21,8 @@ use tokio::time::{Instant, Sleep};
 use super::EdgeLimits;
 use super::peers::Peer;
 
+/// The types of bodies that are not read whole: documents, and backups.
+const STREAMS: [&[u8]; 2] = [b"application/x-ndjson", b"application/x-tar"];
 /// From when on the rate counts.
 const GRACE: Duration = Duration::from_secs(5);
 /// How often it is looked at.
@@ -53,8 +55,8 @@ struct Wait {
 
 impl Timed {
     pub(super) fn new(body: Incoming, headers: &HeaderMap, peer: Arc<Peer>, limits: EdgeLimits) -> Timed {
-        let kind = headers.get(header::CONTENT_TYPE).map(|kind| kind.as_bytes());
-        let is_stream = kind.is_some_and(|kind| kind.starts_with(b"application/x-ndjson"));
+        let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let is_stream = kind.is_some_and(|kind| STREAMS.iter().any(|stream| kind.starts_with(stream)));
         Timed { body, peer, limits, is_stream, bytes: 0, waited: Duration::ZERO, wait: None }
     }
 

@@ -4,8 +4,8 @@
 //! that ticks four times a second, so that telling it costs nothing: no timer is set for any connection.
 //!
 //! # Who makes room
-//! Connections at work on a request never do. Of the others, first those that never sent a byte, then those that never
-//! sent a whole request, then those between two requests, then those whose body comes at less than 16 KiB a second; among equals first those of the
+//! Connections at work on a request never do. Of the others, first those that never sent a whole request, then
+//! those between two requests, then those whose body comes at less than 16 KiB a second; among equals first those of the
 //! address with the most connections, then the longest silent. So a peer with many idle connections harms itself.
 //!
 //! # Subtle order
@@ -133,10 +133,9 @@ impl Peer {
         let since = self.since.load(Ordering::Relaxed);
         let class = match self.phase.load(Ordering::Relaxed) {
             IDLE | HEAD if self.is_blocked.load(Ordering::Relaxed) => return None,
-            IDLE | HEAD if self.has_asked.load(Ordering::Relaxed) => 2,
-            IDLE => 0,
-            HEAD => 1,
-            BODY if self.is_slow(now.wrapping_sub(since)) => 3,
+            // Not the silent before the slow: one that was accepted a moment ago has said nothing either.
+            IDLE | HEAD => u8::from(self.has_asked.load(Ordering::Relaxed)),
+            BODY if self.is_slow(now.wrapping_sub(since)) => 2,
             _ => return None,
         };
         let crowd = usize::MAX - self.of_address.load(Ordering::Relaxed);

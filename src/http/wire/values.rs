@@ -147,12 +147,11 @@ impl<'de> Deserialize<'de> for Timestamp {
 /// A time of RFC 3339 in milliseconds since 1970-01-01 UTC.
 fn milliseconds(text: &str) -> Option<u64> {
     let text = text.to_ascii_uppercase();
-    let (local, ahead) = match text.strip_suffix('Z') {
-        Some(local) => (local, 0),
-        None => {
-            let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
-            (local, seconds_ahead(offset)?)
-        }
+    let (local, ahead) = if let Some(local) = text.strip_suffix('Z') {
+        (local, 0)
+    } else {
+        let (local, offset) = text.split_at_checked(text.len().checked_sub(6)?)?;
+        (local, seconds_ahead(offset)?)
     };
     let time: SystemTime = humantime::parse_rfc3339(&format!("{local}Z")).ok()?;
     let since = i64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()?;

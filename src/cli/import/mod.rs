@@ -1,11 +1,14 @@
-//! `lookalike import`: a file of documents to a server, resumable.
+//! `lookalike import`: files of documents to a server, resumable.
 //!
-//! The file is one stream of lines; what the server answered for is written down beside the file every
+//! The files are one stream of lines (`source`), whatever they are (`records`); what the server answered for is written down beside the first file every
 //! second, so that a run that was cut goes on where it was. A line that the server answered for and that was
 //! not yet written down is sent again: it updates the document it made, if it has an id.
 
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+mod records;
+mod source;
+
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,19 +16,18 @@ use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use clap::Args;
-use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
-use reqwest::Body;
+use reqwest::{Body, Method};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::Failure;
-use super::client::{Server, checked, client, collection_name};
+use super::client::{Server, collection_name, collection_route};
+use crate::client::{Client, ClientError, Refusal};
 use crate::ids::CollectionName;
+use source::{Kind, Source};
 
-/// Bytes sent at a time.
-const PIECE: usize = 64 << 10;
 /// Pieces read ahead.
 const AHEAD: usize = 8;
 /// How often progress is written down.
@@ -35,9 +37,12 @@ const SHOWN: u64 = 20;
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
-    /// File with a document a line, as POST /documents takes it; .gz is unpacked; - is standard input
-    #[arg(value_name = "FILE.jsonl")]
-    file: PathBuf,
+    /// Files with a document a line, as POST /documents takes it, or of other kinds (--format); .gz and .zst are
+    /// unpacked; - is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    kind: Kind,
     #[command(flatten)]
     server: Server,
     /// Collection to import into
@@ -69,31 +74,24 @@ struct Progress {
 struct Line {
     index: Option<u64>,
     outcome: Option<String>,
-    error: Option<Problem>,
+    error: Option<Refusal>,
     summary: Option<serde_json::Value>,
 }
 
-#[derive(Deserialize)]
-struct Problem {
-    code: String,
-    detail: String,
-}
-
-impl Problem {
-    /// Whether the same line may be taken another time.
-    fn says_later(&self) -> bool {
-        const LATER: [&str; 8] = [
-            "busy",
-            "starting",
-            "shutting_down",
-            "read_only",
-            "outcome_unknown",
-            "memory_full",
-            "disk_full",
-            "internal",
-        ];
-        LATER.contains(&self.code.as_str())
-    }
+/// Whether the same line may be taken another time.
+fn says_later(refusal: &Refusal) -> bool {
+    const LATER: [&str; 9] = [
+        "busy",
+        "starting",
+        "shutting_down",
+        "read_only",
+        "outcome_unknown",
+        "internal",
+        "too_slow",
+        "disk_full",
+        "memory_full",
+    ];
+    LATER.contains(&refusal.code.as_str())
 }
 
 #[derive(Debug, Default)]
@@ -106,8 +104,9 @@ struct Counts {
 
 pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let target = target(&arguments);
-    let source = Source::open(&arguments.file)?;
-    let saved = Saved::new(&arguments, &target, source.bytes);
+    let source = Source::open(&arguments.files, &arguments.kind)?;
+    let client = arguments.server.clone().client()?;
+    let saved = Saved::new(&arguments, &client.url(&target), source.bytes);
     let skip = saved.lines;
     if skip > 0 {
         eprintln!("going on after line {skip}; --restart begins anew");
@@ -120,10 +119,9 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
         std::thread::spawn(move || source.send(skip, &send, &bar))
     };
     let body = futures::stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
-    let request =
-        client()?.post(&target).header("content-type", "application/x-ndjson").body(Body::wrap_stream(body));
-    let response = request.send().await.map_err(|error| arguments.server.unreachable(&error))?;
-    let counts = follow(checked(response).await?, saved, &sent, &bar).await?;
+    let request = client.request(Method::POST, &target).header("content-type", "application/x-ndjson");
+    let response = client.send(request.body(Body::wrap_stream(body))).await?;
+    let counts = follow(&client, response, saved, &sent, &bar).await?;
     let _ = reader.join();
     bar.finish_and_clear();
     let Counts { created, updated, duplicates, bad } = counts;
@@ -132,7 +130,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
 }
 
 fn target(arguments: &ImportArguments) -> String {
-    let mut url = arguments.server.collection_route(&arguments.collection, "/documents");
+    let mut url = collection_route(&arguments.collection, "/documents");
     if arguments.skip_duplicates {
         url.push_str("?on_duplicate=skip");
         if let Some(k) = arguments.k {
@@ -145,6 +143,7 @@ fn target(arguments: &ImportArguments) -> String {
 
 /// Reads the results as they come, counts them, shows bad lines and writes progress down.
 async fn follow(
+    client: &Client,
     response: reqwest::Response,
     mut saved: Saved,
     sent: &AtomicU64,
@@ -154,14 +153,14 @@ async fn follow(
     let (mut held, mut counts, mut ended) = (Vec::new(), Counts::default(), false);
     let first = saved.lines;
     while let Some(part) = body.next().await {
-        let part = part.map_err(|error| saved.interrupted(&error))?;
+        let part = part.map_err(|error| saved.interrupted(&client.broken(error)))?;
         held.extend_from_slice(&part);
         while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = held.drain(..=end).collect();
             let line: Line = serde_json::from_slice(&line)
                 .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
             ended |= line.summary.is_some();
-            if let Some(problem) = line.error.as_ref().filter(|problem| problem.says_later()) {
+            if let Some(problem) = line.error.as_ref().filter(|refusal| says_later(refusal)) {
                 // Not the line's fault: it and what comes after it are for the next run.
                 saved.save();
                 return Err(Failure::new(format!(
@@ -222,8 +221,8 @@ struct Saved {
 
 impl Saved {
     fn new(arguments: &ImportArguments, target: &str, bytes: u64) -> Saved {
-        let is_file = arguments.file.as_os_str() != "-";
-        let path = is_file.then(|| arguments.file.with_added_extension("import-progress"));
+        let first = arguments.files.first().filter(|file| file.as_os_str() != "-");
+        let path = first.map(|file| file.with_added_extension("import-progress"));
         let mut saved = Saved { path, target: target.to_owned(), bytes, lines: 0, when: Instant::now() };
         if !arguments.restart {
             saved.lines = saved.earlier().unwrap_or(0);
@@ -262,7 +261,7 @@ impl Saved {
         }
     }
 
-    fn interrupted(&self, error: &reqwest::Error) -> Failure {
+    fn interrupted(&self, error: &ClientError) -> Failure {
         self.save();
         let mut failure = Failure::of(error, 1);
         failure.message = format!(
@@ -277,82 +276,6 @@ fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_added_extension("partial");
     fs::write(&partial, bytes)?;
     fs::rename(partial, path)
-}
-
-/// Where lines come from.
-struct Source {
-    read: Box<dyn BufRead + Send>,
-    /// The size of the file; 0 for standard input.
-    bytes: u64,
-    /// Bytes read from the file so far, packed ones if it is packed.
-    passed: Arc<AtomicU64>,
-    /// Lines sent that are not empty: each gets an answer.
-    sent: Arc<AtomicU64>,
-}
-
-/// Counts the bytes that pass through.
-struct Counted<R>(R, Arc<AtomicU64>);
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(buffer)?;
-        self.1.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
-impl Source {
-    fn open(path: &Path) -> Result<Source, Failure> {
-        let (passed, sent) = (Arc::default(), Arc::default());
-        if path.as_os_str() == "-" {
-            let read = Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(&passed))));
-            return Ok(Source { read, bytes: 0, passed, sent });
-        }
-        let file = File::open(path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let bytes = file.metadata()?.len();
-        let counted = Counted(file, Arc::clone(&passed));
-        let read: Box<dyn BufRead + Send> = if path.extension().is_some_and(|extension| extension == "gz") {
-            Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(counted))))
-        } else {
-            Box::new(BufReader::new(counted))
-        };
-        Ok(Source { read, bytes, passed, sent })
-    }
-
-    /// Sends the lines after the first `skip`, whole ones, in pieces.
-    fn send(mut self, skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) {
-        let result = self.pass(skip, to, bar);
-        if let Err(error) = result {
-            // The stream must break, or the server would take what it has for all there is.
-            let _ = to.blocking_send(Err(error));
-        }
-    }
-
-    fn pass(&mut self, skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) -> io::Result<()> {
-        let mut line = Vec::new();
-        for _ in 0..skip {
-            line.clear();
-            self.read.read_until(b'\n', &mut line)?;
-        }
-        let mut piece = Vec::with_capacity(2 * PIECE);
-        loop {
-            let begin = piece.len();
-            let more = self.read.read_until(b'\n', &mut piece)? > 0;
-            if !piece[begin..].iter().all(u8::is_ascii_whitespace) {
-                self.sent.fetch_add(1, Ordering::SeqCst);
-            }
-            if piece.len() >= PIECE || (!more && !piece.is_empty()) {
-                let full = std::mem::replace(&mut piece, Vec::with_capacity(2 * PIECE));
-                if to.blocking_send(Ok(full.into())).is_err() {
-                    return Ok(());
-                }
-                bar.set_position(self.passed.load(Ordering::Relaxed));
-            }
-            if !more {
-                return Ok(());
-            }
-        }
-    }
 }
 
 fn bar(bytes: u64) -> ProgressBar {

@@ -1,0 +1,186 @@
+//! Where the lines of an import come from: files of many kinds, packed or not, as one stream of lines.
+//!
+//! A line is what `POST /documents` takes. Files of other kinds become such lines, a record each, in `records`; the
+//! number of a record is the number of its line, so that an import of any kind goes on where it was cut.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::body::Bytes;
+use clap::{Args, ValueEnum};
+use flate2::read::MultiGzDecoder;
+use indicatif::ProgressBar;
+use tokio::sync::mpsc;
+
+use super::super::Failure;
+use super::records::{self, Columns, Records};
+
+/// Bytes sent at a time.
+const PIECE: usize = 64 << 10;
+
+/// What kind of files they are, and what of them counts.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Kind {
+    /// Kind of the files; without it what their names say, .gz and .zst left out of account
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Column of the text, for csv and tsv
+    #[arg(long, default_value = "text", value_name = "COLUMN")]
+    text_column: String,
+    /// Column of the id, for csv and tsv; without it the server makes ids
+    #[arg(long, value_name = "COLUMN")]
+    id_column: Option<String>,
+    /// Column kept as metadata, for csv and tsv; may be given several times
+    #[arg(long = "metadata-column", value_name = "COLUMN")]
+    metadata_columns: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// A document a line, as POST /documents takes it
+    Jsonl,
+    /// A document a file; its path is its id
+    Text,
+    /// A document a row, with a row of names first
+    Csv,
+    /// The same, divided by tabs
+    Tsv,
+    /// Web archives: pages of WARC, texts of WET; the address is the id
+    Warc,
+}
+
+impl Kind {
+    fn of(&self, path: &Path) -> Format {
+        if let Some(format) = self.format {
+            return format;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
+        match name.rsplit('.').next() {
+            Some("txt" | "text" | "md") => Format::Text,
+            Some("csv") => Format::Csv,
+            Some("tsv") => Format::Tsv,
+            Some("warc" | "wet") => Format::Warc,
+            _ => Format::Jsonl,
+        }
+    }
+
+    fn columns(&self, delimiter: u8) -> Columns {
+        Columns {
+            delimiter,
+            text: self.text_column.clone(),
+            id: self.id_column.clone(),
+            metadata: self.metadata_columns.clone(),
+        }
+    }
+}
+
+/// Where lines come from.
+pub(super) struct Source {
+    files: Vec<PathBuf>,
+    kind: Kind,
+    /// The size of all files; 0 for standard input.
+    pub(super) bytes: u64,
+    /// Bytes read from the files so far, packed ones if they are packed.
+    passed: Arc<AtomicU64>,
+    /// Lines sent that are not empty: each gets an answer.
+    pub(super) sent: Arc<AtomicU64>,
+}
+
+/// Counts the bytes that pass through.
+struct Counted<R>(R, Arc<AtomicU64>);
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.0.read(buffer)?;
+        self.1.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+impl Source {
+    /// Files that are all there.
+    pub(super) fn open(files: &[PathBuf], kind: &Kind) -> Result<Source, Failure> {
+        let mut bytes = 0;
+        for path in files.iter().filter(|path| !is_input(path)) {
+            let about = File::open(path).and_then(|file| file.metadata());
+            let about = about.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            bytes += about.len();
+        }
+        let (passed, sent) = (Arc::default(), Arc::default());
+        Ok(Source { files: files.to_vec(), kind: kind.clone(), bytes, passed, sent })
+    }
+
+    /// The bytes of a file, unpacked.
+    fn unpacked(&self, path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
+        if is_input(path) {
+            return Ok(Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(&self.passed)))));
+        }
+        let counted = BufReader::new(Counted(File::open(path)?, Arc::clone(&self.passed)));
+        Ok(match path.extension().and_then(|extension| extension.to_str()) {
+            Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(counted))),
+            Some("zst") => Box::new(BufReader::new(records::Zstd::new(counted))),
+            _ => Box::new(counted),
+        })
+    }
+
+    fn records(&self, path: &Path) -> io::Result<Records> {
+        let read = self.unpacked(path)?;
+        Ok(match self.kind.of(path) {
+            Format::Jsonl => records::lines(read),
+            Format::Text => records::text(read, path),
+            Format::Csv => records::table(read, &self.kind.columns(b','))?,
+            Format::Tsv => records::table(read, &self.kind.columns(b'\t'))?,
+            Format::Warc => records::archive(read),
+        })
+    }
+
+    /// Sends the lines after the first `skip`, whole ones, in pieces.
+    pub(super) fn send(self, skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) {
+        if let Err(error) = self.pass(skip, to, bar) {
+            // The stream must break, or the server would take what it has for all there is.
+            let _ = to.blocking_send(Err(error));
+        }
+    }
+
+    fn pass(&self, mut skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) -> io::Result<()> {
+        let mut piece = Vec::with_capacity(2 * PIECE);
+        for path in &self.files {
+            let of_file =
+                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+            for line in self.records(path).map_err(of_file)? {
+                let line = line.map_err(of_file)?;
+                if skip > 0 {
+                    skip -= 1;
+                    continue;
+                }
+                if !line.iter().all(u8::is_ascii_whitespace) {
+                    self.sent.fetch_add(1, Ordering::SeqCst);
+                }
+                piece.extend_from_slice(&line);
+                piece.push(b'\n');
+                if piece.len() >= PIECE && !send_piece(&mut piece, to) {
+                    return Ok(());
+                }
+                bar.set_position(self.passed.load(Ordering::Relaxed));
+            }
+        }
+        if !piece.is_empty() {
+            send_piece(&mut piece, to);
+        }
+        Ok(())
+    }
+}
+
+/// Whether there is somebody yet who takes it.
+fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<io::Result<Bytes>>) -> bool {
+    let full = std::mem::replace(piece, Vec::with_capacity(2 * PIECE));
+    to.blocking_send(Ok(full.into())).is_ok()
+}
+
+fn is_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
