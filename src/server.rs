@@ -294,11 +294,10 @@ fn memory_budget(settings: &Settings) -> Option<u64> {
         (None, Some(limit)) => Some((limit.bytes / 5 * 4, format!("80 % of {}", limit.from.display()))),
         (None, None) => None,
     };
-    match &budget {
-        Some((bytes, from)) => tracing::info!(bytes, from, "memory budget"),
-        None => tracing::warn!(
-            "there is no memory budget: the machine tells no limit and memory.budget is not set"
-        ),
+    if let Some((bytes, from)) = &budget {
+        tracing::info!(bytes, from, "memory budget");
+    } else {
+        tracing::warn!("there is no memory budget: the machine tells no limit and memory.budget is not set");
     }
     budget.map(|(bytes, _)| bytes)
 }

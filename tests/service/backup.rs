@@ -71,7 +71,7 @@ async fn fill(server: &Server, collection: &str, profile: &str, digits: usize) {
         let mut line = document.to_string();
         if i % 5 == 0 {
             line.pop();
-            line.push_str(&format!(", \"metadata\": {{ \"n\" :  {i}, \"名\": \"é\\n\" }}}}"));
+            line.extend([format!(", \"metadata\": {{ \"n\" :  {i}, \"名\": \"é\\n\" }}}}")]);
         }
         lines.push_str(&line);
         lines.push('\n');

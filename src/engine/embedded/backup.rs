@@ -24,7 +24,7 @@ const PIECE: usize = 64 << 10;
 /// Pieces that wait for the client, at most.
 const AHEAD: usize = 16;
 /// How long a client may take nothing at all.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Bytes that a client has to take in a second, once that time is used up.
 const LEAST_PACE: u64 = 256 << 10;
 

@@ -361,12 +361,11 @@ impl Writer {
             batch.log(Change::CollectionCreated(id));
         }
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
-        match &existing {
-            Some(collection) => collection.set_record(record),
-            None => {
-                let index = of_width(record.width);
-                shared.registry.add(Arc::new(Collection::new(record, index)));
-            }
+        if let Some(collection) = &existing {
+            collection.set_record(record);
+        } else {
+            let index = of_width(record.width);
+            shared.registry.add(Arc::new(Collection::new(record, index)));
         }
         Ok(existing.is_none())
     }

@@ -25,6 +25,7 @@ pub(in crate::http) struct CollectionIn {
     /// written after it.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
     expires_in: Option<Option<ExpiresIn>>,
 }
 

@@ -30,6 +30,7 @@ pub(in crate::http) struct DocumentIn {
     /// After how long it expires; `null` is never. The collection's setting if it is left out.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
     expires_in: Option<Option<ExpiresIn>>,
     /// When it expires, in place of `expires_in`: what an export says.
     #[schema(value_type = Option<Timestamp>)]

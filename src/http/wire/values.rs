@@ -256,6 +256,7 @@ impl<'de> Deserialize<'de> for ExpiresIn {
 }
 
 /// A field that is there, be it `null`: what is absent is told apart by `default`.
+#[allow(clippy::option_option, reason = "absent, null and a value are three things")]
 pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
