@@ -45,7 +45,7 @@ fn row(what: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
         let rates = (0..ROUNDS).map(|_| {
             let start = now();
             texts.iter().for_each(|text| _ = std::hint::black_box(each(text)));
-            bytes as f64 / 1e6 / (now() - start).as_secs_f64()
+            bytes as f64 / 1e6 / now().saturating_sub(start).as_secs_f64()
         });
         format!("{:.1}", median(rates.collect::<Vec<_>>()))
     });

@@ -126,9 +126,10 @@ fn code(error: &ServerError) -> u8 {
 /// The exit code of a data directory that cannot be used.
 pub(super) fn open_code(error: &OpenError) -> u8 {
     match error {
-        OpenError::Newer { .. } | OpenError::Damaged { .. } => 65,
-        OpenError::Store(StoreError::Locked(_) | StoreError::Full { .. }) => 1,
-        OpenError::Store(_) => 65,
-        OpenError::Directory { .. } | OpenError::NotEmpty { .. } | OpenError::Thread(_) => 1,
+        OpenError::Store(StoreError::Locked(_) | StoreError::Full { .. })
+        | OpenError::Directory { .. }
+        | OpenError::NotEmpty { .. }
+        | OpenError::Thread(_) => 1,
+        OpenError::Newer { .. } | OpenError::Damaged { .. } | OpenError::Store(_) => 65,
     }
 }

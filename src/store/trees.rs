@@ -109,7 +109,7 @@ fn next_write<'a>(payload: &mut &'a [u8]) -> Option<Write<'a>> {
 
 /// The trees of an open store.
 pub(super) struct Trees {
-    trees: [AnyTree; TREES],
+    all: [AnyTree; TREES],
     seqno: SequenceNumberCounter,
     pub(super) views: Views,
 }
@@ -134,7 +134,7 @@ impl Trees {
         let trees: [AnyTree; TREES] = trees.try_into().ok().expect("each was opened");
         let highest = trees.iter().filter_map(AbstractTree::get_highest_seqno).max().unwrap_or_default();
         seqno.fetch_max(highest + 1);
-        Ok(Trees { trees, views: Views::new(seqno.get()), seqno })
+        Ok(Trees { all: trees, views: Views::new(seqno.get()), seqno })
     }
 
     /// A number for the next batch.
@@ -150,10 +150,8 @@ impl Trees {
     /// Writes a batch of the journal again, but for the trees that have it on disk.
     pub(super) fn replay(&self, seqno: SeqNo, payload: &[u8]) -> Result<(), StoreError> {
         self.seqno.fetch_max(seqno + 1);
-        let lacks = self
-            .trees
-            .each_ref()
-            .map(|tree| tree.get_highest_persisted_seqno().is_none_or(|has| has < seqno));
+        let lacks =
+            self.all.each_ref().map(|tree| tree.get_highest_persisted_seqno().is_none_or(|has| has < seqno));
         self.write(seqno, payload, |tree| lacks[tree as usize])
     }
 
@@ -170,8 +168,8 @@ impl Trees {
                 continue;
             }
             match value {
-                Some(value) => self.trees[tree as usize].insert(key, value, seqno),
-                None => self.trees[tree as usize].remove(key, seqno),
+                Some(value) => self.all[tree as usize].insert(key, value, seqno),
+                None => self.all[tree as usize].remove(key, seqno),
             };
         }
         self.views.publish(seqno);
@@ -179,18 +177,18 @@ impl Trees {
     }
 
     pub(super) fn tree(&self, tree: Tree) -> &AnyTree {
-        &self.trees[tree as usize]
+        &self.all[tree as usize]
     }
 
     pub(super) fn all(&self) -> &[AnyTree; TREES] {
-        &self.trees
+        &self.all
     }
 
     /// Closes the memtables that have grown large, or all of them; whether there is one to be written out. Between two
     /// batches.
     pub(super) fn rotate(&self, all: bool) -> bool {
         let mut any = false;
-        for (tree, most) in self.trees.iter().zip(MEMTABLES) {
+        for (tree, most) in self.all.iter().zip(MEMTABLES) {
             if all || tree.active_memtable().size() > most {
                 any |= tree.rotate_memtable().is_some();
             }
@@ -200,12 +198,12 @@ impl Trees {
 
     /// The versions that are on disk.
     pub(super) fn versions(&self) -> [u64; TREES] {
-        self.trees.each_ref().map(|tree| tree.current_version().id())
+        self.all.each_ref().map(|tree| tree.current_version().id())
     }
 
     /// The bytes on disk.
     pub(super) fn disk_bytes(&self) -> u64 {
-        self.trees.iter().map(AbstractTree::disk_space).sum()
+        self.all.iter().map(AbstractTree::disk_space).sum()
     }
 }
 

@@ -31,7 +31,8 @@ async fn exported(server: &Server) -> String {
         let text = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
         for line in text.lines() {
             let document: Value = serde_json::from_str(line).unwrap();
-            lines.push_str(&format!("{}\n", json!({"collection": collection, "document": document})));
+            lines += &json!({"collection": collection, "document": document}).to_string();
+            lines.push('\n');
         }
     }
     lines

@@ -214,11 +214,13 @@ fn eval_measures_labelled_texts_and_edited_copies() {
     let article = |n: u32| (0..20).map(|s| sentence(n, s)).collect::<String>();
     let mut lines = String::new();
     for n in 0..40 {
-        lines += &format!("{}\n", json!({"id": format!("{n}"), "text": article(n)}));
-        lines += &format!(
-            "{}\n",
-            json!({"id": format!("{n}c"), "text": article(n).replace("Sentence 3", "Phrase 3")})
-        );
+        let copy = article(n).replace("Sentence 3", "Phrase 3");
+        for document in
+            [json!({"id": format!("{n}"), "text": article(n)}), json!({"id": format!("{n}c"), "text": copy})]
+        {
+            lines += &document.to_string();
+            lines.push('\n');
+        }
     }
     let mut packed =
         GzEncoder::new(fs::File::create(folder.join("docs.jsonl.gz")).unwrap(), Compression::fast());

@@ -28,7 +28,7 @@ async fn filled() -> TempDir {
 }
 
 fn document(i: u64) -> serde_json::Value {
-    let hash = if i % 4 == 0 { 0 } else { i << 20 };
+    let hash = if i.is_multiple_of(4) { 0 } else { i << 20 };
     json!({"id": i.to_string(), "hash": format!("{hash:016x}"), "metadata": {"place": i}})
 }
 

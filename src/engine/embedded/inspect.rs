@@ -143,7 +143,7 @@ impl<'a> Copy<'a> {
                     self.put(Document { id, row })?;
                 }
                 Ok((id, _)) => {
-                    say(format!("lost: {} in {}: its hash has another width", id, self.record.name))
+                    say(format!("lost: {id} in {}: its hash has another width", self.record.name));
                 }
                 // Its hash may be known from elsewhere.
                 Err(lost) if lost.id.is_some() => {}

@@ -336,9 +336,8 @@ fn path_of(dir: &Path, first: u64) -> PathBuf {
 fn make_segment(path: &Path, head: &[u8], room: u64) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
     match fallocate(&file, FallocateFlags::empty(), 0, room) {
-        Ok(()) => {}
-        // Then a full disk is met at the write, where the record is taken back.
-        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
+        // Where no room can be reserved a full disk is met at the write, and the record is taken back there.
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
         Err(error) => return Err(error.into()),
     }
     file.write_all_at(head, 0)?;
