@@ -8,7 +8,7 @@ use super::normalise;
 /// A way to prepare a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Preparation {
-    /// [`normalise`]: one form for all texts that a reader would call the same letters.
+    /// [`normalise()`]: one form for all texts that a reader would call the same letters.
     #[default]
     Normalise,
     /// Lower case, nothing else.

@@ -53,7 +53,7 @@ impl Disk {
         let room = self.free().saturating_sub(but + (1 << 20));
         let _ = run("fallocate", &["-l", &room.to_string(), ballast.to_str().unwrap()]);
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&ballast).unwrap();
-        while self.free() > but && file.write_all(&[1; 64 << 10]).is_ok() {}
+        while self.free() > but && file.write_all(&[1; 8 << 10]).is_ok() {}
         ballast
     }
 
