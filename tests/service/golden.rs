@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, ids};
 
 /// Small tables and segments, so that a small directory has some of each.
-const SMALL: [(&str, &str); 2] =
-    [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LOG__LEVEL", "warn")];
+const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
 const FORMAT: u32 = 2;
 
