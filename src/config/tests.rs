@@ -160,7 +160,7 @@ fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
     assert_eq!(
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
     );
 }
 
@@ -221,7 +221,7 @@ fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
     );
 }
 
@@ -232,7 +232,7 @@ fn a_variable_of_another_form_is_refused() {
             message(variable(name, "127.0.0.1:1")),
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
-                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, collection, log"
+                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
             )
         );
     }

@@ -2,8 +2,7 @@
 
 use super::Set;
 use super::labels::Pair;
-use super::second_check::jaccard;
-use crate::fingerprint::{Banding, MinHash, Profile, Signature};
+use crate::fingerprint::{Banding, MinHash, Profile, Signature, jaccard};
 use crate::index::Bands;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::Set;
 use super::labels::Pair;
-use crate::fingerprint::{Profile, Signature, Sketch, Status};
+use crate::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
 
 /// What is left after a second check.
 #[derive(Clone, Debug)]
@@ -93,29 +93,4 @@ fn judge(
         }
     };
     thresholds.iter().map(at).collect()
-}
-
-/// The Jaccard similarity of two sorted sets; 0 of two empty ones.
-pub(super) fn jaccard(a: &[u64], b: &[u64]) -> f64 {
-    let (mut at, mut common) = (0, 0_usize);
-    for element in a {
-        while b.get(at).is_some_and(|other| other < element) {
-            at += 1;
-        }
-        common += usize::from(b.get(at) == Some(element));
-    }
-    let union = a.len() + b.len() - common;
-    if union == 0 { 0.0 } else { common as f64 / union as f64 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_jaccard_similarity_is_common_to_all() {
-        assert!((jaccard(&[1, 2, 3], &[2, 3, 4]) - 0.5).abs() < 1e-9);
-        assert!((jaccard(&[], &[1]) - 0.0).abs() < 1e-9);
-        assert!((jaccard(&[5], &[5]) - 1.0).abs() < 1e-9);
-    }
 }

@@ -9,9 +9,11 @@ use std::iter;
 ///
 /// `length` is 1 or more.
 pub fn characters(text: &str, length: usize, mut each: impl FnMut(&str)) {
-    if text.is_ascii() {
-        let count = (text.len() + 1).saturating_sub(length).max(1);
-        (0..count).for_each(|start| each(&text[start..text.len().min(start + length)]));
+    if text.len() <= length {
+        // So few bytes are no more characters than one feature has.
+        each(text);
+    } else if text.is_ascii() {
+        (length..=text.len()).for_each(|end| each(&text[end - length..end]));
     } else {
         let starts = text.char_indices().map(|(at, _)| at);
         let ends = starts.clone().skip(length).chain(iter::once(text.len()));

@@ -175,6 +175,19 @@ impl MinHash {
     }
 }
 
+/// The exact Jaccard similarity of two sorted sets, 0 to 1: common ÷ all elements; 0 of two empty ones.
+pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
+    let (mut at, mut common) = (0, 0_usize);
+    for element in a {
+        while b.get(at).is_some_and(|other| other < element) {
+            at += 1;
+        }
+        common += usize::from(b.get(at) == Some(element));
+    }
+    let union = a.len() + b.len() - common;
+    if union == 0 { 0.0 } else { common as f64 / union as f64 }
+}
+
 /// Another hash of a hash for each round: the finisher of SplitMix64, whose first round is the hash itself.
 #[inline]
 fn mixed(element: u64, round: u64) -> u64 {
@@ -266,6 +279,13 @@ mod tests {
             let found: Vec<u32> = (0..20).map(|number| u32::from(sketch.minimum(number))).collect();
             assert_eq!(found, signature.minima().iter().map(|minimum| minimum & mask).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn the_jaccard_similarity_is_common_to_all() {
+        assert!((jaccard(&[1, 2, 3], &[2, 3, 4]) - 0.5).abs() < 1e-9);
+        assert!((jaccard(&[], &[1]) - 0.0).abs() < 1e-9);
+        assert!((jaccard(&[5], &[5]) - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 pub use definition::{Definition, DefinitionError, Value};
-pub use minhash::{Banding, MinHash, Signature, Sketch};
+pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard};
 pub use profile::{Profile, ProfileId, Profiles};
 pub use recipe::simhash_of;
 

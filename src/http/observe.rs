@@ -130,12 +130,13 @@ fn method(request: &Request) -> &'static str {
 /// The route of a path as metrics name it. Paths that are none of these count as one, so that nobody can
 /// make a series for every path he thinks of.
 fn route(path: &str) -> &'static str {
-    const PLAIN: [&str; 14] = [
+    const PLAIN: [&str; 15] = [
         "/similar",
         "/documents",
         "/fingerprint",
         "/collections",
         "/export",
+        "/compare",
         "/backup",
         "/restore",
         "/stats",

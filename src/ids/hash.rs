@@ -202,34 +202,11 @@ pub trait Word:
     /// The number of one bits.
     fn ones(self) -> u32;
 
-    /// The 32 bits below bit `top`, from it downwards; below bit 0 come the highest again.
-    fn below(self, top: u32) -> u32;
-
-    /// A number that every bit of the hash changes, the same for equal hashes.
-    fn mixed(self) -> u64;
-
-    /// Its parts, read from bit `top` downwards as [`Word::below`] reads.
-    fn parts(self, top: u32) -> Parts;
-
-    /// What has these parts.
-    fn from_parts(parts: Parts, top: u32) -> Self;
-
     /// The word of a hash; `None` if the hash has another width.
     fn from_hash(hash: Hash) -> Option<Self>;
 
     /// The hash with this value.
     fn to_hash(self) -> Hash;
-}
-
-/// The parts of a hash of w bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
-    /// The first two bits.
-    pub lead: u32,
-    /// The w/2 bits after them.
-    pub back: u64,
-    /// The last w/2 - 2 bits.
-    pub front: u64,
 }
 
 macro_rules! word {
@@ -240,39 +217,6 @@ macro_rules! word {
             #[inline]
             fn ones(self) -> u32 {
                 self.count_ones()
-            }
-
-            #[inline]
-            fn below(self, top: u32) -> u32 {
-                (self.rotate_right(top) >> (<$word>::BITS - 32)) as u32
-            }
-
-            #[inline]
-            fn mixed(self) -> u64 {
-                let value = u128::from(self);
-                let folded = value as u64 ^ ((value >> 64) as u64).wrapping_mul(0xa24b_aed4_963e_e407);
-                let mixed = (folded ^ (folded >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-                (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
-            }
-
-            #[inline]
-            fn parts(self, top: u32) -> Parts {
-                const HALF: u32 = <$word>::BITS / 2;
-                let turned = self.rotate_right(top);
-                Parts {
-                    lead: (turned >> (<$word>::BITS - 2)) as u32,
-                    back: (turned << 2 >> HALF) as u64,
-                    front: (turned << (HALF + 2) >> (HALF + 2)) as u64,
-                }
-            }
-
-            #[inline]
-            fn from_parts(Parts { lead, back, front }: Parts, top: u32) -> $word {
-                const HALF: u32 = <$word>::BITS / 2;
-                let turned = <$word>::from(lead) << (<$word>::BITS - 2)
-                    | <$word>::from(back) << (HALF - 2)
-                    | <$word>::from(front);
-                turned.rotate_left(top)
             }
 
             fn from_hash(hash: Hash) -> Option<Self> {

@@ -6,5 +6,5 @@
 mod hash;
 mod names;
 
-pub use hash::{Hash, HashError, Parts, Width, Word};
+pub use hash::{Hash, HashError, Width, Word};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};

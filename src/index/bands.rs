@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use parking_lot::{Mutex, RwLock};
 
 use super::block::{Block, LEAD_BITS};
-use super::memory::{Compare, Line, Work, pin, prefetch, with_best};
-use super::segment::{Fill, has_room};
+use super::memory::{Compare, Line, Work, cells, pin, prefetch, with_best};
+use super::segment::Fill;
 use super::table::{Run, Table};
 
 /// The hash of a band, then the signature's number.
@@ -177,23 +177,13 @@ impl Work for Meeting<'_, '_> {
         for Asked { run: Run { segment, from, homes, lead }, entry } in self.asked {
             // A back is the band's hash after its lead, and the first bits of the number.
             let back = BAND.store(*entry).1;
-            let mut at = *from;
-            loop {
-                let mut near = segment.backs()[at].near(compare, back, LEAD_BITS);
-                while near != 0 {
-                    let place = near.trailing_zeros() as usize;
-                    near &= near - 1;
-                    if let Some(stored) = segment.hash(at, place, *lead)
+            for line in segment.run(*from, *homes) {
+                for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
+                    if let Some(stored) = segment.hash(line, place, *lead)
                         && BAND.first(stored, BAND_BITS) == BAND.first(*entry, BAND_BITS)
                     {
                         self.numbers.push(stored as u32);
                     }
-                }
-                at += 1;
-                if at == segment.fronts().len()
-                    || (at >= from + homes && has_room::<u64>(&segment.fronts()[at - 1]))
-                {
-                    break;
                 }
             }
         }

@@ -14,7 +14,7 @@
 //! can be stored, an entry is as large as the hash, and the state comes with the read that brings the front.
 
 use super::memory::{Line, Line32, Line64};
-use crate::ids::{Parts, Word};
+use crate::ids::Word;
 
 /// The bits of a key: those of the widest block, and enough to tell the hashes of one block apart.
 pub(super) const KEY_BITS: u32 = 56;
@@ -30,17 +30,75 @@ pub trait Filed: Word {
     /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance. From
     /// there on fronts and backs are compared together.
     const BOTH_FROM: u32;
+
+    /// The 32 bits below bit `top`, from it downwards; below bit 0 come the highest again.
+    fn below(self, top: u32) -> u32;
+
+    /// A number that every bit of the hash changes, the same for equal hashes.
+    fn mixed(self) -> u64;
+
+    /// Its parts, read from bit `top` downwards as [`Filed::below`] reads.
+    fn parts(self, top: u32) -> Parts;
+
+    /// What has these parts.
+    fn from_parts(parts: Parts, top: u32) -> Self;
 }
 
-impl Filed for u64 {
-    type Line = Line32;
-    const BOTH_FROM: u32 = 9;
+/// The parts of a hash of w bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The first two bits.
+    lead: u32,
+    /// The w/2 bits after them.
+    back: u64,
+    /// The last w/2 - 2 bits.
+    front: u64,
 }
 
-impl Filed for u128 {
-    type Line = Line64;
-    const BOTH_FROM: u32 = 24;
+macro_rules! filed {
+    ($word:ty, $line:ty, $both_from:expr) => {
+        impl Filed for $word {
+            type Line = $line;
+            const BOTH_FROM: u32 = $both_from;
+
+            #[inline]
+            fn below(self, top: u32) -> u32 {
+                (self.rotate_right(top) >> (<$word>::BITS - 32)) as u32
+            }
+
+            #[inline]
+            fn mixed(self) -> u64 {
+                let value = u128::from(self);
+                let folded = value as u64 ^ ((value >> 64) as u64).wrapping_mul(0xa24b_aed4_963e_e407);
+                let mixed = (folded ^ (folded >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+            }
+
+            #[inline]
+            fn parts(self, top: u32) -> Parts {
+                const HALF: u32 = <$word>::BITS / 2;
+                let turned = self.rotate_right(top);
+                Parts {
+                    lead: (turned >> (<$word>::BITS - 2)) as u32,
+                    back: (turned << 2 >> HALF) as u64,
+                    front: (turned << (HALF + 2) >> (HALF + 2)) as u64,
+                }
+            }
+
+            #[inline]
+            fn from_parts(Parts { lead, back, front }: Parts, top: u32) -> $word {
+                const HALF: u32 = <$word>::BITS / 2;
+                let turned = <$word>::from(lead) << (<$word>::BITS - 2)
+                    | <$word>::from(back) << (HALF - 2)
+                    | <$word>::from(front);
+                turned.rotate_left(top)
+            }
+        }
+    };
 }
+
+filed!(u64, Line32, 9);
+filed!(u128, Line64, 24);
 
 /// The state of an entry, in the two highest bits of its front.
 const HOLDS: u64 = 0b01;
@@ -74,14 +132,14 @@ impl Block {
 
     /// The key under which a hash is filed.
     #[inline(always)]
-    pub(super) fn key<W: Word>(self, hash: W) -> u64 {
+    pub(super) fn key<W: Filed>(self, hash: W) -> u64 {
         let rest = KEY_BITS - self.bits();
         u64::from(self.first(hash, self.bits())) << rest | hash.mixed() >> (64 - rest)
     }
 
     /// The first bits of the block of a hash: 1 to all of them.
     #[inline(always)]
-    pub(super) fn first<W: Word>(self, hash: W, bits: u32) -> u32 {
+    pub(super) fn first<W: Filed>(self, hash: W, bits: u32) -> u32 {
         hash.below(self.top.into()) >> (u32::BITS - bits)
     }
 

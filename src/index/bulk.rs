@@ -155,7 +155,7 @@ impl<W: Filed> Builder<'_, W> {
         table: usize,
         room: Vec<Vec<W>>,
     ) -> Result<Vec<Parted<W>>, BadRun> {
-        let room: Vec<_> = room.into_iter().map(|room| parking_lot::Mutex::new(room)).collect();
+        let room: Vec<_> = room.into_iter().map(parking_lot::Mutex::new).collect();
         self.in_threads(|thread| {
             let mut starts = vec![0];
             starts.extend(counted[thread].sizes[table].iter().scan(0, |sum, size| {
@@ -223,7 +223,7 @@ impl<W: Filed> Builder<'_, W> {
             let work = &work;
             let others: Vec<_> = (1..self.threads).map(|thread| scope.spawn(move || work(thread))).collect();
             let mut made = vec![work(0)];
-            let finished = others.into_iter().map(|thread| thread.join());
+            let finished = others.into_iter().map(std::thread::ScopedJoinHandle::join);
             made.extend(finished.map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
             made
         })

@@ -43,6 +43,8 @@ pub trait HashIndex: Send + Sync {
     fn scans(&self, k: u32) -> bool;
     /// See [`Index::cost`].
     fn cost(&self, k: u32) -> u64;
+    /// See [`Index::cost_of_scan`].
+    fn cost_of_scan(&self, k: u32) -> u64;
     /// See [`Index::bytes`].
     fn bytes(&self) -> usize;
     /// See [`Index::bucket_sizes`].
@@ -121,6 +123,10 @@ impl<W: Filed> HashIndex for Index<W> {
 
     fn cost(&self, k: u32) -> u64 {
         Index::cost(self, k)
+    }
+
+    fn cost_of_scan(&self, k: u32) -> u64 {
+        Index::cost_of_scan(self, k)
     }
 
     fn bytes(&self) -> usize {

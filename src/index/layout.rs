@@ -3,7 +3,8 @@
 //! Few blocks mean few bytes a hash, many blocks mean few probes. At a million hashes of 64 bits four blocks
 //! of 16 bits answer k = 3 from four runs of a few lines. At a hundred million those runs would be 1,500
 //! hashes long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory.
-//! Hashes of 128 bits stand in six tables: five would take a sixth less memory and three to six times as long at k = 23 and 31.
+//! Hashes of 128 bits stand in six tables: five would take a sixth less memory, and 2.2 times as long at k = 23
+//! among a million.
 
 use super::block::{Block, Filed};
 use super::memory::Pin;
@@ -16,9 +17,6 @@ pub(super) const MAX_BLOCKS: usize = 6;
 
 /// From this many hashes of 64 bits on there are three tables in place of four.
 pub(super) const THREE_FROM: usize = 16 << 20;
-
-/// Hashes whose places are asked for before the first of them is filed.
-const AHEAD: usize = 8;
 
 /// A way to cut hashes into blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,23 +96,8 @@ impl<W: Filed> Layout<W> {
     /// there were. Table by table, each place asked for before it is needed.
     pub(super) fn insert_new(&self, hashes: &mut Vec<W>, len: usize, pin: &Pin) {
         let fill = self.kind.fill(len);
-        let mut kept = 0;
-        for at in 0..hashes.len() {
-            self.tables[0].approach(hashes.get(at + AHEAD), pin);
-            let hash = hashes[at];
-            if !self.contains(hash, pin) {
-                self.tables[0].insert(hash, len + kept, fill, pin);
-                hashes[kept] = hash;
-                kept += 1;
-            }
-        }
-        hashes.truncate(kept);
-        for table in &self.tables[1..] {
-            for (at, hash) in hashes.iter().enumerate() {
-                table.approach(hashes.get(at + AHEAD), pin);
-                table.insert(*hash, len + at, fill, pin);
-            }
-        }
+        self.tables[0].insert_all(hashes, true, len, fill, pin);
+        self.tables[1..].iter().for_each(|table| table.insert_all(hashes, false, len, fill, pin));
     }
 
     /// Takes a hash out of every table: whether it was there.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
-/// A cache line of cells that are read and written each on its own.
+/// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside this crate.
 pub trait Line: Default + Send + Sync + 'static {
     /// How many cells it has.
     const CELLS: usize;
@@ -98,6 +98,14 @@ line!(
     Line64, AtomicU64, u64, 8, near64, both64
 );
 
+/// Lines whose cells are all 0. What the system gives is cleared already and not written to twice.
+pub(super) fn empty_lines<L: Line>(count: usize) -> Box<[L]> {
+    let lines = Box::<[L]>::new_zeroed_slice(count);
+    // SAFETY: the lines are made of atomic integers (`Line` is implemented by `line!` alone), of which every pattern of
+    // bits is a value, that of zeros too.
+    unsafe { lines.assume_init() }
+}
+
 /// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
 /// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
 #[inline(always)]
@@ -110,6 +118,17 @@ pub(super) fn prefetch<L: Line>(lines: &[L], count: usize) {
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = (lines, count);
+}
+
+/// The cells whose bits are set in what a comparison answered.
+#[inline(always)]
+pub(super) fn cells(mut near: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let cell = near.trailing_zeros() as usize;
+        let is_set = near != 0;
+        near &= near.wrapping_sub(1);
+        is_set.then_some(cell)
+    })
 }
 
 /// How lines are compared with a query.
@@ -440,11 +459,11 @@ mod tests {
             }
         });
         drop(followed);
-        for _ in 0..10_000 {
-            if dropped.load(Ordering::SeqCst) == made as usize + 1 {
-                break;
-            }
+        // Other tests of this process may hold pins for a while.
+        let begun = std::time::Instant::now();
+        while dropped.load(Ordering::SeqCst) < made as usize + 1 && begun.elapsed().as_secs() < 60 {
             pin().0.flush();
+            std::thread::yield_now();
         }
         assert_eq!(dropped.load(Ordering::SeqCst), made as usize + 1);
     }

@@ -9,10 +9,10 @@ use arrayvec::ArrayVec;
 
 use super::block::{Block, Filed};
 use super::layout::{Layout, MAX_BLOCKS};
-use super::memory::{Compare, Line, Pin, Work, prefetch, with_best};
+use super::memory::{Compare, Line, Pin, Work, cells, prefetch, with_best};
 use super::plan::Plan;
 use super::scan::Neighbour;
-use super::segment::{Segment, has_room};
+use super::segment::Segment;
 use super::table::{Run, View};
 
 /// Runs that are asked for together, while those of the batch before are compared.
@@ -246,7 +246,7 @@ impl<W: Filed> Work for Comparing<'_, '_, W> {
                         }
                     }
                 }
-                if end == fronts.len() || has_room::<W>(&fronts[end - 1]) {
+                if !asked.segment.goes_on_after(end - 1) {
                     break;
                 }
                 (from, end) = (end, end + 1);
@@ -281,11 +281,9 @@ impl<'a, W: Filed> Reader<'a, W> {
     #[inline(never)]
     fn take(&mut self) {
         for at in 0..self.noted.len() {
-            let Noted { segment, line, mut near, prefix, lead, number } = self.noted[at];
+            let Noted { segment, line, near, prefix, lead, number } = self.noted[at];
             let number = usize::from(number);
-            while near != 0 {
-                let entry = near.trailing_zeros() as usize;
-                near &= near - 1;
+            for entry in cells(near) {
                 let Some(hash) = segment.hash(line, entry, lead) else {
                     continue;
                 };
@@ -333,14 +331,12 @@ impl<W: Filed> Work for Scan<'_, W> {
         for number in 0..view.segments() {
             let (segment, lead) = (view.segment(number), view.lead(number));
             for (at, (front, back)) in segment.fronts().iter().zip(segment.backs()).enumerate() {
-                let mut near = if self.k >= W::BOTH_FROM {
+                let near = if self.k >= W::BOTH_FROM {
                     front.near_both(compare, back, halves, self.k)
                 } else {
                     front.near(compare, halves.0, self.k)
                 };
-                while near != 0 {
-                    let entry = near.trailing_zeros() as usize;
-                    near &= near - 1;
+                for entry in cells(near) {
                     let Some(hash) = segment.hash(at, entry, lead) else {
                         continue;
                     };

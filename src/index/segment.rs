@@ -22,7 +22,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::block::{Block, Filed, KEY_BITS, LEAD_BITS, given_up, is_empty};
-use super::memory::{Compare, Line, Work, prefetch, with_best};
+use super::memory::{Compare, Line, Work, cells, empty_lines, prefetch, with_best};
 
 /// Lines that hashes may stand beyond the home of the next key before a segment is built anew, besides what
 /// they did when it was built.
@@ -126,35 +126,35 @@ impl<W: Filed> Segment<W> {
         let mut homes = Homes { bits, lines, cuts: None };
         let home_of = |homes: &Homes, hash: &W| homes.of(block.key(*hash) & mask(bits)) as u32;
         let mut at_home: Vec<u32> = hashes.iter().map(|hash| home_of(&homes, hash)).collect();
-        let mut layout = Layout::of(&at_home, lines, Self::PER_LINE);
-        if layout.crowded > CROWDED {
+        let mut places = Places::of(&at_home, lines, Self::PER_LINE);
+        if places.crowded > CROWDED {
             let mut keys: Vec<u64> = hashes.iter().map(|hash| block.key(*hash) & mask(bits)).collect();
             keys.sort_unstable();
             homes.cuts = Some(Box::new(Cuts::of(&keys, lines)));
             at_home.iter_mut().zip(hashes).for_each(|(home, hash)| *home = home_of(&homes, hash));
-            layout = Layout::of(&at_home, lines, Self::PER_LINE);
+            places = Places::of(&at_home, lines, Self::PER_LINE);
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
-        let count = layout.end.max(lines as usize) + spare;
-        let halves: Box<[W::Line]> = (0..2 * count).map(|_| W::Line::default()).collect();
+        let count = places.end.max(lines as usize) + spare;
+        let halves: Box<[W::Line]> = empty_lines(2 * count);
         let (fronts, backs) = halves.split_at(count);
         for (&hash, home) in hashes.iter().zip(at_home) {
-            let next = &mut layout.next[home as usize];
+            let next = &mut places.next[home as usize];
             let (line, entry) = (*next as usize / Self::PER_LINE, *next as usize % Self::PER_LINE);
             *next += 1;
             let (front, back) = block.store(hash);
             backs[line].write(entry, back);
             fronts[line].publish(entry, front);
         }
-        let places = (count * Self::PER_LINE) as f64;
+        let room = (count * Self::PER_LINE) as f64;
         let len = hashes.len() as u32;
         Segment {
             homes,
             lines: halves,
             block,
             counts: Counts {
-                full: ((places * fill.full) as u32).max(len + 1),
-                reach: (STRETCH + layout.crowded * 3 / 2) as u32,
+                full: ((room * fill.full) as u32).max(len + 1),
+                reach: (STRETCH + places.crowded * 3 / 2) as u32,
                 used: AtomicU32::new(len),
                 held: AtomicU32::new(len),
             },
@@ -210,18 +210,34 @@ impl<W: Filed> Segment<W> {
     /// full.
     #[inline(always)]
     pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
-        let lines = self.fronts().iter().zip(self.backs()).enumerate().skip(from);
-        for (line, (fronts, backs)) in lines {
+        for line in self.run(from, homes) {
+            let (fronts, backs) = (&self.fronts()[line], &self.backs()[line]);
             for entry in 0..Self::PER_LINE {
                 let front = fronts.read(entry);
                 if let Some(hash) = self.block.load((front, backs.read_beside(entry)), lead) {
                     each(hash);
                 }
             }
-            if line + 1 >= from + homes && has_room::<W>(fronts) {
-                break;
-            }
         }
+    }
+
+    /// The lines of a run: from `from` on in so many homes, and as long as the line before is full.
+    #[inline(always)]
+    pub(super) fn run(&self, from: usize, homes: usize) -> impl Iterator<Item = usize> {
+        let mut next = from;
+        std::iter::from_fn(move || {
+            let goes_on = next < from + homes.max(1) || self.goes_on_after(next - 1);
+            goes_on.then(|| {
+                next += 1;
+                next - 1
+            })
+        })
+    }
+
+    /// Whether a run that reads this line must read the next one: the line is full, and not the last.
+    #[inline(always)]
+    pub(super) fn goes_on_after(&self, line: usize) -> bool {
+        line + 1 < self.fronts().len() && !has_room::<W>(&self.fronts()[line])
     }
 
     /// All hashes and room for so many more, keys nearly in order.
@@ -243,20 +259,25 @@ impl<W: Filed> Segment<W> {
             return false;
         }
         let key = self.block.key(hash) & mask(self.homes.bits);
-        let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
-        let end = (next + self.counts.reach as usize).min(self.fronts().len());
         let home = self.homes.of(key);
-        let Some(line) = (home..end).find(|line| has_room::<W>(&self.fronts()[*line])) else {
+        let at_home = has_room::<W>(&self.fronts()[home]).then_some(home);
+        let Some(line) = at_home.or_else(|| self.room_after(home, key)) else {
             return false;
         };
-        let free = (0..Self::PER_LINE).find(|entry| is_empty(self.fronts()[line].read_beside(*entry)));
-        let entry = free.expect("the last entry is free");
+        let entry = first_free::<W>(&self.fronts()[line]);
         let (front, back) = self.block.store(hash);
         self.backs()[line].write(entry, back);
         self.fronts()[line].publish(entry, front);
         self.counts.used.store(used + 1, Ordering::Relaxed);
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         true
+    }
+
+    /// The first line with room after the home of a key, as far as its hashes may stand from there.
+    fn room_after(&self, home: usize, key: u64) -> Option<usize> {
+        let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
+        let end = (next + self.counts.reach as usize).min(self.fronts().len());
+        (home + 1..end).find(|line| has_room::<W>(&self.fronts()[*line]))
     }
 
     /// Takes a hash out: whether it was here. For the writer.
@@ -301,19 +322,13 @@ impl<W: Filed> Work for Find<'_, W> {
         let Find { segment, hash } = self;
         let (front, back) = segment.block.store(hash);
         let home = segment.homes.of(segment.block.key(hash) & mask(segment.homes.bits));
-        for (number, line) in segment.fronts()[home..].iter().enumerate() {
-            let number = home + number;
-            let mut same = line.near(compare, front, 0);
-            while same != 0 {
-                let entry = same.trailing_zeros() as usize;
-                same &= same - 1;
+        for line in segment.run(home, 1) {
+            for entry in cells(segment.fronts()[line].near(compare, front, 0)) {
                 // Read once more with what was written before: the comparison promises no order.
-                if line.read(entry) == front && segment.backs()[number].read_beside(entry) == back {
-                    return Some((number, entry));
+                let stored = (segment.fronts()[line].read(entry), segment.backs()[line].read_beside(entry));
+                if stored == (front, back) {
+                    return Some((line, entry));
                 }
-            }
-            if has_room::<W>(line) {
-                break;
             }
         }
         None
@@ -323,8 +338,20 @@ impl<W: Filed> Work for Find<'_, W> {
 /// Whether the last entry of a line is free. Entries are filled in order and not emptied again, so a line
 /// without room never has any later.
 #[inline(always)]
-pub(super) fn has_room<W: Filed>(line: &W::Line) -> bool {
+fn has_room<W: Filed>(line: &W::Line) -> bool {
     is_empty(line.read_beside(Segment::<W>::PER_LINE - 1))
+}
+
+/// The first free entry of a line that has room. By halves: a loop from the first on would end where the
+/// processor cannot foretell.
+#[inline(always)]
+fn first_free<W: Filed>(line: &W::Line) -> usize {
+    let (mut first, mut step) = (0, Segment::<W>::PER_LINE / 2);
+    while step > 0 {
+        first += step * usize::from(!is_empty(line.read_beside(first + step - 1)));
+        step /= 2;
+    }
+    first
 }
 
 #[inline(always)]
@@ -333,7 +360,7 @@ fn mask(bits: u32) -> u64 {
 }
 
 /// Where the hashes of a new segment go.
-struct Layout {
+struct Places {
     /// For each home line the entry that its next hash takes.
     next: Vec<u32>,
     /// The line after the last used one.
@@ -342,9 +369,9 @@ struct Layout {
     crowded: usize,
 }
 
-impl Layout {
+impl Places {
     /// For hashes with these homes among so many lines.
-    fn of(at_home: &[u32], lines: u32, per_line: usize) -> Layout {
+    fn of(at_home: &[u32], lines: u32, per_line: usize) -> Places {
         let mut next = vec![0u32; lines as usize];
         at_home.iter().for_each(|home| next[*home as usize] += 1);
         let (mut free, mut crowded) = (0, 0);
@@ -357,7 +384,7 @@ impl Layout {
                 crowded = crowded.max(free.div_ceil(per_line) - (line + 1));
             }
         }
-        Layout { next, end: free.div_ceil(per_line), crowded }
+        Places { next, end: free.div_ceil(per_line), crowded }
     }
 }
 

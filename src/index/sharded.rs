@@ -16,7 +16,9 @@
 //! it. Insertion goes through the tables in ascending order and so does removal; so a hash
 //! that the reader missed in an earlier table was being inserted or removed during the query. A hash that was
 //! removed and inserted again during a query may be met in two entries; queries that saw a removal go by
-//! sort their answers and drop what is double.
+//! sort their answers and drop what is double. They see it by a number that is raised after a hash was taken out and
+//! before it can come back: who met the first entry full read the number before it was raised, or would have
+//! seen the entry given up; who meets the second reads it after.
 //!
 //! # Growing from one layout to another
 //! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions, while
@@ -57,7 +59,7 @@ pub struct Report {
 pub struct Index<W: Filed> {
     layout: Followed<Layout<W>>,
     len: AtomicUsize,
-    /// Raised before a hash is taken out.
+    /// Raised when a hash was taken out of every table.
     removals: AtomicU64,
     turn: Mutex<Option<Moving<W>>>,
     three_from: usize,
@@ -77,7 +79,7 @@ const SHARE_BITS: u32 = 12;
 /// A move is done after this many times fewer insertions than there were hashes when it began.
 const PACE: usize = 8;
 /// Hashes added in one turn.
-const BATCH: usize = 1_024;
+const BATCH: usize = 1 << 15;
 
 impl<W: Filed> Default for Index<W> {
     fn default() -> Index<W> {
@@ -138,9 +140,9 @@ impl<W: Filed> Index<W> {
         if !layout.contains(hash, &pin) {
             return false;
         }
-        self.removals.fetch_add(1, Ordering::SeqCst);
         let len = self.len();
         layout.remove(hash, len, &pin);
+        self.removals.fetch_add(1, Ordering::SeqCst);
         if let Some(moving) = &mut *turn
             && share(hash) < moving.moved
         {
@@ -262,11 +264,8 @@ impl<W: Filed> Index<W> {
         })
     }
 
-    fn once_each<R>(
-        &self,
-        found: &mut Vec<Neighbour<W>>,
-        look: impl FnOnce(&mut Vec<Neighbour<W>>, &Pin) -> R,
-    ) -> R {
+    /// Appends what `look` appends, without what it met twice.
+    fn once_each<T: Ord, R>(&self, found: &mut Vec<T>, look: impl FnOnce(&mut Vec<T>, &Pin) -> R) -> R {
         let before = self.removals.load(Ordering::SeqCst);
         let already = found.len();
         let report = look(found, &pin());
@@ -297,15 +296,21 @@ impl<W: Filed> Index<W> {
         self.plan(k).map_or_else(|| Plan::cost_of_scan::<W>(k, hashes), |plan| plan.cost::<W>(hashes))
     }
 
+    /// The same of [`Index::scan`].
+    pub fn cost_of_scan(&self, k: u32) -> u64 {
+        Plan::cost_of_scan::<W>(k, self.len())
+    }
+
     /// The tables as they are now.
     pub(super) fn layout<'p>(&self, pin: &'p Pin) -> &'p Layout<W> {
         self.layout.get(pin)
     }
 
-    /// Appends the hashes that begin with the `bits` bits of `first`.
+    /// Appends the hashes that begin with the `bits` bits of `first`, each once.
     pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
-        let pin = pin();
-        self.layout.get(&pin).top().view(&pin).hashes_with(first, bits, |hash| hashes.push(hash));
+        self.once_each(hashes, |hashes, pin| {
+            self.layout.get(pin).top().view(pin).hashes_with(first, bits, |hash| hashes.push(hash));
+        });
     }
 
     pub(super) fn plan(&self, k: u32) -> Option<&'static Plan> {
@@ -330,7 +335,6 @@ impl<W: Filed> Index<W> {
     pub fn for_each_sorted_run(&self, mut each: impl FnMut(&[W])) {
         self.for_each_run(|run| {
             run.sort_unstable();
-            run.dedup();
             each(run);
         });
     }

@@ -19,6 +19,9 @@ const DEPTHS: [u32; 5] = [LEAD_BITS, 6, 8, 10, 12];
 /// A directory with this many hashes a segment gives way to the next deeper one.
 const DEEPEN: usize = 160 << 10;
 
+/// Hashes whose places are asked for before the first of them is filed.
+const AHEAD: usize = 12;
+
 /// The table of one block.
 pub(super) struct Table<W: Filed> {
     block: Block,
@@ -69,18 +72,99 @@ impl<W: Filed> Table<W> {
     /// Files a hash, which must not be in the table yet. For the writer, one at a time; `len` is how many
     /// hashes the table holds.
     pub(super) fn insert(&self, hash: W, len: usize, fill: Fill, pin: &Pin) {
+        loop {
+            let view = self.view(pin);
+            let number = view.number(hash);
+            if view.segment(number).insert(hash) || self.grow(&view, number, &[hash], len, fill, pin) {
+                return;
+            }
+        }
+    }
+
+    /// Files hashes, segment by segment, so that what is written to stays in the cache. If `new_only`, leaves out what
+    /// is there already and what comes twice, in the list too; otherwise there must be no such hash. The list
+    /// changes its order. For the writer, one at a time.
+    pub(super) fn insert_all(&self, hashes: &mut Vec<W>, new_only: bool, len: usize, fill: Fill, pin: &Pin) {
+        self.order(hashes, pin);
+        let (mut at, mut kept) = (0, 0);
+        'view: while at < hashes.len() {
+            let view = self.view(pin);
+            let number = view.number(hashes[at]);
+            let (segment, first) = (view.segment(number), at);
+            let end = first + hashes[first..].iter().take_while(|hash| view.number(**hash) == number).count();
+            hashes[at..end.min(at + AHEAD)].iter().for_each(|hash| segment.approach(self.block.key(*hash)));
+            while at < end {
+                if at + AHEAD < end {
+                    segment.approach(self.block.key(hashes[at + AHEAD]));
+                }
+                let hash = hashes[at];
+                if new_only && segment.contains(hash) {
+                    at += 1;
+                    continue;
+                }
+                if !segment.insert(hash) {
+                    // All that go there, at once.
+                    let mut added = hashes[at..end].to_vec();
+                    if new_only {
+                        added.retain(|hash| !segment.contains(*hash));
+                        added.sort_unstable();
+                        added.dedup();
+                    }
+                    if self.grow(&view, number, &added, len + kept, fill, pin) {
+                        hashes[kept..kept + added.len()].copy_from_slice(&added);
+                        (kept, at) = (kept + added.len(), end);
+                    }
+                    continue 'view;
+                }
+                hashes[kept] = hash;
+                (kept, at) = (kept + 1, at + 1);
+            }
+        }
+        hashes.truncate(kept);
+    }
+
+    /// Puts the hashes of a segment next to each other.
+    fn order(&self, hashes: &mut Vec<W>, pin: &Pin) {
         let view = self.view(pin);
-        let number = view.number(hash);
-        if view.segment(number).insert(hash) {
+        if hashes.len() < view.segments() {
             return;
         }
+        let mut next = vec![0; view.segments() + 1];
+        hashes.iter().for_each(|hash| next[view.number(*hash) + 1] += 1);
+        if next.iter().filter(|count| **count > 0).count() <= 1 {
+            return;
+        }
+        (1..next.len()).for_each(|number| next[number] += next[number - 1]);
+        let mut ordered = hashes.clone();
+        for hash in &*hashes {
+            let next = &mut next[view.number(*hash)];
+            ordered[*next] = *hash;
+            *next += 1;
+        }
+        *hashes = ordered;
+    }
+
+    /// Makes room for hashes that are not in their segment yet and belong there: `true` if they were filed with that,
+    /// `false` if they are to be filed now.
+    fn grow(
+        &self,
+        view: &View<'_, W>,
+        number: usize,
+        added: &[W],
+        len: usize,
+        fill: Fill,
+        pin: &Pin,
+    ) -> bool {
         let depth = view.directory.depth;
         match DEPTHS.into_iter().find(|&deeper| deeper > depth) {
             Some(deeper) if len > DEEPEN << depth => {
-                self.deepen(deeper, &view, fill, pin);
-                self.insert(hash, 0, fill, pin);
+                self.deepen(deeper, view, fill, pin);
+                false
             }
-            _ => self.rebuild(&view, number, Some(hash), fill, pin),
+            _ => {
+                self.rebuild(view, number, added, fill, pin);
+                true
+            }
         }
     }
 
@@ -91,14 +175,14 @@ impl<W: Filed> Table<W> {
         let segment = view.segment(number);
         let there = segment.remove(hash);
         if there && segment.is_hollow() {
-            self.rebuild(&view, number, None, fill, pin);
+            self.rebuild(&view, number, &[], fill, pin);
         }
         there
     }
 
-    fn rebuild(&self, view: &View<'_, W>, number: usize, added: Option<W>, fill: Fill, pin: &Pin) {
-        let mut hashes = view.segment(number).hashes(view.lead(number), 1);
-        hashes.extend(added);
+    fn rebuild(&self, view: &View<'_, W>, number: usize, added: &[W], fill: Fill, pin: &Pin) {
+        let mut hashes = view.segment(number).hashes(view.lead(number), added.len());
+        hashes.extend_from_slice(added);
         let depth = view.directory.depth;
         let segment = Segment::built(self.block, KEY_BITS - depth, &hashes, fill);
         view.directory.segments[number].replace(segment, pin);
@@ -217,6 +301,7 @@ impl<'p, W: Filed> View<'p, W> {
         size_of::<Table<W>>() + size_of::<Directory<W>>() + self.segments() * 8 + segments.sum::<usize>()
     }
 
+    #[inline(always)]
     fn number(&self, hash: W) -> usize {
         self.block.first(hash, self.directory.depth) as usize
     }

@@ -43,6 +43,8 @@ pub struct Ask {
     pub filter: Filter,
     /// Answer by linear scan.
     pub scan: bool,
+    /// Compare the texts of what is found, and answer with those of this similarity or more, 0 to 1.
+    pub min_similarity: Option<f64>,
 }
 
 /// An answer.
@@ -56,6 +58,8 @@ pub struct Found {
     pub k: u32,
     /// The documents, by distance, then id.
     pub matches: Vec<Match>,
+    /// The similarity of each, if it was asked for; else none.
+    pub similarities: Vec<f64>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
     /// How the answer was found.
@@ -116,6 +120,18 @@ impl Service {
     /// # Errors
     /// [`ServiceError`] if it cannot be answered.
     pub async fn similar(&self, collection: &CollectionName, ask: Ask) -> Result<Found, ServiceError> {
+        match ask.min_similarity {
+            None => self.similar_unchecked(collection, ask).await,
+            // Boxed for the same reason as fingerprinting below.
+            Some(least) => Box::pin(self.similar_checked(collection, ask, least)).await,
+        }
+    }
+
+    pub(super) async fn similar_unchecked(
+        &self,
+        collection: &CollectionName,
+        ask: Ask,
+    ) -> Result<Found, ServiceError> {
         let (query, status) = self.query(collection, ask).await?;
         let asked = (query.hash, query.k);
         let answer = self.engine()?.similar(collection, query).await?;
@@ -131,6 +147,13 @@ impl Service {
         collection: &CollectionName,
         asks: Vec<Ask>,
     ) -> Result<Vec<Found>, ServiceError> {
+        if asks.iter().any(|ask| ask.min_similarity.is_some()) {
+            let mut found = Vec::with_capacity(asks.len());
+            for ask in asks {
+                found.push(self.similar(collection, ask).await?);
+            }
+            return Ok(found);
+        }
         let engine = self.engine()?;
         let queries = self.queries(collection, asks).await?;
         let asked: Vec<_> = queries.iter().map(|(query, status)| ((query.hash, query.k), *status)).collect();
@@ -188,7 +211,15 @@ impl Service {
             tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");
         }
         let next = answer.next.map(|position| cursor::write(&position, hash, k));
-        Found { hash, status, k: answer.k, matches: answer.matches, next, work: answer.work }
+        Found {
+            hash,
+            status,
+            k: answer.k,
+            matches: answer.matches,
+            similarities: Vec::new(),
+            next,
+            work: answer.work,
+        }
     }
 
     async fn query(

@@ -15,6 +15,7 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod second_check;
 mod strict_json;
 
 use std::sync::{Arc, OnceLock};

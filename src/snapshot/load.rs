@@ -69,6 +69,9 @@ impl Ascending {
     }
 
     /// The index of them, built with all processors.
+    ///
+    /// # Panics
+    /// If they did not ascend.
     pub fn into_index(mut self) -> Arc<dyn HashIndex> {
         if !self.pending.is_empty() {
             self.pack();

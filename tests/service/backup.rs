@@ -388,7 +388,7 @@ async fn backup_and_restore_on_the_command_line() {
     assert!(file.contains("/news-") && file.ends_with("Z.tar"), "{file}");
     let (code, said, _) = run(&["restore", "--check", file]);
     assert_eq!(code, 0, "{said}");
-    assert!(said.contains("whole; collection news, profile copies-64@1, 50 documents"), "{said}");
+    assert!(said.contains("whole; collection news, profile copies-64@"), "{said}");
     let (code, said, _) = run(&["restore", "--url", url, file]);
     assert_eq!(code, 1);
     assert!(said.contains("409") && said.contains("DELETE /collections/news"), "{said}");

@@ -384,7 +384,7 @@ fn queries() -> Vec<Case> {
             )
         },
         Case {
-            kind: "text/plain; charset=gbk",
+            kind: "application/json; charset=gbk",
             ..post("another charset", "/fingerprint", "x", (415, "unsupported_media_type", "UTF-8", ""))
         },
         Case {

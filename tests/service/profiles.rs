@@ -40,6 +40,46 @@ async fn a_comparison_says_why_two_texts_match() {
 }
 
 #[tokio::test]
+async fn a_second_check_leaves_what_is_really_similar() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let plain = json!({"text": ARTICLE, "min_similarity": 0.5});
+    let (status, refused) = server.post("/similar", plain.clone()).await;
+    assert_eq!(status.as_u16(), 422, "{refused}");
+    assert!(refused.to_string().contains("keep_text"), "{refused}");
+
+    server.put("/collections/kept", json!({"keep_text": true})).await;
+    let edited = ARTICLE.replace("周末", "夏天");
+    let other =
+        "Fish and chips is a hot dish of fried fish in batter, served with chips and peas, from England.";
+    for (id, text) in [("far", other), ("edited", edited.as_str()), ("same", ARTICLE)] {
+        server.post("/collections/kept/documents", json!({"id": id, "text": text})).await;
+    }
+    let ask = |least: f64| json!({"text": ARTICLE, "k": 64, "min_similarity": least});
+    let (_, all) = server.post("/collections/kept/similar", ask(0.0)).await;
+    let found: Vec<&str> =
+        all["similar"].as_array().unwrap().iter().map(|near| near["id"].as_str().unwrap()).collect();
+    assert_eq!(found, ["same", "edited", "far"]);
+    assert_eq!(
+        (all["similar"][0]["similarity"].as_f64(), all["similar"][2]["similarity"].as_f64()),
+        (Some(1.0), Some(0.0))
+    );
+    let (_, near) = server.post("/collections/kept/similar", ask(0.5)).await;
+    assert_eq!(near["similar"].as_array().unwrap().len(), 2, "{near}");
+    let batch = json!({"queries": [ask(0.99), {"id": "same", "k": 64, "min_similarity": 0.5}, {"text": ARTICLE, "k": 64}]});
+    let (_, batch) = server.post("/collections/kept/similar", batch).await;
+    let count = |at: usize| batch["results"][at]["similar"].as_array().unwrap().len();
+    assert_eq!((count(0), count(1), count(2)), (1, 1, 3), "{batch}");
+    for (wrong, part) in [
+        (json!({"text": ARTICLE, "min_similarity": 1.5}), "ranges from 0 to 1"),
+        (json!({"hash": "00000000000000ff", "min_similarity": 0.5}), "has none"),
+    ] {
+        let (status, refused) = server.post("/collections/kept/similar", wrong).await;
+        assert!(status.as_u16() == 422 && refused.to_string().contains(part), "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn what_cannot_be_compared_is_refused_with_its_place() {
     let data = directory();
     let server = Server::start(data.path()).await;

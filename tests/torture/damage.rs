@@ -72,13 +72,13 @@ fn files(dir: &Path) -> Vec<String> {
     found
 }
 
-/// The content of every file, as a checksum.
+/// The content of every file, as a checksum; but for the lock, which whoever looks may make anew.
 fn checksums(dir: &Path) -> BTreeMap<String, u64> {
     let read = |file: String| {
         let sum = xxh3_64(&fs::read(dir.join(&file)).unwrap_or_default());
         (file, sum)
     };
-    files(dir).into_iter().map(read).collect()
+    files(dir).into_iter().filter(|file| file != "store/LOCK").map(read).collect()
 }
 
 /// What is done to a directory.
@@ -185,6 +185,11 @@ impl Mutation {
             }
             _ => false,
         }
+    }
+
+    /// A lock that cannot be had is not passed by; damaged blob files are not mended yet (`docs/reliability.md`).
+    fn can_be_repaired(&self) -> bool {
+        !self.files().iter().any(|file| *file == "store/LOCK" || file.starts_with("store/rows/blobs/"))
     }
 
     /// Whether it surely leaves a snapshot that does not read back.
@@ -384,7 +389,7 @@ async fn damage_is_survived_unchanged_or_refused_by_name() {
         mutation.apply(&place, &original.stale);
         give_away(&place);
         let mut verdicts = vec![verify(&mutation, &place)];
-        if verdicts[0] == Verdict::Refused && rng.u32(..4) == 0 {
+        if verdicts[0] == Verdict::Refused && mutation.can_be_repaired() && rng.u32(..4) == 0 {
             verdicts.push(repair(&original, &mutation, &place).await);
             repaired += 1;
         }

@@ -529,14 +529,12 @@ fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError>
     })
 }
 
-/// What a query is expected to cost, in units of one hash compared.
+/// What a query is expected to take, in nanoseconds or so.
 fn cost(collection: &Collection, query: &Query) -> u64 {
-    let hashes = if query.scan {
-        collection.index.len() as u64
-    } else {
-        collection.index.cost(query.k.unwrap_or_else(|| collection.settings().k))
-    };
-    hashes + if query.filter.needs_row() { INLINE_COST } else { 0 }
+    let k = query.k.unwrap_or_else(|| collection.settings().k);
+    let index = &collection.index;
+    let looked_up = if query.scan { index.cost_of_scan(k) } else { index.cost(k) };
+    looked_up + if query.filter.needs_row() { INLINE_COST } else { 0 }
 }
 
 fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {

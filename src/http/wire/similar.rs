@@ -52,7 +52,15 @@ macro_rules! question {
             fn about(self, by: By) -> Ask {
                 let (k, limit) = (self.k.map(|k| k.0), self.limit.map(|limit| limit.0));
                 let cursor = self.cursor;
-                Ask { by, k, limit, cursor, filter: Filter::default(), scan: self.verify.is_some() }
+                Ask {
+                    by,
+                    k,
+                    limit,
+                    cursor,
+                    filter: Filter::default(),
+                    scan: self.verify.is_some(),
+                    min_similarity: None,
+                }
             }
         }
     };
@@ -77,6 +85,9 @@ macro_rules! question_in_body {
                 id: Option<Id>,
                 /// Which documents count.
                 filter: Option<FilterIn>,
+                /// Compare the texts of the nearest 1,000 within k, and answer with those whose words are similar by so
+                /// much or more, 0 to 1, the most similar first. The collection must keep texts.
+                min_similarity: Option<f64>,
             }
         }
 
@@ -86,7 +97,8 @@ macro_rules! question_in_body {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
                 let by = subject(self.id.take(), text, html, hash)?;
                 let filter = self.filter.take().map(Filter::from).unwrap_or_default();
-                Ok(Ask { filter, ..self.about(by) })
+                let min_similarity = self.min_similarity;
+                Ok(Ask { filter, min_similarity, ..self.about(by) })
             }
         }
     };
@@ -216,7 +228,8 @@ impl SimilarIn<'_> {
     pub(in crate::http) fn has_single(&self) -> bool {
         let by = self.hash.is_some() || self.text.is_some() || self.html.is_some() || self.id.is_some();
         let how = self.k.is_some() || self.limit.is_some() || self.cursor.is_some();
-        by || how || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
+        let check = self.min_similarity.is_some();
+        by || how || check || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
     }
 }
 
@@ -262,6 +275,9 @@ pub(in crate::http) struct MatchOut {
     hash: Hex,
     /// The bits in which the hashes differ.
     distance: u32,
+    /// The Jaccard similarity of the pairs of adjacent words, if `min_similarity` asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<f64>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
@@ -278,6 +294,7 @@ impl From<Match> for MatchOut {
             id: Id(found.id),
             hash: Hex(found.hash),
             distance: found.distance,
+            similarity: None,
             expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
         }
@@ -343,11 +360,14 @@ impl From<Work> for StatsOut {
 
 impl SimilarOut {
     pub(in crate::http) fn new(found: Found, stats: bool) -> SimilarOut {
+        let mut similarities = found.similarities.into_iter();
+        let with_similarity =
+            |near: Match| MatchOut { similarity: similarities.next(), ..MatchOut::from(near) };
         SimilarOut {
             hash: Hex(found.hash),
             k: found.k,
             status: found.status.map(StatusOut::from),
-            similar: found.matches.into_iter().map(MatchOut::from).collect(),
+            similar: found.matches.into_iter().map(with_similarity).collect(),
             next: found.next,
             stats: stats.then(|| found.work.into()),
         }

@@ -192,7 +192,8 @@ impl Journal {
 
     /// Gives the room back that the segment does not need; if that fails it only takes more of the disk.
     pub(super) fn end_segment(&mut self) {
-        if let Some(active) = self.active.take() {
+        // One without a record is begun again under its own name, and must not be among those that end.
+        if let Some(active) = self.active.take_if(|active| active.at > HEAD as u64) {
             let _ = active.file.set_len(active.at);
             self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });
         }
@@ -216,7 +217,9 @@ pub(super) fn scan(
         let follows = segments.get(place + 1).map(|(first, _)| *first);
         if follows.is_some_and(|follows| follows <= from) {
             // All trees hold what it says; the next checkpoint would have deleted it.
-            let bytes = fs::metadata(path).map_err(|source| StoreError::io(path, "measured", source))?.len();
+            // Opened all the same: one that cannot be is named here, before anything is changed.
+            let opened = File::open(path).and_then(|file| file.metadata());
+            let bytes = opened.map_err(|source| StoreError::io(path, "opened", source))?.len();
             scan.closed.push(Closed { path: path.clone(), end: follows.unwrap_or(from), bytes });
             continue;
         }
@@ -253,6 +256,11 @@ pub(super) fn scan(
         // Each record is durable before the next one is written, so the next one proves this one.
         if segment::later(&bytes, at, store, number + 1).is_some() {
             return damage(at, "a record is damaged here, and later ones follow");
+        }
+        // The next record begins a segment of this very name: in the list of those that end, it would be deleted with them.
+        if follows.is_none() && number == *first {
+            scan.stray = Some(path.clone());
+            break;
         }
         let rest = &bytes[at..];
         if follows.is_none() && rest.iter().any(|byte| *byte != 0) {
@@ -397,6 +405,30 @@ mod tests {
         journal.sync().unwrap();
         drop(journal);
         assert_eq!(reopened(dir.path(), 25).1, (25..=36).collect::<Vec<_>>());
+    }
+
+    /// A crash before the first record of a segment, and one in the middle of it.
+    #[test]
+    fn a_segment_begun_in_vain_is_not_deleted_under_those_who_write_to_it() {
+        for torn in [&b""[..], b"half a record"] {
+            let dir = tempfile::tempdir().unwrap();
+            written(dir.path(), 5);
+            let mut journal = reopened(dir.path(), 1).0;
+            journal.begin_segment(1).unwrap();
+            let begun = journal.active.take().unwrap();
+            begun.file.write_all_at(torn, HEAD as u64).unwrap();
+            drop(journal);
+            let mut journal = reopened(dir.path(), 1).0;
+            for number in 6..=7 {
+                journal.append(100 + number, &payload(number)).unwrap();
+                journal.sync().unwrap();
+            }
+            for path in journal.retire(5) {
+                fs::remove_file(path).unwrap();
+            }
+            drop(journal);
+            assert_eq!(reopened(dir.path(), 6).1, [6, 7]);
+        }
     }
 
     #[test]
