@@ -243,11 +243,11 @@ async fn a_key_has_so_many_units_and_a_stream_is_slowed_down() {
         .client
         .post(format!("{}/documents", server.url))
         .header("content-type", "application/x-ndjson");
+    let begin = Instant::now();
     let text = request.bearer_auth(&slow).body(lines).send().await.unwrap().text().await.unwrap();
     assert!(text.contains("\"created\":100"), "{text}");
-    assert_eq!(
-        get(&slow).await.status(),
-        StatusCode::TOO_MANY_REQUESTS,
-        "the stream has used what there was"
-    );
+    // It waited for its units, or whoever comes next does.
+    let is_paid = begin.elapsed() > Duration::from_secs(1)
+        || get(&slow).await.status() == StatusCode::TOO_MANY_REQUESTS;
+    assert!(is_paid, "the stream was as fast as if it had all units: {:?}", begin.elapsed());
 }
