@@ -119,6 +119,15 @@ impl Timed {
     }
 }
 
+impl Drop for Timed {
+    /// What was not read stays in the connection's way: the answer tells the peer to use another one.
+    fn drop(&mut self) {
+        if !self.body.is_end_stream() {
+            self.peer.leaves_body();
+        }
+    }
+}
+
 impl Body for Timed {
     type Data = Bytes;
     type Error = io::Error;

@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use futures::future::Either;
 use http_body::{Frame, SizeHint};
@@ -177,7 +178,11 @@ async fn talk<F>(
         let answering = answer(request_of(request, &peer, limits));
         let peer = Arc::clone(&peer);
         Either::Right(async move {
-            let response: Response = answering.await;
+            let mut response: Response = answering.await;
+            if peer.has_rest() {
+                // The connection ends with this answer; a client that were not told could send its next request there.
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             Ok(response.map(|body| Answer { body, ending: Ending(peer) }))
         })
     });

@@ -56,6 +56,8 @@ pub(super) struct Peer {
     brought: AtomicU64,
     /// Whether it ever sent a whole request.
     has_asked: AtomicBool,
+    /// Whether the request's body was given up before its end.
+    has_rest: AtomicBool,
     /// Whether it has not taken what was written.
     is_blocked: AtomicBool,
     /// Bytes that it took.
@@ -91,6 +93,7 @@ impl Peer {
     /// A head is there; whether the request may begin.
     pub(super) fn begins_request(&self) -> bool {
         self.brought.store(0, Ordering::Relaxed);
+        self.has_rest.store(false, Ordering::Relaxed);
         self.begin(HEAD, ANSWERING) || self.begin(IDLE, ANSWERING)
     }
 
@@ -105,6 +108,16 @@ impl Peer {
     /// Whether a request is at work, or its body being waited for.
     pub(super) fn is_in_request(&self) -> bool {
         matches!(self.phase.load(Ordering::Relaxed), ANSWERING | BODY)
+    }
+
+    /// The body is given up before its end.
+    pub(super) fn leaves_body(&self) {
+        self.has_rest.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a part of the body is left that nobody reads.
+    pub(super) fn has_rest(&self) -> bool {
+        self.has_rest.load(Ordering::Relaxed)
     }
 
     /// More of the body is needed.
@@ -262,6 +275,7 @@ impl Peers {
             since: AtomicU32::new(now),
             brought: AtomicU64::new(0),
             has_asked: AtomicBool::new(false),
+            has_rest: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
             taken: AtomicU64::new(0),
         });
