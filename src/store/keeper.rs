@@ -127,7 +127,9 @@ impl Core {
         let seqno = self.trees.next_seqno();
         let appended = journal.append(seqno, writes.payload());
         if let Err(error @ StoreError::Full { .. }) = appended {
-            self.stuck.store(true, Ordering::Relaxed);
+            if !self.stuck.swap(true, Ordering::Relaxed) {
+                tracing::error!("the disk takes no more of the journal: no writes are taken until it does");
+            }
             return Err(self.room.check().err().unwrap_or(error));
         }
         let synced = appended.and_then(|()| journal.sync());

@@ -54,7 +54,10 @@ async fn directories_of_every_format_open_and_hold_what_they_held() {
         for line in expected.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             let (collection, document) = (line["collection"].as_str().unwrap(), &line["document"]);
-            let hash = document["hash"].as_str().unwrap();
+            // A text is exported as such.
+            let Some(hash) = document["hash"].as_str() else {
+                continue;
+            };
             let route = format!("/collections/{collection}/similar?hash={hash}&k=0&limit=1000");
             let found = ids(&server.json(&route).await);
             assert!(

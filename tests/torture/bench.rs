@@ -19,7 +19,8 @@ pub const OFTEN: &[(&str, &str)] = &[
 ];
 
 /// Checkpoints as often as can be, snapshots when they are asked for: what happens is the same each time.
-pub const SHORT: &[(&str, &str)] = &[("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
+pub const SHORT: &[(&str, &str)] =
+    &[("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LIMITS__WRITE_MS", "60000")];
 
 /// A data directory and what is known of it.
 pub struct Bench {
