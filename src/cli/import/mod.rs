@@ -18,6 +18,7 @@ use axum::body::Bytes;
 use clap::Args;
 use futures::StreamExt;
 use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 use reqwest::{Body, Method};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -118,10 +119,24 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
         let bar = bar.clone();
         std::thread::spawn(move || source.send(skip, &send, &bar))
     };
-    let body = futures::stream::unfold(pieces, |mut pieces| async { Some((pieces.recv().await?, pieces)) });
+    // A file that cannot be read on ends the body, and the connection with it: which of the two is met first is chance.
+    let unreadable = Arc::new(Mutex::new(None));
+    let body = futures::stream::unfold((pieces, Arc::clone(&unreadable)), |(mut pieces, unreadable)| async {
+        let piece = pieces.recv().await?;
+        if let Err(error) = &piece {
+            *unreadable.lock() = Some(error.to_string());
+        }
+        Some((piece, (pieces, unreadable)))
+    });
     let request = client.request(Method::POST, &target).header("content-type", "application/x-ndjson");
-    let response = client.send(request.body(Body::wrap_stream(body))).await?;
-    let counts = follow(&client, response, saved, &sent, &bar).await?;
+    let work = async {
+        let response = client.send(request.body(Body::wrap_stream(body))).await?;
+        follow(&client, response, saved, &sent, &bar).await
+    };
+    let counts = match (work.await, unreadable.lock().take()) {
+        (Err(_), Some(error)) => return Err(Failure::new(error)),
+        (result, _) => result?,
+    };
     let _ = reader.join();
     bar.finish_and_clear();
     let Counts { created, updated, duplicates, bad } = counts;
