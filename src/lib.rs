@@ -26,7 +26,7 @@
 //! index.insert(profile.fingerprint(stored).hash);
 //!
 //! let mut found = Vec::new();
-//! index.within(profile.fingerprint(edited).hash, 16, &mut found);
+//! index.within(profile.fingerprint(edited).hash.into(), 16, &mut found);
 //! assert_eq!(found.len(), 1);
 //! ```
 

@@ -174,6 +174,8 @@ async fn start(
             let wanted = WantedCollection {
                 profile: Some(settings.collection.profile.clone()),
                 k: settings.collection.k,
+                threshold: None,
+                sketch_bytes: None,
                 keep_text: Some(settings.collection.keep_text),
                 expires_in: Some(None),
             };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use flate2::read::GzDecoder;
 use jieba_rs::Jieba;
-use lookalike::fingerprint::{MinHash, Profile};
+use lookalike::fingerprint::Profile;
 
 use crate::rounds::{ROUNDS, median};
 
@@ -27,9 +27,6 @@ pub fn run() {
     println!("| what | {} |\n|---|{}", sets.join(" | "), "--:|".repeat(sets.len()));
     for profile in Profile::all() {
         row(&profile.id().to_string(), &texts, |text| profile.fingerprint(text).features);
-    }
-    for recipe in MinHash::ALL {
-        row(recipe.id, &texts, |text| recipe.sign(text).minima().len());
     }
     let jieba = Jieba::new();
     row("jieba-rs alone, dictionary only", &texts, |text| jieba.cut(text, false).len());

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CollectionName, DocumentId, Hash, Width};
+use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape, Width};
 use crate::store::Row;
 
 /// The format that is written, and the last that is read.
@@ -46,6 +46,12 @@ pub struct Manifest {
     pub profile: String,
     /// The width of its hashes in bits.
     pub bits: u32,
+    /// The shape of the signatures that its hashes are the names of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signatures: Option<Shape>,
+    /// The bytes of the sketches that its documents have for a second check.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sketch_bytes: Option<u16>,
     /// The distance that its queries use unless they name another.
     pub k: u32,
     /// Whether it keeps texts.
@@ -58,6 +64,32 @@ pub struct Manifest {
     pub sequence: u64,
     /// When the backup was taken, in milliseconds since 1970-01-01 UTC.
     pub taken_ms: u64,
+}
+
+/// [`SignatureShape`] as a manifest says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    cells: u16,
+    cell_bytes: u8,
+    bands: u16,
+    rows: u16,
+    is_set: bool,
+}
+
+impl From<SignatureShape> for Shape {
+    fn from(shape: SignatureShape) -> Shape {
+        let SignatureShape { cells, cell_bytes, bands, rows, is_set } = shape;
+        Shape { cells, cell_bytes, bands, rows, is_set }
+    }
+}
+
+impl Shape {
+    /// The shape, if it is one that signatures can have.
+    pub fn checked(self) -> Option<SignatureShape> {
+        let Shape { cells, cell_bytes, bands, rows, is_set } = self;
+        SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked()
+    }
 }
 
 /// What a manifest must have whatever its version is.
@@ -77,6 +109,8 @@ impl Manifest {
             collection: collection.to_string(),
             profile,
             bits: width.bits(),
+            signatures: None,
+            sketch_bytes: None,
             k: 0,
             keep_text: false,
             expires_in: None,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::MemoryState;
 use crate::backup::BackupError;
-use crate::ids::{CollectionName, Width};
+use crate::ids::{CollectionName, Hash, Width};
 use crate::pool::PoolError;
 use crate::snapshot::SnapshotError;
 use crate::store::StoreError;
@@ -52,13 +52,26 @@ pub enum EngineError {
         /// The hash's.
         found: Width,
     },
-    /// A distance past the width.
-    #[error("k is {k}; it ranges from 0 to {bits}, the width of the hashes", bits = .width.bits())]
+    /// No signature, or one that is not as long as those of the collection.
+    #[error("the signature has {found} bytes, the collection {name:?} has signatures of {expected}", name = .name.as_str())]
+    Signature {
+        /// The collection.
+        name: CollectionName,
+        /// The bytes of its signatures.
+        expected: usize,
+        /// The bytes that it has, 0 if there is none.
+        found: usize,
+    },
+    /// A name that is no stored signature's.
+    #[error("no stored document has a signature of the name {0}; give a text, an id or the signature itself")]
+    NoSignature(Hash),
+    /// A distance past the greatest.
+    #[error("k is {k}; in this collection it ranges from 0 to {most}")]
     Distance {
         /// The distance.
         k: u32,
-        /// The width of the collection's hashes.
-        width: Width,
+        /// The width of the collection's hashes, or the cells of its signatures.
+        most: u32,
     },
     /// Too much is queued already. Nothing was done.
     #[error("{0} is full; try again in a moment")]

@@ -32,7 +32,7 @@ pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
 pub use crate::backup::{BackupError, Manifest};
-use crate::ids::{CollectionName, DocumentId, Hash, Sequence, Width};
+use crate::ids::{CollectionName, DocumentId, Hash, Sequence, SignatureShape, Width};
 pub use crate::index::{Plan, Progress};
 pub use crate::store::Row;
 
@@ -43,13 +43,26 @@ pub struct CollectionSettings {
     pub profile: String,
     /// The width of its hashes; follows from the profile.
     pub width: Width,
-    /// The distance that queries use unless they name another, 0 to the width.
+    /// The shape of the signatures that its hashes are the names of, if they are such; follows from the profile and
+    /// from what was wanted when the collection was made. Never changes.
+    pub signatures: Option<SignatureShape>,
+    /// The distance that queries use unless they name another, 0 to the width; of signatures the number of cells that
+    /// may differ.
     pub k: u32,
+    /// The bytes of the sketch of features that rows keep for a second check, if they do. Never changes.
+    pub sketch_bytes: Option<u16>,
     /// Whether documents keep the text that they were made from.
     pub keep_text: bool,
     /// After how many seconds documents expire that say nothing of it themselves; `None` is never. Whoever writes
     /// a document applies it: a change is for those written later.
     pub expires_in: Option<u64>,
+}
+
+impl CollectionSettings {
+    /// The greatest distance between two documents.
+    pub fn most(&self) -> u32 {
+        self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
+    }
 }
 
 /// A collection as it stands.
@@ -93,7 +106,7 @@ pub enum Operation {
 }
 
 /// What became of an operation. One that replaces or deletes a document that has expired found none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A document with a new id was stored.
     Created,
@@ -137,7 +150,10 @@ pub struct Position {
 pub struct Query {
     /// The hash; it must have the collection's width.
     pub hash: Hash,
-    /// The distance, 0 to the width; the collection's if there is none.
+    /// The signature of which the hash is the name, if that is what the collection has; without it the stored one of
+    /// that name is looked around, if there is one.
+    pub signature: Option<Arc<[u8]>>,
+    /// The distance, 0 to the greatest of the collection; the collection's own if there is none.
     pub k: Option<u32>,
     /// How many matches to answer with, at most.
     pub limit: usize,
@@ -150,14 +166,16 @@ pub struct Query {
 }
 
 /// A document within k.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Match {
     /// Its id.
     pub id: DocumentId,
     /// Its hash.
     pub hash: Hash,
-    /// The Hamming distance between that and the query, in bits.
+    /// The Hamming distance between that and the query, in bits; of signatures, in cells.
     pub distance: u32,
+    /// How similar the texts are, 0 to 1, where that is known.
+    pub similarity: Option<f64>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
     /// The JSON object that came with the document.
@@ -169,6 +187,8 @@ pub struct Match {
 pub struct Answer {
     /// The distance that was asked for, or the collection's.
     pub k: u32,
+    /// The shape of the signatures that were compared, if they were.
+    pub signatures: Option<SignatureShape>,
     /// The matches.
     pub matches: Vec<Match>,
     /// Where the next page begins, if there is more.

@@ -3,6 +3,7 @@
 use super::Set;
 use super::labels::Pair;
 use crate::fingerprint::{Banding, MinHash, Profile, Signature, jaccard};
+use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 use std::time::Duration;
 
@@ -32,24 +33,25 @@ pub fn banded(
     clock: impl Fn() -> Duration,
 ) -> Option<Banded> {
     let profile = Profile::named(recipe.features)?;
-    let minima = banding.bands * banding.rows;
+    let shape = SignatureShape::of_minima(banding.bands as u16, banding.rows as u16)?;
     let bytes: usize = set.texts.iter().map(String::len).sum();
     let _ = set.texts.first().map(|text| profile.feature_set(text));
     let start = clock();
     let sets: Vec<Vec<u64>> = set.texts.iter().map(|text| profile.feature_set(text)).collect();
-    let signatures: Vec<Signature> = sets.iter().map(|set| Signature::of(set, minima)).collect();
+    let signed = |set: &Vec<u64>| Signature::of(set, usize::from(shape.cells)).sketch(8).bytes().to_vec();
+    let signatures: Vec<Vec<u8>> = sets.iter().map(signed).collect();
     let seconds = clock().saturating_sub(start).as_secs_f64();
-    let index = Bands::new(banding.bands, banding.rows);
+    let index = Bands::new(shape);
     let mut pairs: Vec<(Pair, f64)> = Vec::new();
     for (number, signature) in signatures.iter().enumerate().filter(|(number, _)| !sets[*number].is_empty()) {
-        let near = index.similar(signature.minima(), 0.0);
-        pairs.extend(near.into_iter().map(|found| ((found.number, number as u32), found.similarity)));
-        index.insert(signature.minima());
+        let mut near = Vec::new();
+        index.within(signature, u32::from(shape.cells), &mut near);
+        pairs.extend(
+            near.into_iter()
+                .map(|found| ((found.hash.value() as u32, number as u32), shape.similarity(found.distance))),
+        );
+        index.insert(Hash::from_u128(number as u128), signature);
     }
-    // The index numbers signatures from 0; where empty texts were passed over, numbers are those of the rest.
-    let numbers: Vec<u32> =
-        (0..set.texts.len() as u32).filter(|&number| !sets[number as usize].is_empty()).collect();
-    pairs.iter_mut().for_each(|((a, _), _)| *a = numbers[*a as usize]);
     pairs.retain(|(pair, _)| !set.labels.ignored.contains(pair));
     let squares: f64 = set
         .labels
@@ -57,7 +59,8 @@ pub fn banded(
         .iter()
         .map(|&(a, b)| {
             let (a, b) = (a as usize, b as usize);
-            (signatures[a].similarity(&signatures[b]) - jaccard(&sets[a], &sets[b])).powi(2)
+            let estimate = shape.similarity(shape.distance(&signatures[a], &signatures[b]));
+            (estimate - jaccard(&sets[a], &sets[b])).powi(2)
         })
         .sum();
     let positive = set.labels.positive.len().max(1) as f64;

@@ -3,13 +3,16 @@
 //!
 //! Leaves out: what becomes of them.
 
+use crate::text::{is_word_character, simplified};
+
 /// The `count` longest sentences of a normalised text, the longest first, equals in the order of their bytes,
-/// each once. A sentence ends at 。.!?;… or with the text, and is counted in letters, digits and marks; whatever
-/// else stands in it is dropped, so that a reprint may change punctuation and spaces.
+/// each once. A sentence ends at 。.!?;…।؟۔ or with the text, and is counted in letters, digits and marks; whatever
+/// else stands in it is dropped, so that a reprint may change punctuation and spaces. Chinese is simplified.
 pub fn longest_sentences(normalised: &str, count: usize) -> Vec<String> {
-    let ends = |c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…');
+    let ends = |c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…' | '।' | '؟' | '۔');
     let letters = |sentence: &str| {
-        let letters: String = sentence.chars().filter(|&c| crate::text::is_word_character(c)).collect();
+        let sentence = simplified(sentence);
+        let letters: String = sentence.chars().filter(|&c| is_word_character(c)).collect();
         (letters.chars().count(), letters)
     };
     let mut found: Vec<(usize, String)> =

@@ -1,14 +1,37 @@
 //! The built-in profiles. None of them may change once it is released.
 
+use super::minhash::MinHash;
 use super::profile::{Profile, ProfileId};
 use super::recipe::{Features, IdfChoice, Recipe, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
-use crate::ids::Width;
+use crate::ids::{SignatureShape, Width};
 use crate::text::Preparation;
 
 /// All of them; the versions of one name in rising order, the default profile first.
 pub(super) fn profiles() -> Vec<Profile> {
+    let mut all = simhashes();
+    for recipe in &MinHash::ALL {
+        let of = all.iter().find(|profile| profile.id.to_string() == recipe.features);
+        let features = of.expect("a profile above").recipe.clone();
+        let (name, version) = recipe.id.split_once('@').expect("an id");
+        let shape = recipe.shape();
+        let k = shape.distance_for(recipe.threshold);
+        let signed = Recipe { width: Width::Bits128, signature: Some(shape), k, ..features };
+        all.push(named(name, version.parse().expect("a number"), recipe.summary, signed));
+    }
+    all.push(named(
+        "longest-sentences",
+        1,
+        "The three longest sentences, as news searches compared them first: texts are similar if they have one in \
+         common. Finds reprints in which every sentence was cut or moved but not changed, and nothing that was \
+         edited throughout.",
+        longest_three(),
+    ));
+    all
+}
+
+fn simhashes() -> Vec<Profile> {
     vec![
         named(
             "copies-64",
@@ -97,6 +120,7 @@ fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
         hash: HashFunction::Xxh3,
         tie: Tie::Smallest,
         width,
+        signature: None,
         k,
         min_features: 20,
     }
@@ -167,6 +191,18 @@ fn shingle_md5_128() -> Recipe {
         hash: HashFunction::Md5,
         tie: Tie::One,
         ..copies(Width::Bits128, 15, ShinglePlan::WIDER)
+    }
+}
+
+/// Two texts differ in two cells at most if they share a sentence.
+fn longest_three() -> Recipe {
+    let shape = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
+    Recipe {
+        features: Features::Sentences(3),
+        weights: Weights::One,
+        signature: Some(shape),
+        min_features: 3,
+        ..copies(Width::Bits128, 2, ShinglePlan::WIDER)
     }
 }
 

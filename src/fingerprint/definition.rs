@@ -12,7 +12,7 @@ use super::profile::{Profile, ProfileId, Profiles};
 use super::recipe::{Features, IdfChoice, Recipe, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, HashFunction, Idf, ShinglePlan, StopWords, WordPlan, WrongIdf};
-use crate::ids::Width;
+use crate::ids::{SignatureShape, Width};
 use crate::text::{Dictionary, Preparation, WrongWord};
 
 /// The value of a key.
@@ -216,8 +216,12 @@ impl Definition {
             let takes = format!("64 with this hash, which has {} bits", recipe.hash.bits());
             return Err(DefinitionError::Value { key: "bits", takes });
         }
-        if recipe.k > recipe.width.bits() {
-            return Err(DefinitionError::Value { key: "k", takes: format!("0 to {}", recipe.width.bits()) });
+        let most = recipe.signature.map_or(recipe.width.bits(), |shape| u32::from(shape.cells));
+        if recipe.k > most {
+            return Err(DefinitionError::Value { key: "k", takes: format!("0 to {most}") });
+        }
+        if recipe.signature.is_some() && recipe.width != Width::Bits128 {
+            return Err(misplaced("bits", "profiles that vote: names of signatures have 128"));
         }
         if let Weights::TfIdf { .. } = recipe.weights {
             let is_single =
@@ -295,6 +299,7 @@ impl Definition {
                 plan.stop_words.digest()
             ),
             Features::Characters(length) => format!("characters {length}"),
+            Features::Sentences(count) => format!("sentences {count}"),
         };
         let weights = match &recipe.weights {
             Weights::One => "one".to_owned(),
@@ -317,8 +322,12 @@ impl Definition {
             name_of(&Tie::NAMES, &recipe.tie).to_owned(),
             recipe.width.bits().to_string(),
         ];
+        let signature = recipe.signature.map_or(String::new(), |shape| {
+            let SignatureShape { cells, cell_bytes, bands, rows, is_set } = shape;
+            format!("\nsignature {cells} {cell_bytes} {bands} {rows} {is_set}")
+        });
         let contents = self.contents.iter().map(|(key, digest)| format!("\n{key} {digest:016x}"));
-        parts.join("\n") + &contents.collect::<String>()
+        parts.join("\n") + &signature + &contents.collect::<String>()
     }
 }
 
@@ -407,7 +416,9 @@ fn set_gram(features: &mut Features, value: &Value) -> Result<(), DefinitionErro
     match features {
         Features::Shingles(plan) => plan.gram = number("gram", value, 1, 64)?,
         Features::Characters(length) => *length = number("gram", value, 1, 64)?,
-        Features::Words(_) => return Err(misplaced("gram", "features = \"shingles\" or \"characters\"")),
+        Features::Words(_) | Features::Sentences(_) => {
+            return Err(misplaced("gram", "features = \"shingles\" or \"characters\""));
+        }
     }
     Ok(())
 }

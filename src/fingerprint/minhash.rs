@@ -9,7 +9,30 @@
 //! Promises: the same set gives the same signature on every machine, and estimates stay within 3/√n of the exact
 //! similarity (tests hold them to it). Leaves out: the index of signatures (`index::Bands`).
 
-use super::Profile;
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::ids::{Hash, SignatureShape};
+
+/// The name of a signature: the 128-bit `XXH3` of its bytes.
+pub fn signature_name(signature: &[u8]) -> Hash {
+    Hash::from_u128(xxh3_128(signature))
+}
+
+/// The signature of a set of 64-bit hashes, in this shape: minima, or the hashes themselves.
+pub(super) fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
+    if shape.is_set {
+        let mut signature: Vec<u8> = set
+            .iter()
+            .take(usize::from(shape.cells))
+            .flat_map(|hash| hash.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes)))
+            .collect();
+        signature.resize(shape.bytes(), 0);
+        return signature;
+    }
+    let minima = Signature::of(set, usize::from(shape.cells));
+    let bytes = |minimum: &u32| minimum.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes));
+    minima.minima().iter().flat_map(bytes).collect()
+}
 
 /// A signature: equal sets have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +168,8 @@ impl Banding {
 pub struct MinHash {
     /// Its name and version, `minhash@1`.
     pub id: &'static str,
+    /// What it is for.
+    pub summary: &'static str,
     /// The profile whose features are the set.
     pub features: &'static str,
     /// The cut.
@@ -156,22 +181,31 @@ pub struct MinHash {
 impl MinHash {
     /// The classic case, and the one that is recommended.
     pub const ALL: [MinHash; 2] = [
-        MinHash { id: "minhash@1", features: "shingle-md5-128@1", banding: Banding::CLASSIC, threshold: 0.8 },
+        MinHash {
+            id: "minhash@1",
+            summary: "MinHash as news sites use it: every three adjacent characters, 128 minima, 16 bands of 8, \
+                      similar from an estimated Jaccard similarity of 0.8.",
+            features: "shingle-md5-128@1",
+            banding: Banding::CLASSIC,
+            threshold: 0.8,
+        },
         MinHash {
             id: "minhash-copies@1",
+            summary: "MinHash as measured best: pairs of adjacent words, 128 minima, 32 bands of 4, similar from an \
+                      estimated Jaccard similarity of 0.4. Answers with similarities.",
             features: "pairs-64@1",
             banding: Banding { bands: 32, rows: 4 },
             threshold: 0.4,
         },
     ];
 
-    /// The signature of a text.
+    /// The shape of its signatures: a byte of each minimum is kept (Li and König, "b-Bit minwise hashing", WWW 2010).
     ///
     /// # Panics
-    /// Never: the profiles it names are built in.
-    pub fn sign(&self, text: &str) -> Signature {
-        let profile = Profile::named(self.features).expect("a built-in profile");
-        Signature::of(&profile.feature_set(text), self.banding.bands * self.banding.rows)
+    /// Never: those that there are have shapes.
+    pub fn shape(&self) -> SignatureShape {
+        let Banding { bands, rows } = self.banding;
+        SignatureShape::of_minima(bands as u16, rows as u16).expect("a shape that signatures can have")
     }
 }
 

@@ -1,4 +1,5 @@
-//! Fingerprints: from a text to 64 or 128 bits that differ little if the texts do.
+//! Fingerprints: from a text to 64 or 128 bits that differ little if the texts do, or to a signature of which few
+//! cells differ then.
 //!
 //! [`Profile`] is the way in. Promises: the same text and profile give the same bits on every machine and in
 //! every release. Leaves out: the search for near fingerprints, which is the index's, and a second check of what
@@ -17,7 +18,7 @@ mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 pub use definition::{Definition, DefinitionError, Value};
-pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard};
+pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name};
 pub use profile::{Profile, ProfileId, Profiles};
 pub use recipe::simhash_of;
 
@@ -32,6 +33,15 @@ pub struct Fingerprint {
     pub features: usize,
     /// Whether there were enough of them.
     pub status: Status,
+}
+
+/// A fingerprint, and the signature that it is the name of if the profile makes signatures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signed {
+    /// The fingerprint.
+    pub fingerprint: Fingerprint,
+    /// The signature, of the shape that the profile says.
+    pub signature: Option<Vec<u8>>,
 }
 
 /// How far a fingerprint can be relied on.
@@ -52,7 +62,8 @@ pub struct Explanation {
     pub fingerprint: Fingerprint,
     /// The distinct features, the weightiest first, equals by their text.
     pub features: Vec<WeightedFeature>,
-    /// The sum of each bit's votes; index `j` is bit `j`, the least significant first. As many as the width.
+    /// The sum of each bit's votes; index `j` is bit `j`, the least significant first. As many as the width; none for a
+    /// signature, which is not voted on.
     pub votes: Vec<f64>,
 }
 

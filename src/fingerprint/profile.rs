@@ -12,8 +12,8 @@ use std::sync::LazyLock;
 
 use super::built_in;
 use super::recipe::{Features, Recipe, Weights};
-use super::{Explanation, Fingerprint};
-use crate::ids::Width;
+use super::{Explanation, Fingerprint, Signed};
+use crate::ids::{SignatureShape, Width};
 
 /// The name and version of a profile, written `copies-64@1`; that of a user's own ends in the digest of its
 /// definition, `house@1+2f6c0ad5c4e71b83`.
@@ -81,7 +81,13 @@ impl Profile {
         self.recipe.width
     }
 
-    /// The Hamming distance up to which two texts count as near-duplicates unless a question says otherwise.
+    /// The shape of the signatures that it makes; the hashes are their names then. `None` if hashes are all it makes.
+    pub fn signatures(&self) -> Option<SignatureShape> {
+        self.recipe.signature
+    }
+
+    /// The distance up to which two texts count as near-duplicates unless a question says otherwise: in bits, or in
+    /// cells of signatures.
     pub fn default_k(&self) -> u32 {
         self.recipe.k
     }
@@ -100,6 +106,11 @@ impl Profile {
     /// The fingerprint of a text of any length, in any language, in time proportional to it but for a sort.
     pub fn fingerprint(&self, text: &str) -> Fingerprint {
         self.recipe.fingerprint(text)
+    }
+
+    /// The fingerprint of a text, with its signature if the profile makes signatures.
+    pub fn sign(&self, text: &str) -> Signed {
+        self.recipe.sign(text)
     }
 
     /// The fingerprint with all features and votes. It allocates a string for each occurrence of a feature: for

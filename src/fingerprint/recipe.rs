@@ -3,13 +3,14 @@
 //! Leaves out: names and versions, which are the profile's, and how a recipe is written down (`definition`). To
 //! add a profile is to add a recipe; to change a recipe that was released is forbidden.
 
+use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
-use super::{Explanation, Fingerprint, Status, WeightedFeature};
+use super::{Explanation, Fingerprint, Signed, Status, WeightedFeature};
 use crate::features::{
     Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
-    logarithmic, shingles, to_number,
+    logarithmic, longest_sentences, shingles, to_number,
 };
-use crate::ids::{Hash, Width};
+use crate::ids::{Hash, SignatureShape, Width};
 use crate::text::{Dictionary, Preparation};
 
 /// All steps from text to hash.
@@ -29,6 +30,9 @@ pub(super) struct Recipe {
     pub(super) tie: Tie,
     /// The bits of the fingerprint.
     pub(super) width: Width,
+    /// The shape of the signature that is made of the set of features in place of a vote; the hash is its name then,
+    /// and `k` counts cells.
+    pub(super) signature: Option<SignatureShape>,
     /// The distance up to which two fingerprints are taken for near-duplicates, unless the question says otherwise.
     pub(super) k: u32,
     /// With fewer distinct features than this a fingerprint is [`Status::Short`].
@@ -44,6 +48,8 @@ pub(super) enum Features {
     Words(WordPlan),
     /// This many adjacent characters.
     Characters(usize),
+    /// This many of the longest sentences.
+    Sentences(usize),
 }
 
 /// What a feature weighs.
@@ -92,14 +98,34 @@ type Occurrence<'a, D> = (D, &'a str);
 impl Recipe {
     /// The fingerprint of a text.
     pub(super) fn fingerprint(&self, text: &str) -> Fingerprint {
-        match self.width {
+        self.sign(text).fingerprint
+    }
+
+    /// The fingerprint of a text, and the signature of which it is the name.
+    pub(super) fn sign(&self, text: &str) -> Signed {
+        if let Some(shape) = self.signature {
+            let set = self.feature_set(text);
+            let signature = signature_of(&set, shape);
+            let hash = signature_name(&signature);
+            let fingerprint = Fingerprint { hash, features: set.len(), status: self.status(set.len()) };
+            return Signed { fingerprint, signature: Some(signature) };
+        }
+        let fingerprint = match self.width {
             Width::Bits64 => self.fingerprint_in::<1>(text),
             Width::Bits128 => self.fingerprint_in::<2>(text),
-        }
+        };
+        Signed { fingerprint, signature: None }
     }
 
     /// The fingerprint with all that went into it.
     pub(super) fn explain(&self, text: &str) -> Explanation {
+        if self.signature.is_some() {
+            return Explanation {
+                fingerprint: self.fingerprint(text),
+                votes: Vec::new(),
+                ..self.explain_in::<2>(text)
+            };
+        }
         match self.width {
             Width::Bits64 => self.explain_in::<1>(text),
             Width::Bits128 => self.explain_in::<2>(text),
@@ -125,12 +151,15 @@ impl Recipe {
         Limbs<L>: Digest,
     {
         let features = if is_empty { 0 } else { bag.len() };
-        let status = match features {
+        Fingerprint { hash: hash(bits), features, status: self.status(features) }
+    }
+
+    fn status(&self, features: usize) -> Status {
+        match features {
             0 => Status::Empty,
             few if few < self.min_features => Status::Short,
             _ => Status::Ok,
-        };
-        Fingerprint { hash: hash(bits), features, status }
+        }
     }
 
     fn explain_in<const L: usize>(&self, text: &str) -> Explanation
@@ -203,6 +232,9 @@ impl Recipe {
             Features::Shingles(plan) => shingles(prepared, *plan, self.dictionary(), each),
             Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
             Features::Characters(length) => characters(prepared, *length, |text| each(Kind::Gram, text)),
+            Features::Sentences(count) => {
+                longest_sentences(prepared, *count).iter().for_each(|sentence| each(Kind::Word, sentence));
+            }
         }
         bag.count(whole, self.weigh(false));
         bag.count(grams, self.weigh(matches!(self.features, Features::Shingles(_))));

@@ -117,7 +117,8 @@ pub(super) async fn get(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<Json<DocumentOut>, Problem> {
-    Ok(Json(state.service.document(&collection, &id).await?.into()))
+    let is_signed = state.service.has_signatures(&collection).await?;
+    Ok(Json(DocumentOut::new(state.service.document(&collection, &id).await?, is_signed)))
 }
 
 /// Deletes a document.
@@ -183,9 +184,10 @@ async fn page(
 ) -> Result<(Vec<u8>, Option<DocumentId>), Problem> {
     let documents = state.service.engine()?.export(collection, after, EXPORT_PAGE).await?;
     let last = documents.last().filter(|_| documents.len() == EXPORT_PAGE).map(|last| last.id.clone());
+    let is_signed = state.service.has_signatures(collection).await?;
     let mut lines = Vec::new();
     for document in documents {
-        bulk::write_line(&mut lines, &ExportOut::from(document));
+        bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
     }
     Ok((lines, last))
 }
@@ -204,7 +206,7 @@ async fn unless_within(
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k.map(|k| k.0)).await;
+    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold).await;
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 

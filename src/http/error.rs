@@ -259,7 +259,12 @@ impl From<EngineError> for Problem {
             EngineError::NoCollection(_) => Code::NoCollection,
             EngineError::SettingsConflict { .. } => Code::SettingsConflict,
             EngineError::Distance { .. } => return Problem::field(Code::InvalidField, "/k", detail),
-            EngineError::Width { .. } => return Problem::field(Code::InvalidField, "/hash", detail),
+            EngineError::NoSignature(_) | EngineError::Width { .. } => {
+                return Problem::field(Code::InvalidField, "/hash", detail);
+            }
+            EngineError::Signature { .. } => {
+                return Problem::field(Code::InvalidField, "/signature", detail);
+            }
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
             EngineError::ReadOnly(_) => Code::ReadOnly,
             EngineError::DiskFull(_) => Code::DiskFull,

@@ -5,6 +5,9 @@
 
 mod hash;
 mod names;
+mod signature;
 
 pub use hash::{Hash, HashError, Width, Word};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
+pub use signature::SignatureShape;
+pub(crate) use signature::is_blank;

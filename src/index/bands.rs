@@ -1,68 +1,112 @@
-//! `MinHash` signatures by bands: which stored signatures share a band with this one, and how much in all.
+//! Signatures by bands: which stored signatures agree with this one in a band, and in how many cells differ in all.
 //!
-//! A signature of bands × rows minima is cut into bands (Leskovec, Rajaraman and Ullman, "Mining of Massive
-//! Datasets", 3.4). Two signatures whose similarity is s share a given band with probability s^rows, so they
-//! meet in some band with probability 1 - (1 - s^rows)^bands. The tables are those of the pigeonhole index: a
-//! band is a block, an entry is the band's hash and the signature's number, a question has radius 0, and what is
-//! found is verified by another distance, the share of equal minima.
+//! A signature is cut into bands of some cells (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
+//! The tables are those of the pigeonhole index: a band is a block, an entry is the band's hash and the signature's
+//! number, a question has radius 0, and what is found is verified by another distance, the number of cells that
+//! differ. Elements of a set stand anywhere, so that all of them are filed in one table.
 //!
-//! A band's hash here has 32 bits, so now and then two bands look equal that are not. That brings a candidate
-//! more, never an answer more: similarity is counted on the signatures.
+//! A band's hash has 32 bits, so now and then two bands look equal that are not. That brings a candidate more,
+//! never an answer more: cells are compared in the signatures.
+//!
+//! # Readers beside a writer
+//! A signature is stored before its bands are filed and taken out of the tables before its place is given to
+//! another. A reader that finds a number late compares whatever stands there by then, and answers with that
+//! one's own name and distance.
 //!
 //! *Absent*: how signatures are made (`fingerprint`), documents, disks.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dashmap::DashMap;
+use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use super::block::{Block, LEAD_BITS};
+use super::erased::{HashIndex, Subject};
 use super::memory::{Compare, Line, Work, cells, pin, prefetch, with_best};
+use super::probe::Touched;
+use super::scan::Neighbour;
 use super::segment::Fill;
+use super::sharded::Report;
 use super::table::{Run, Table};
+use crate::ids::{Hash, SignatureShape, Width, is_blank};
 
 /// The hash of a band, then the signature's number.
 const BAND: Block = Block::new(32, BAND_BITS);
 const BAND_BITS: u32 = 32;
 const FILL: Fill = Fill { built: 0.72, full: 0.93 };
+/// Signatures in a piece of memory: none moves when others come.
+const PIECE: usize = 1 << 10;
+/// What the look into a band's table and the comparison with a signature take, in nanoseconds or so.
+const BAND_COST: u64 = 60;
+const COMPARISON_COST: u64 = 20;
 
-/// A stored signature and the share of its minima that equal those of the query.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Similar {
-    /// Its number, in the order of insertion from 0.
-    pub number: u32,
-    /// Equal minima ÷ all: an estimate of the Jaccard similarity, 0 to 1.
-    pub similarity: f64,
-}
-
-/// An index of signatures.
+/// An index of signatures of one shape, each under a name of 128 bits.
 ///
 /// ```
+/// use lookalike::ids::{Hash, SignatureShape};
 /// use lookalike::index::Bands;
-/// let bands = Bands::new(4, 2);
-/// bands.insert(&[1, 2, 3, 4, 5, 6, 7, 8]);
-/// let found = bands.similar(&[1, 2, 3, 4, 0, 0, 0, 0], 0.5);
-/// assert_eq!((found[0].number, found[0].similarity), (0, 0.5));
+/// let bands = Bands::new(SignatureShape::of_minima(4, 2).unwrap());
+/// bands.insert(Hash::from_u128(7), &[1, 2, 3, 4, 5, 6, 7, 8]);
+/// let mut found = Vec::new();
+/// bands.within(&[1, 2, 3, 4, 0, 0, 0, 0], 4, &mut found);
+/// assert_eq!((found[0].hash, found[0].distance), (Hash::from_u128(7), 4));
 /// ```
 pub struct Bands {
-    rows: usize,
+    shape: SignatureShape,
     tables: Box<[Table<u64>]>,
-    /// The minima of all signatures, one after the other.
-    signatures: RwLock<Vec<u32>>,
+    stored: RwLock<Stored>,
+    /// The places of signatures, by their names.
+    places: DashMap<Hash, u32, RandomState>,
+    /// Signatures that are to be inserted, by their names.
+    announced: Mutex<HashMap<Hash, Box<[u8]>, RandomState>>,
     len: AtomicUsize,
     turn: Mutex<()>,
 }
 
+/// Signatures, at their numbers.
+#[derive(Default)]
+struct Stored {
+    pieces: Vec<Box<[u8]>>,
+    names: Vec<Option<Hash>>,
+    /// Numbers that are nobody's now.
+    free: Vec<u32>,
+}
+
+impl Stored {
+    fn signature(&self, number: u32, bytes: usize) -> &[u8] {
+        let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
+        &self.pieces[piece][at * bytes..][..bytes]
+    }
+
+    /// Stores a signature; its number.
+    fn put(&mut self, name: Hash, signature: &[u8]) -> u32 {
+        let bytes = signature.len();
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.names.push(None);
+            u32::try_from(self.names.len() - 1).expect("fewer than 2^32 signatures")
+        });
+        let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
+        if piece == self.pieces.len() {
+            self.pieces.push(vec![0; PIECE * bytes].into());
+        }
+        self.pieces[piece][at * bytes..][..bytes].copy_from_slice(signature);
+        self.names[number as usize] = Some(name);
+        number
+    }
+}
+
 impl Bands {
-    /// An empty index of signatures of `bands` × `rows` minima.
-    ///
-    /// # Panics
-    /// If there are no bands or no rows.
-    pub fn new(bands: usize, rows: usize) -> Bands {
-        assert!(bands > 0 && rows > 0, "a signature has minima");
+    /// An empty index of signatures of this shape.
+    pub fn new(shape: SignatureShape) -> Bands {
+        let tables = if shape.is_set { 1 } else { usize::from(shape.bands) };
         Bands {
-            rows,
-            tables: (0..bands).map(|_| Table::new(BAND, 0)).collect(),
-            signatures: RwLock::new(Vec::new()),
+            shape,
+            tables: (0..tables).map(|_| Table::new(BAND, 0)).collect(),
+            stored: RwLock::default(),
+            places: DashMap::default(),
+            announced: Mutex::default(),
             len: AtomicUsize::new(0),
             turn: Mutex::new(()),
         }
@@ -78,82 +122,242 @@ impl Bands {
         self.len() == 0
     }
 
-    /// Adds a signature; its number.
+    /// Adds a signature under a name: whether it is new.
     ///
     /// # Panics
-    /// If it has not bands × rows minima, or if there are 2³² signatures already.
-    pub fn insert(&self, signature: &[u32]) -> u32 {
+    /// If it is not as long as the shape says, or if there are 2³² signatures already.
+    pub fn insert(&self, name: Hash, signature: &[u8]) -> bool {
         self.check(signature);
         let _turn = self.turn.lock();
-        let number = u32::try_from(self.len()).expect("fewer than 2^32 signatures");
-        self.signatures.write().extend_from_slice(signature);
+        if self.places.contains_key(&name) {
+            return false;
+        }
+        let number = self.stored.write().put(name, signature);
+        self.places.insert(name, number);
         let pin = pin();
-        let entries: Vec<u64> = self.entries(signature, number).collect();
-        for (table, entry) in self.tables.iter().zip(&entries) {
-            table.approach(Some(entry), &pin);
-        }
-        for (table, entry) in self.tables.iter().zip(entries) {
-            table.insert(entry, number as usize, FILL, &pin);
-        }
-        self.len.store(number as usize + 1, Ordering::Relaxed);
-        number
+        let entries = self.entries(signature, number);
+        entries.iter().for_each(|(table, entry)| self.tables[*table].approach(Some(entry), &pin));
+        let before = self.len.fetch_add(1, Ordering::Relaxed);
+        let filed = if self.shape.is_set { before * usize::from(self.shape.cells) } else { before };
+        entries.iter().for_each(|(table, entry)| self.tables[*table].insert(*entry, filed, FILL, &pin));
+        true
     }
 
-    /// The signatures that share a band with this one and at least `least` of all minima, in the order of their
-    /// numbers.
+    /// Takes the signature of this name out: whether it was there.
+    pub fn remove(&self, name: Hash) -> bool {
+        let _turn = self.turn.lock();
+        self.announced.lock().remove(&name);
+        let Some((_, number)) = self.places.remove(&name) else {
+            return false;
+        };
+        let entries = self.entries(self.stored.read().signature(number, self.shape.bytes()), number);
+        let pin = pin();
+        for (table, entry) in entries {
+            self.tables[table].remove(entry, FILL, &pin);
+        }
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        let mut stored = self.stored.write();
+        stored.names[number as usize] = None;
+        stored.free.push(number);
+        true
+    }
+
+    /// Whether there is a signature of this name.
+    pub fn contains(&self, name: Hash) -> bool {
+        self.places.contains_key(&name)
+    }
+
+    /// Adds to `found` the signatures that agree with this one in a band and differ in `k` cells at most, in no
+    /// particular order.
     ///
     /// # Panics
-    /// If the signature has not bands × rows minima.
-    pub fn similar(&self, signature: &[u32], least: f64) -> Vec<Similar> {
+    /// If the signature is not as long as the shape says.
+    pub fn within(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
         self.check(signature);
+        let entries = self.entries(signature, 0);
         let mut numbers = Vec::new();
         {
             let pin = pin();
-            let asked: Vec<Asked<'_>> = self
-                .tables
-                .iter()
-                .zip(self.entries(signature, 0))
-                .map(|(table, entry)| {
-                    let run = table.view(&pin).run(BAND.first(entry, BAND_BITS), BAND_BITS);
-                    prefetch(&run.segment.backs()[run.from..], 2);
-                    Asked { run, entry }
-                })
-                .collect();
+            let ask = |&(table, entry): &(usize, u64)| {
+                let run = self.tables[table].view(&pin).run(BAND.first(entry, BAND_BITS), BAND_BITS);
+                prefetch(&run.segment.backs()[run.from..], 2);
+                Asked { run, entry }
+            };
+            let asked: Vec<Asked<'_>> = entries.iter().map(ask).collect();
             with_best(Meeting { asked: &asked, numbers: &mut numbers });
         }
+        let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
         numbers.sort_unstable();
         numbers.dedup();
-        let width = signature.len();
-        let stored = self.signatures.read();
-        let similar = |number: u32| {
-            let other = &stored[number as usize * width..][..width];
-            let equal = signature.iter().zip(other).filter(|(own, other)| own == other).count();
-            Similar { number, similarity: equal as f64 / width as f64 }
-        };
-        numbers.into_iter().map(similar).filter(|similar| similar.similarity >= least).collect()
+        let stored = self.stored.read();
+        found.extend(numbers.into_iter().filter_map(|number| self.compare(&stored, number, signature, k)));
+        touched
+    }
+
+    /// The same by comparing every signature: also those that agree in no band.
+    pub fn scan(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
+        self.check(signature);
+        let stored = self.stored.read();
+        let numbers = 0..stored.names.len() as u32;
+        found.extend(numbers.filter_map(|number| self.compare(&stored, number, signature, k)));
+        Touched { probes: 0, candidates: stored.names.len() as u64 }
+    }
+
+    fn compare(&self, stored: &Stored, number: u32, to: &[u8], k: u32) -> Option<Neighbour<Hash>> {
+        let hash = stored.names[number as usize]?;
+        let distance = self.shape.distance(to, stored.signature(number, to.len()));
+        (distance <= k).then_some(Neighbour { distance, hash })
     }
 
     /// The bytes the index occupies, signatures and room to grow included.
     pub fn bytes(&self) -> usize {
         let pin = pin();
         let tables: usize = self.tables.iter().map(|table| table.view(&pin).bytes()).sum();
-        tables + self.signatures.read().capacity() * size_of::<u32>()
+        let stored = self.stored.read();
+        let names = stored.names.capacity() * size_of::<Option<Hash>>() + stored.free.capacity() * 4;
+        // A place takes its key, its number and a byte, in a table that is filled to seven eighths at most.
+        let places = self.places.len() * (size_of::<(Hash, u32)>() + 1) * 8 / 7;
+        tables + stored.pieces.len() * PIECE * self.shape.bytes() + names + places
     }
 
-    fn check(&self, signature: &[u32]) {
-        let (bands, rows) = (self.tables.len(), self.rows);
-        assert!(signature.len() == bands * rows, "a signature has {bands} bands of {rows} minima");
+    fn check(&self, signature: &[u8]) {
+        assert!(signature.len() == self.shape.bytes(), "signatures of one shape are as long as each other");
     }
 
-    /// What is filed for a signature in each table.
-    fn entries<'s>(&self, signature: &'s [u32], number: u32) -> impl Iterator<Item = u64> + use<'s> {
-        signature.chunks_exact(self.rows).map(move |band| {
-            let mixed = band.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, minimum| {
-                (hash ^ u64::from(*minimum)).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29)
-            });
-            let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32;
-            hash << 32 | u64::from(number)
-        })
+    /// What is filed for a signature, and in which tables.
+    fn entries(&self, signature: &[u8], number: u32) -> Vec<(usize, u64)> {
+        let SignatureShape { cell_bytes, bands, rows, is_set, .. } = self.shape;
+        let entry = |band: &[u8]| u64::from(band_hash(band)) << 32 | u64::from(number);
+        let band = usize::from(cell_bytes) * usize::from(rows);
+        let bands = signature.chunks_exact(band).take(usize::from(bands));
+        if !is_set {
+            return bands.map(entry).enumerate().collect();
+        }
+        let mut entries: Vec<_> = bands.filter(|cell| !is_blank(cell)).map(|cell| (0, entry(cell))).collect();
+        entries.sort_unstable();
+        entries.dedup();
+        entries
+    }
+
+    /// The signature that is asked about, if it is given or stored, handed to `work`.
+    fn with_subject<T>(&self, subject: Subject<'_>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
+        if let Some(signature) = subject.signature {
+            return Some(work(signature));
+        }
+        let announced = self.announced.lock().get(&subject.hash).cloned();
+        let signature = announced.or_else(|| self.signature(subject.hash))?;
+        Some(work(&signature))
+    }
+
+    fn signature(&self, name: Hash) -> Option<Box<[u8]>> {
+        let number = *self.places.get(&name)?;
+        let stored = self.stored.read();
+        // It may have gone since, and its place may be another's.
+        let is_there = stored.names[number as usize] == Some(name);
+        is_there.then(|| stored.signature(number, self.shape.bytes()).into())
+    }
+}
+
+/// 32 bits of a band.
+fn band_hash(band: &[u8]) -> u32 {
+    let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
+    for part in band.chunks(8) {
+        let mut bytes = [0; 8];
+        bytes[..part.len()].copy_from_slice(part);
+        hash = (hash ^ u64::from_le_bytes(bytes)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        hash ^= hash >> 32;
+    }
+    (hash.wrapping_mul(0xd6e8_feb8_6659_fd93) >> 32) as u32
+}
+
+impl HashIndex for Bands {
+    fn width(&self) -> Width {
+        Width::Bits128
+    }
+
+    fn announce(&self, name: Hash, signature: &[u8]) {
+        self.announced.lock().insert(name, signature.into());
+    }
+
+    /// Only of what was announced: a name says nothing of what it stands for.
+    fn insert(&self, name: Hash) -> bool {
+        let announced = self.announced.lock().remove(&name);
+        announced.is_some_and(|signature| Bands::insert(self, name, &signature))
+    }
+
+    fn insert_all(&self, names: &mut dyn Iterator<Item = Hash>) -> usize {
+        names.filter(|name| HashIndex::insert(self, *name)).count()
+    }
+
+    fn remove(&self, name: Hash) -> bool {
+        Bands::remove(self, name)
+    }
+
+    fn contains(&self, name: Hash) -> bool {
+        Bands::contains(self, name)
+    }
+
+    fn len(&self) -> usize {
+        Bands::len(self)
+    }
+
+    fn most(&self) -> u32 {
+        u32::from(self.shape.cells)
+    }
+
+    fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        let touched = self.with_subject(subject, |signature| Bands::within(self, signature, k, found));
+        Report { plan: None, scanned: false, touched: touched.unwrap_or_default() }
+    }
+
+    /// Nothing: a look goes to as many places as there are bands, and asks for all of them first.
+    fn approach(&self, _: &[Hash], _: u32) {}
+
+    fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        let touched = self.with_subject(subject, |signature| Bands::scan(self, signature, k, found));
+        Report { plan: None, scanned: true, touched: touched.unwrap_or_default() }
+    }
+
+    fn distance(&self, subject: Subject<'_>, other: Hash) -> Option<u32> {
+        let other = Subject { hash: other, signature: None };
+        let distance = |b: &[u8]| self.with_subject(subject, |a| self.shape.distance(a, b));
+        self.with_subject(other, distance)?
+    }
+
+    fn distances(&self, subject: Subject<'_>, counts: &mut [u64]) {
+        let mut found = Vec::new();
+        HashIndex::scan(self, subject, self.most(), &mut found);
+        found.iter().for_each(|near| counts[near.distance as usize] += 1);
+    }
+
+    fn scans(&self, _: u32) -> bool {
+        false
+    }
+
+    /// All that bands have to say about a signature is read in one go, however near it has to be.
+    fn first_radius(&self, _: u32, k: u32) -> u32 {
+        k
+    }
+
+    fn cost(&self, _: u32) -> u64 {
+        u64::from(self.shape.bands) * BAND_COST
+    }
+
+    fn cost_of_scan(&self, _: u32) -> u64 {
+        self.len() as u64 * COMPARISON_COST
+    }
+
+    fn bytes(&self) -> usize {
+        Bands::bytes(self)
+    }
+
+    /// None: bands are told apart by 32 bits, and what shares one is no bucket of the index's making.
+    fn bucket_sizes(&self, _: &mut dyn FnMut(usize)) {}
+
+    fn for_each_sorted_run(&self, each: &mut dyn FnMut(&mut dyn Iterator<Item = Hash>)) {
+        let mut names: Vec<Hash> = self.stored.read().names.iter().copied().flatten().collect();
+        names.sort_unstable();
+        each(&mut names.into_iter());
     }
 }
 
@@ -194,44 +398,143 @@ impl Work for Meeting<'_, '_> {
 mod tests {
     use super::*;
 
-    /// Signatures of which some share some minima.
-    fn signatures(count: u32, width: u32) -> Vec<Vec<u32>> {
-        let minimum = |group: u32, own: u32, row: u32| {
+    const SET: SignatureShape = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
+
+    fn shapes() -> [SignatureShape; 5] {
+        let minima = |bands, rows| SignatureShape::of_minima(bands, rows).unwrap();
+        let spare = SignatureShape { bands: 20, ..minima(32, 4) };
+        [minima(50, 4), minima(16, 8), minima(1, 1), spare, SET]
+    }
+
+    /// Signatures of which some share some cells, under names from 0 on.
+    fn signatures(count: u32, shape: SignatureShape) -> Vec<Vec<u8>> {
+        let cell = |group: u32, own: u32, row: u32| {
             let shared = (row * 7 + own * 3) % 10 < own % 11;
             let seed = if shared { group } else { group.wrapping_mul(31).wrapping_add(own + 1) << 8 };
-            (seed ^ row << 24).wrapping_mul(0x9e37_79b1).rotate_left(13)
+            // Elements of sets stand elsewhere in each.
+            let row = if shape.is_set { row.wrapping_add(own) % 3 } else { row };
+            let value = u64::from(seed ^ row << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+            value.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes))
         };
         (0..count)
-            .map(|number| (0..width).map(|row| minimum(number / 12, number % 12, row)).collect())
+            .map(|number| {
+                (0..u32::from(shape.cells)).flat_map(|row| cell(number / 12, number % 12, row)).collect()
+            })
             .collect()
     }
 
+    fn name(number: usize) -> Hash {
+        Hash::from_u128(number as u128)
+    }
+
+    /// Whether they agree in a band, by definition.
+    fn meet(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
+        let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
+        if shape.is_set {
+            return a.chunks(band).any(|cell| !is_blank(cell) && b.chunks(band).any(|other| other == cell));
+        }
+        a.chunks(band).zip(b.chunks(band)).take(usize::from(shape.bands)).any(|(a, b)| a == b)
+    }
+
+    fn sorted(ask: impl FnOnce(&mut Vec<Neighbour<Hash>>)) -> Vec<Neighbour<Hash>> {
+        let mut found = Vec::new();
+        ask(&mut found);
+        found.sort_unstable();
+        found
+    }
+
     #[test]
-    fn what_shares_a_band_is_found_with_its_similarity() {
-        for (bands, rows) in [(50, 4), (16, 8), (1, 1)] {
-            let stored = signatures(if cfg!(miri) { 60 } else { 3_000 }, (bands * rows) as u32);
-            let index = Bands::new(bands, rows);
-            for (number, signature) in stored.iter().enumerate() {
-                assert_eq!(index.insert(signature) as usize, number);
+    fn what_agrees_in_a_band_is_found_with_its_distance_while_others_come_and_go() {
+        for shape in shapes() {
+            let all = signatures(if cfg!(miri) { 40 } else { 2_400 }, shape);
+            let index = Bands::new(shape);
+            for (number, signature) in all.iter().enumerate() {
+                assert!(index.insert(name(number), signature) && !index.insert(name(number), signature));
             }
-            assert_eq!(index.len(), stored.len());
-            for query in stored.iter().step_by(17) {
-                for least in [0.0, 0.3, 0.8] {
-                    let shares = |other: &[u32]| {
-                        query.chunks(rows).zip(other.chunks(rows)).any(|(own, other)| own == other)
+            // A third goes, and half of that comes back, into the places of others.
+            (0..all.len()).step_by(3).for_each(|number| assert!(index.remove(name(number))));
+            for number in (0..all.len()).step_by(6).collect::<Vec<_>>().into_iter().rev() {
+                index.insert(name(number), &all[number]);
+            }
+            let is_there = |number: usize| !number.is_multiple_of(3) || number.is_multiple_of(6);
+            assert_eq!(index.len(), (0..all.len()).filter(|number| is_there(*number)).count());
+            for (asked, query) in all.iter().enumerate().step_by(if cfg!(miri) { 7 } else { 17 }) {
+                for k in [0, u32::from(shape.cells) / 2, u32::from(shape.cells)] {
+                    let near = |meets: bool| -> Vec<Neighbour<Hash>> {
+                        let stored = all.iter().enumerate().filter(|(number, _)| is_there(*number));
+                        let met = stored.filter(|(_, other)| !meets || meet(shape, query, other));
+                        let mut near: Vec<_> = met
+                            .map(|(number, other)| Neighbour {
+                                distance: shape.distance(query, other),
+                                hash: name(number),
+                            })
+                            .filter(|near| near.distance <= k)
+                            .collect();
+                        near.sort_unstable();
+                        near
                     };
-                    let expected: Vec<Similar> = (0..)
-                        .zip(&stored)
-                        .filter(|(_, other)| shares(other))
-                        .map(|(number, other)| {
-                            let equal = query.iter().zip(other).filter(|(own, other)| own == other).count();
-                            Similar { number, similarity: equal as f64 / query.len() as f64 }
-                        })
-                        .filter(|similar| similar.similarity >= least)
-                        .collect();
-                    assert_eq!(index.similar(query, least), expected);
+                    assert_eq!(sorted(|found| _ = index.within(query, k, found)), near(true));
+                    assert_eq!(sorted(|found| _ = index.scan(query, k, found)), near(false));
+                    if is_there(asked) {
+                        let by_name = sorted(|found| {
+                            HashIndex::within(&index, name(asked).into(), k, found);
+                        });
+                        assert_eq!(by_name, near(true));
+                    }
                 }
             }
         }
+    }
+
+    #[test]
+    fn names_stand_for_what_was_announced() {
+        let shape = SignatureShape::of_minima(2, 2).unwrap();
+        let index = index_of(shape);
+        assert!(!index.insert(name(1)), "nobody said what it stands for");
+        index.announce(name(1), &[1, 2, 3, 4]);
+        assert_eq!(
+            index.distance(Subject { hash: name(2), signature: Some(&[1, 2, 3, 5]) }, name(1)),
+            Some(1)
+        );
+        assert!(index.insert(name(1)) && index.contains(name(1)));
+        index.announce(name(2), &[1, 2, 3, 5]);
+        assert_eq!(index.distance(name(1).into(), name(2)), Some(1));
+        index.remove(name(2));
+        assert_eq!(index.distance(name(1).into(), name(2)), None);
+        let mut counts = [0; 5];
+        index.distances(name(1).into(), &mut counts);
+        assert_eq!(counts, [1, 0, 0, 0, 0]);
+        assert!(index.bytes() < 64 << 10 && index.most() == 4);
+    }
+
+    fn index_of(shape: SignatureShape) -> std::sync::Arc<dyn HashIndex> {
+        super::super::index_for(Width::Bits128, Some(shape))
+    }
+
+    #[test]
+    fn readers_beside_a_writer_find_what_stands_still() {
+        let shape = SignatureShape::of_minima(8, 2).unwrap();
+        let all = signatures(if cfg!(miri) { 24 } else { 1_200 }, shape);
+        let index = Bands::new(shape);
+        let (still, moving) = all.split_at(all.len() / 2);
+        still.iter().enumerate().for_each(|(number, signature)| _ = index.insert(name(number), signature));
+        let rounds = if cfg!(miri) { 2 } else { 20 };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    for (number, signature) in moving.iter().enumerate() {
+                        index.insert(name(10_000 + number), signature);
+                    }
+                    (0..moving.len()).for_each(|number| _ = index.remove(name(10_000 + number)));
+                }
+            });
+            for (number, query) in still.iter().enumerate().cycle().take(still.len() * rounds) {
+                let mut found = Vec::new();
+                index.within(query, 0, &mut found);
+                assert!(found.contains(&Neighbour { distance: 0, hash: name(number) }));
+                assert!(found.iter().all(|near| near.distance == 0));
+            }
+        });
+        assert_eq!(index.len(), still.len());
     }
 }

@@ -1,22 +1,40 @@
-//! The index behind one type for both widths, for those who learn the width at run time.
+//! The index behind one type for both widths and for signatures, for those who learn at run time what they have.
 //!
 //! Costs: a virtual call and a conversion a query, some nanoseconds; the tables are those of [`Index`].
 
 use std::sync::Arc;
 
+use super::bands::Bands;
 use super::block::Filed;
 use super::scan::Neighbour;
 use super::sharded::{Index, Report};
-use crate::ids::{Hash, Width};
+use crate::ids::{Hash, SignatureShape, Width};
 
-/// An [`Index`] whose width is a value.
+/// What is looked around: a hash, which may be the name of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject<'a> {
+    /// The hash.
+    pub hash: Hash,
+    /// The signature of this name. Without it the stored one is meant, if there is one.
+    pub signature: Option<&'a [u8]>,
+}
+
+impl From<Hash> for Subject<'_> {
+    fn from(hash: Hash) -> Self {
+        Subject { hash, signature: None }
+    }
+}
+
+/// An [`Index`] whose width is a value, or [`Bands`], which knows signatures by hashes that are their names.
 ///
 /// # Panics
 /// Methods that take a hash panic if it has another width than the index: a caller that serves several
-/// widths compares [`HashIndex::width`] where hashes enter.
+/// widths compares [`HashIndex::width`] where hashes enter. The same is true of signatures and their shape.
 pub trait HashIndex: Send + Sync {
     /// The width of its hashes.
     fn width(&self) -> Width;
+    /// Says which signature a name stands for that may be inserted; what is removed is not announced any more.
+    fn announce(&self, _name: Hash, _signature: &[u8]) {}
     /// See [`Index::insert`].
     fn insert(&self, hash: Hash) -> bool;
     /// See [`Index::insert_all`].
@@ -31,16 +49,28 @@ pub trait HashIndex: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
+    /// The greatest distance that there can be.
+    fn most(&self) -> u32 {
+        self.width().bits()
+    }
     /// See [`Index::within`].
-    fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
     /// See [`Index::approach`].
     fn approach(&self, queries: &[Hash], k: u32);
     /// See [`Index::scan`].
-    fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
+    /// The distance from a hash, stored or announced; `None` if it is not known.
+    fn distance(&self, subject: Subject<'_>, other: Hash) -> Option<u32> {
+        subject.hash.distance(other)
+    }
     /// See [`Index::distances`].
-    fn distances(&self, query: Hash, counts: &mut [u64]);
+    fn distances(&self, subject: Subject<'_>, counts: &mut [u64]);
     /// See [`Index::scans`].
     fn scans(&self, k: u32) -> bool;
+    /// Where to begin if what lies within `step` may be enough and k is asked for.
+    fn first_radius(&self, step: u32, k: u32) -> u32 {
+        step.min(k)
+    }
     /// See [`Index::cost`].
     fn cost(&self, k: u32) -> u64;
     /// See [`Index::cost_of_scan`].
@@ -58,6 +88,14 @@ pub fn of_width(width: Width) -> Arc<dyn HashIndex> {
     match width {
         Width::Bits64 => Arc::new(Index::<u64>::new()),
         Width::Bits128 => Arc::new(Index::<u128>::new()),
+    }
+}
+
+/// An empty index of hashes of this width, or of signatures of this shape.
+pub fn index_for(width: Width, signatures: Option<SignatureShape>) -> Arc<dyn HashIndex> {
+    match signatures {
+        Some(shape) => Arc::new(Bands::new(shape)),
+        None => of_width(width),
     }
 }
 
@@ -101,20 +139,20 @@ impl<W: Filed> HashIndex for Index<W> {
         Index::len(self)
     }
 
-    fn within(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
-        answer(|words| Index::within(self, word(query), k, words), found)
+    fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        answer(|words| Index::within(self, word(subject.hash), k, words), found)
     }
 
     fn approach(&self, queries: &[Hash], k: u32) {
         Index::approach(self, queries.iter().filter_map(|query| W::from_hash(*query)), k);
     }
 
-    fn scan(&self, query: Hash, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
-        answer(|words| Index::scan(self, word(query), k, words), found)
+    fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
+        answer(|words| Index::scan(self, word(subject.hash), k, words), found)
     }
 
-    fn distances(&self, query: Hash, counts: &mut [u64]) {
-        Index::distances(self, word(query), counts);
+    fn distances(&self, subject: Subject<'_>, counts: &mut [u64]) {
+        Index::distances(self, word(subject.hash), counts);
     }
 
     fn scans(&self, k: u32) -> bool {

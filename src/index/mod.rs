@@ -3,9 +3,10 @@
 //! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does
 //! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
 //! `segment` file hashes by a block, `block` says in which form, `sharded` puts tables together for readers and
-//! writers, `probe` and `batch` read them, `bulk` builds them at once, `bands` are the same tables for `MinHash`, `memory` is the machine under them, and `scan` is what all of it must equal.
+//! writers, `probe` and `batch` read them, `bulk` builds them at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same tables
+//! for signatures, of which they find those that agree in a band, not all that are near.
 //!
-//! *Absent*: documents, disks, ranking, approximation.
+//! *Absent*: documents, disks, ranking.
 #![allow(
     clippy::inline_always,
     reason = "a run is compared in nanoseconds, and for each kind of machine anew"
@@ -26,11 +27,11 @@ mod segment;
 mod sharded;
 mod table;
 
-pub use bands::{Bands, Similar};
+pub use bands::Bands;
 pub use batch::{GROUP, Pair};
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
-pub use erased::{HashIndex, of_width};
+pub use erased::{HashIndex, Subject, index_for, of_width};
 pub use plan::Plan;
 pub use probe::Touched;
 pub use progress::Progress;

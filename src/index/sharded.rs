@@ -40,8 +40,10 @@ use super::scan::Neighbour;
 /// How a query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The plan, or `None` if every hash was compared.
+    /// The plan, if the blocks of hashes were probed by one.
     pub plan: Option<Plan>,
+    /// Whether everything stored was compared.
+    pub scanned: bool,
     /// What was read on the way.
     pub touched: Touched,
 }
@@ -225,15 +227,15 @@ impl<W: Filed> Index<W> {
             let mut touched = Touched::default();
             if let Some(plan) = plan {
                 if probe(layout, plan, &question, true, (found, &mut touched), pin) {
-                    return Report { plan: Some(*plan), touched };
+                    return Report { plan: Some(*plan), scanned: false, touched };
                 }
                 if let Some(plan) = adapted(layout, plan, &question, pin) {
                     probe(layout, &plan, &question, false, (found, &mut touched), pin);
-                    return Report { plan: Some(plan), touched };
+                    return Report { plan: Some(plan), scanned: false, touched };
                 }
             }
             probe_all(layout, &question, (found, &mut touched), pin);
-            Report { plan: None, touched }
+            Report { plan: None, scanned: true, touched }
         })
     }
 
@@ -251,7 +253,7 @@ impl<W: Filed> Index<W> {
             let plan = Plan::chosen(layout.kind, k, radii, bits)?;
             let (question, mut touched) = (Question { query, k, hashes: self.len() }, Touched::default());
             probe(layout, &plan, &question, false, (found, &mut touched), pin);
-            Some(Report { plan: Some(plan), touched })
+            Some(Report { plan: Some(plan), scanned: false, touched })
         })
     }
 
@@ -260,7 +262,7 @@ impl<W: Filed> Index<W> {
         self.once_each(found, |found, pin| {
             let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
             probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
-            Report { plan: None, touched }
+            Report { plan: None, scanned: true, touched }
         })
     }
 

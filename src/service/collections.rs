@@ -5,11 +5,16 @@ use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 
 use super::Service;
+use super::documents::checked_k;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
+use super::second_check::SKETCH_BYTES;
 use crate::engine::{CollectionInfo, CollectionSettings, Engine, EngineError};
-use crate::fingerprint::{Profile, Profiles};
-use crate::ids::CollectionName;
+use crate::fingerprint::{Banding, Profile, Profiles};
+use crate::ids::{CollectionName, SignatureShape};
+
+/// The share of the pairs at a collection's threshold that its bands are to catch.
+const CAUGHT: f64 = 0.95;
 
 /// The settings that a request names; what it leaves out keeps its value or gets the default.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +23,10 @@ pub struct WantedCollection {
     pub profile: Option<String>,
     /// The distance that queries use unless they name another.
     pub k: Option<u32>,
+    /// The same as a similarity of signatures, from 0 to 1.
+    pub threshold: Option<f64>,
+    /// The bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0 is none.
+    pub sketch_bytes: Option<u16>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// After how many seconds documents expire that say nothing of it, [`super::EXPIRES_IN`]; `Some(None)` is never.
@@ -65,6 +74,14 @@ impl Service {
         Ok((created, engine.collection(name).await?))
     }
 
+    /// Whether the documents of a collection have signatures.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is none.
+    pub async fn has_signatures(&self, name: &CollectionName) -> Result<bool, ServiceError> {
+        Ok(self.engine()?.settings(name).await?.signatures.is_some())
+    }
+
     /// Deletes a collection with all its documents.
     ///
     /// # Errors
@@ -89,17 +106,56 @@ fn merge(
         (None, Some(settings)) => profile_named(profiles, &settings.profile)?,
         (None, None) => Profile::default_profile(),
     };
-    let bits = profile.width().bits();
-    let k = wanted.k.or(existing.map(|settings| settings.k)).unwrap_or(profile.default_k());
-    if k > bits {
-        let detail = format!("k is {k}; with profile {} it ranges from 0 to {bits}", profile.id());
-        return Err(ServiceError::invalid("k", detail));
-    }
-    Ok(CollectionSettings {
+    let mut settings = CollectionSettings {
         profile: profile.id().to_string(),
         width: profile.width(),
-        k,
+        signatures: existing.map_or(profile.signatures(), |settings| settings.signatures),
+        k: existing.map_or(profile.default_k(), |settings| settings.k),
+        sketch_bytes: sketch_bytes(profile, existing, wanted.sketch_bytes)?,
         keep_text: wanted.keep_text.or(existing.map(|settings| settings.keep_text)).unwrap_or(false),
         expires_in: wanted.expires_in.or(existing.map(|settings| settings.expires_in)).flatten(),
-    })
+    };
+    settings.k = checked_k(&settings, wanted.k, wanted.threshold)?;
+    if let (None, Some(threshold), Some(shape)) = (existing, wanted.threshold, settings.signatures)
+        && settings.k != profile.default_k()
+        && !shape.is_set
+    {
+        let banding = Banding::for_threshold(threshold, CAUGHT, usize::from(shape.cells));
+        let (bands, rows) = (banding.bands as u16, banding.rows as u16);
+        settings.signatures = SignatureShape { bands, rows, ..shape }.checked();
+    }
+    Ok(settings)
+}
+
+/// The sketch that documents are to keep: once there is a collection it cannot be another.
+fn sketch_bytes(
+    profile: &Profile,
+    existing: Option<&CollectionSettings>,
+    wanted: Option<u16>,
+) -> Result<Option<u16>, ServiceError> {
+    let wanted = match wanted {
+        None => return Ok(existing.and_then(|settings| settings.sketch_bytes)),
+        Some(0) => None,
+        Some(bytes) if profile.signatures().is_some() => {
+            let detail = format!("sketch_bytes is {bytes}; signatures are compared themselves, leave it out");
+            return Err(ServiceError::invalid("sketch_bytes", detail));
+        }
+        Some(bytes) if SKETCH_BYTES.contains(&bytes) => Some(bytes),
+        Some(bytes) => {
+            let (least, most) = (SKETCH_BYTES.start(), SKETCH_BYTES.end());
+            let detail = format!("sketch_bytes is {bytes}; it is 0 for none, or from {least} to {most}");
+            return Err(ServiceError::invalid("sketch_bytes", detail));
+        }
+    };
+    match existing {
+        Some(settings) if settings.sketch_bytes != wanted => {
+            let detail = format!(
+                "documents of this collection keep sketches of {} bytes; those that are stored would have others. \
+                 Make another collection",
+                settings.sketch_bytes.unwrap_or(0)
+            );
+            Err(ServiceError::invalid("sketch_bytes", detail))
+        }
+        _ => Ok(wanted),
+    }
 }

@@ -6,10 +6,10 @@ use std::fmt::Write;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::Content;
+use super::fingerprints::{Content, checked_signature};
 use super::{By, Service, ServiceError};
-use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status};
-use crate::ids::{CollectionName, Hash};
+use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status, signature_name};
+use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::Patience;
 use crate::text::tokens;
 
@@ -32,8 +32,10 @@ pub struct Comparison {
     pub profile: &'static Profile,
     /// Both sides.
     pub sides: [Side; 2],
-    /// The hashes.
+    /// The hashes; of signatures the cells that differ, no bits, and bands for blocks.
     pub hashes: HashComparison,
+    /// How similar the signatures say the texts are, 0 to 1, if the profile makes signatures.
+    pub similarity: Option<f64>,
     /// The features, if both texts are at hand.
     pub features: Option<FeatureComparison>,
     /// The texts word by word, if both are at hand and not too long.
@@ -66,6 +68,7 @@ pub enum Change {
 enum Resolved {
     Text(String),
     Hash(Hash),
+    Signature(Vec<u8>),
 }
 
 impl Service {
@@ -90,12 +93,9 @@ impl Service {
             None => (self.profile_of(collection).await?, settings.k),
         };
         let k = k.unwrap_or(usual);
-        if k > profile.width().bits() {
-            let detail = format!(
-                "k is {k}; with profile {} it ranges from 0 to {}",
-                profile.id(),
-                profile.width().bits()
-            );
+        let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
+        if k > most {
+            let detail = format!("k is {k}; with profile {} it ranges from 0 to {most}", profile.id());
             return Err(ServiceError::invalid("k", detail));
         }
         let is_other = settings.profile != profile.id().to_string();
@@ -116,6 +116,7 @@ impl Service {
     ) -> Result<Resolved, ServiceError> {
         Ok(match by {
             By::Content(Content::Hash(hash)) => Resolved::Hash(hash),
+            By::Content(Content::Signature(bytes)) => Resolved::Signature(bytes),
             By::Content(content) => Resolved::Text(content.into_text().unwrap_or_default()),
             By::Id(id) => {
                 let row = self.document(collection, &id).await?.row;
@@ -129,7 +130,10 @@ impl Service {
                         );
                         return Err(ServiceError::invalid(field, detail));
                     }
-                    None => Resolved::Hash(row.hash),
+                    None => match (row.sketch, self.has_signatures(collection).await?) {
+                        (Some(signature), true) => Resolved::Signature(signature),
+                        _ => Resolved::Hash(row.hash),
+                    },
                 }
             }
         })
@@ -139,9 +143,22 @@ impl Service {
 fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<Comparison, ServiceError> {
     let mut texts: Vec<&str> = Vec::with_capacity(2);
     let mut known = Vec::with_capacity(2);
+    let mut signatures = Vec::with_capacity(2);
     for (side, field) in sides.iter().zip(["a", "b"]) {
         match side {
+            Resolved::Hash(_) if profile.signatures().is_some() => {
+                let detail = format!(
+                    "{field} is the name of a signature and says nothing of what is near; give a text, html, id or the \
+                     signature"
+                );
+                return Err(ServiceError::invalid(field, detail));
+            }
             Resolved::Hash(hash) => known.push(Side { hash: *hash, explanation: None }),
+            Resolved::Signature(bytes) => {
+                let signature = checked_signature(profile, bytes.clone())?;
+                known.push(Side { hash: signature_name(&signature), explanation: None });
+                signatures.push(signature);
+            }
             Resolved::Text(text) => {
                 let explanation = profile.explain(text);
                 if explanation.fingerprint.status == Status::Empty {
@@ -149,12 +166,19 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
                     return Err(ServiceError::invalid(field, detail));
                 }
                 texts.push(text);
+                signatures.extend(profile.sign(text).signature);
                 known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
             }
         }
     }
     let Ok([a, b]) = <[Side; 2]>::try_from(known) else { return Err(ServiceError::EmptyText) };
-    let Some(hashes) = HashComparison::of(a.hash, b.hash) else {
+    let signed = match (profile.signatures(), &signatures[..]) {
+        (Some(shape), [a, b]) => Some((shape, signature_comparison(shape, a, b))),
+        _ => None,
+    };
+    let similarity = signed.as_ref().map(|(shape, hashes)| shape.similarity(hashes.distance));
+    let hashes = signed.map(|(_, hashes)| hashes).or_else(|| HashComparison::of(a.hash, b.hash));
+    let Some(hashes) = hashes else {
         let widths = [a.hash, b.hash].map(|hash| hash.width().bits());
         let detail = format!(
             "a has {} bits and b has {}; only hashes of one profile can be compared",
@@ -167,8 +191,23 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
         _ => None,
     };
     let diff = if let [a, b] = texts[..] { diff(a, b) } else { None };
-    let summary = summary(&hashes, features.as_ref(), [&a, &b], k);
-    Ok(Comparison { profile, sides: [a, b], hashes, features, diff, k, summary })
+    let parts = match profile.signatures() {
+        Some(shape) => (u32::from(shape.cells), "cells"),
+        None => (profile.width().bits(), "bits"),
+    };
+    let summary = summary(&hashes, parts, features.as_ref(), [&a, &b], k);
+    Ok(Comparison { profile, sides: [a, b], hashes, similarity, features, diff, k, summary })
+}
+
+/// Two signatures side by side: bands for blocks.
+fn signature_comparison(shape: SignatureShape, a: &[u8], b: &[u8]) -> HashComparison {
+    let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
+    let bands = a.chunks_exact(band).zip(b.chunks_exact(band)).take(usize::from(shape.bands));
+    HashComparison {
+        distance: shape.distance(a, b),
+        bits: Vec::new(),
+        blocks: bands.map(|(a, b)| a == b).collect(),
+    }
 }
 
 /// Both texts word by word; `None` if one of them is too long.
@@ -201,15 +240,17 @@ fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
 /// The answer for a person.
 fn summary(
     hashes: &HashComparison,
+    (count, parts): (u32, &str),
     features: Option<&FeatureComparison>,
     sides: [&Side; 2],
     k: u32,
 ) -> String {
-    let (distance, bits) = (hashes.distance, sides[0].hash.width().bits());
+    let distance = hashes.distance;
+    let what = if parts == "bits" { "hashes" } else { "signatures" };
     let mut text = match distance {
-        0 => format!("The hashes are equal in all {bits} bits, so these match at any k"),
-        near if near <= k => format!("{near} of {bits} bits differ, no more than k={k}, so these match"),
-        far => format!("{far} of {bits} bits differ, more than k={k}, so these do not match"),
+        0 => format!("The {what} are equal in all {count} {parts}, so these match at any k"),
+        near if near <= k => format!("{near} of {count} {parts} differ, no more than k={k}, so these match"),
+        far => format!("{far} of {count} {parts} differ, more than k={k}, so these do not match"),
     };
     if let Some(features) = features {
         let union = features.shared + features.differing.iter().filter(|f| f.weights.contains(&0.0)).count();

@@ -4,14 +4,15 @@ use futures::future::BoxFuture;
 
 use super::Service;
 use super::error::ServiceError;
-use super::fingerprints::{Content, profile_named};
+use super::fingerprints::{Content, checked_signature, profile_named};
+use super::second_check::sketch_of;
 use super::strict_json::Strict;
 use crate::engine::{
     Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
     Query, Row,
 };
-use crate::fingerprint::{Profile, Status};
-use crate::ids::{CollectionName, DocumentId, Hash};
+use crate::fingerprint::{Profile, Signed, Status, signature_name};
+use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 use crate::pool::Patience;
 
 /// A document as it is offered.
@@ -55,6 +56,8 @@ pub struct Prepared {
 struct Preparation {
     profile: &'static Profile,
     keep_text: bool,
+    /// The bytes of the sketch to keep, if one is kept.
+    sketch_bytes: Option<u16>,
     metadata_bytes: usize,
     now_ms: u64,
     /// The collection's, in seconds.
@@ -67,12 +70,46 @@ struct Preparation {
 impl Preparation {
     fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.metadata_bytes)?;
-        let mut row = make_row(self.profile, offered.content, self.keep_text)?;
+        let mut row = self.row(offered.content)?;
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
         let id = offered.id.unwrap_or_else(self.new_id);
         Ok(Prepared { document: Document { id, row }, profile: self.profile })
+    }
+
+    fn row(&self, content: Content) -> Result<Row, ServiceError> {
+        let mut row = Row {
+            hash: Hash::from_u64(0),
+            features: None,
+            short: false,
+            written_ms: 0,
+            expires_ms: None,
+            metadata: None,
+            text: None,
+            sketch: None,
+        };
+        match content {
+            Content::Hash(hash) => row.hash = checked_hash(self.profile, hash)?,
+            Content::Signature(bytes) => {
+                let signature = checked_signature(self.profile, bytes)?;
+                row.hash = signature_name(&signature);
+                row.sketch = Some(signature);
+            }
+            content => {
+                let text = content.into_text().unwrap_or_default();
+                let Signed { fingerprint, signature } = self.profile.sign(&text);
+                if fingerprint.status == Status::Empty {
+                    return Err(ServiceError::EmptyText);
+                }
+                row.hash = fingerprint.hash;
+                row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
+                row.short = fingerprint.status == Status::Short;
+                row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?)));
+                row.text = self.keep_text.then_some(text);
+            }
+        }
+        Ok(row)
     }
 
     fn expires_ms(&self, wanted: Expires) -> Result<Option<u64>, ServiceError> {
@@ -139,7 +176,7 @@ impl Service {
     ) -> Result<Prepared, ServiceError> {
         let preparation = self.preparation(collection).await?;
         // A hash needs no processor.
-        if matches!(offered.content, Content::Hash(_)) {
+        if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             return preparation.prepare(offered);
         }
         self.pool.run(Patience::Interactive, move || preparation.prepare(offered)).await?
@@ -151,6 +188,7 @@ impl Service {
         Ok(Preparation {
             profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
+            sketch_bytes: settings.sketch_bytes,
             metadata_bytes: self.limits.metadata_bytes,
             now_ms: self.now_ms(),
             expires_in: settings.expires_in,
@@ -216,6 +254,7 @@ impl Service {
     async fn neighbours_of_added(&self, collection: &CollectionName, added: &Added) -> Vec<Match> {
         let query = Query {
             hash: added.hash,
+            signature: None,
             k: None,
             limit: self.limits.default_matches,
             after: None,
@@ -262,30 +301,57 @@ impl Service {
         }
     }
 
-    /// Checks a distance that a request names against a collection.
+    /// The distance that a request names as such or as a threshold of similarity, or the collection's.
     ///
     /// # Errors
-    /// [`ServiceError::Invalid`] if it is past the width.
+    /// [`ServiceError::Invalid`] if the collection has no such distances.
     pub async fn k_or_default(
         &self,
         collection: &CollectionName,
         k: Option<u32>,
+        threshold: Option<f64>,
     ) -> Result<u32, ServiceError> {
-        checked_k(self.engine()?.settings(collection).await?.as_ref(), k)
+        checked_k(self.engine()?.settings(collection).await?.as_ref(), k, threshold)
     }
 }
 
-/// A distance that a request names, or the collection's.
-pub(super) fn checked_k(settings: &CollectionSettings, k: Option<u32>) -> Result<u32, ServiceError> {
-    let bits = settings.width.bits();
-    match k {
-        None => Ok(settings.k),
-        Some(k) if k <= bits => Ok(k),
-        Some(k) => {
-            let detail = format!("k is {k}; it ranges from 0 to {bits}, the width of the hashes");
+/// A distance that a request names as such or as a threshold of similarity, or the collection's.
+pub(super) fn checked_k(
+    settings: &CollectionSettings,
+    k: Option<u32>,
+    threshold: Option<f64>,
+) -> Result<u32, ServiceError> {
+    let most = settings.most();
+    match (k, threshold) {
+        (None, None) => Ok(settings.k),
+        (None, Some(threshold)) => k_of_threshold(settings.signatures, threshold),
+        (Some(_), Some(_)) => {
+            let detail = "k and threshold both say how near documents must be; leave one out";
+            Err(ServiceError::invalid("threshold", detail))
+        }
+        (Some(k), None) if k <= most => Ok(k),
+        (Some(k), None) => {
+            let detail = format!("k is {k}; in this collection it ranges from 0 to {most}");
             Err(ServiceError::invalid("k", detail))
         }
     }
+}
+
+/// The distance up to which signatures are as similar as that.
+pub(super) fn k_of_threshold(
+    signatures: Option<SignatureShape>,
+    threshold: f64,
+) -> Result<u32, ServiceError> {
+    let Some(shape) = signatures else {
+        let detail = "threshold is for collections of signatures, such as those with profile minhash-copies; here \
+                      nearness is a number of bits, k";
+        return Err(ServiceError::invalid("threshold", detail));
+    };
+    if !(0.0..=1.0).contains(&threshold) {
+        let detail = format!("threshold is {threshold}; it ranges from 0 to 1");
+        return Err(ServiceError::invalid("threshold", detail));
+    }
+    Ok(shape.distance_for(threshold))
 }
 
 /// Whether a stored document's fingerprint is to be trusted; `None` if it came as a hash.
@@ -293,40 +359,23 @@ pub fn status(row: &Row) -> Option<Status> {
     row.features.map(|_| if row.short { Status::Short } else { Status::Ok })
 }
 
-fn make_row(profile: &Profile, content: Content, keep_text: bool) -> Result<Row, ServiceError> {
-    let mut row = Row {
-        hash: Hash::from_u64(0),
-        features: None,
-        short: false,
-        written_ms: 0,
-        expires_ms: None,
-        metadata: None,
-        text: None,
-        sketch: None,
-    };
-    if let Content::Hash(hash) = content {
-        if hash.width() != profile.width() {
-            let (found, wanted) = (hash.width().bits(), profile.width());
-            let detail = format!(
-                "the hash has {found} bits; this collection has hashes of {} bits, {} digits",
-                wanted.bits(),
-                wanted.digits()
-            );
-            return Err(ServiceError::invalid("hash", detail));
-        }
-        row.hash = hash;
-        return Ok(row);
+/// A hash made elsewhere, if it can be one of this profile.
+fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
+    if profile.signatures().is_some() {
+        let detail = "in this collection hashes are names of signatures and say nothing of what is near; give a text, \
+                      html or the signature";
+        return Err(ServiceError::invalid("hash", detail));
     }
-    let text = content.into_text().unwrap_or_default();
-    let fingerprint = profile.fingerprint(&text);
-    if fingerprint.status == Status::Empty {
-        return Err(ServiceError::EmptyText);
+    if hash.width() == profile.width() {
+        return Ok(hash);
     }
-    row.hash = fingerprint.hash;
-    row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
-    row.short = fingerprint.status == Status::Short;
-    row.text = keep_text.then_some(text);
-    Ok(row)
+    let (found, wanted) = (hash.width().bits(), profile.width());
+    let detail = format!(
+        "the hash has {found} bits; this collection has hashes of {} bits, {} digits",
+        wanted.bits(),
+        wanted.digits()
+    );
+    Err(ServiceError::invalid("hash", detail))
 }
 
 fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {

@@ -1,9 +1,11 @@
 //! From contents to fingerprints, on the CPU pool.
 
+use std::sync::Arc;
+
 use super::Service;
 use super::error::ServiceError;
 use crate::engine::EngineError;
-use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Status};
+use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::Patience;
 use crate::text::main_text;
@@ -17,6 +19,8 @@ pub enum Content {
     Html(String),
     /// A hash made elsewhere.
     Hash(Hash),
+    /// A signature made elsewhere.
+    Signature(Vec<u8>),
 }
 
 /// A fingerprint and what it was made by.
@@ -26,6 +30,17 @@ pub struct Fingerprinted {
     pub profile: &'static Profile,
     /// The fingerprint.
     pub fingerprint: Fingerprint,
+    /// The signature that it is the name of, if the profile makes signatures.
+    pub signature: Option<Vec<u8>>,
+}
+
+/// What documents are found by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Located {
+    pub(super) hash: Hash,
+    pub(super) signature: Option<Arc<[u8]>>,
+    /// Whether it is to be trusted, if it was made from a text.
+    pub(super) status: Option<Status>,
 }
 
 /// A fingerprint with the features and votes behind it.
@@ -35,15 +50,17 @@ pub struct Explained {
     pub profile: &'static Profile,
     /// The features and votes.
     pub explanation: Explanation,
+    /// The signature, if the profile makes signatures.
+    pub signature: Option<Vec<u8>>,
 }
 
 impl Content {
-    /// The text that counts; `None` for a hash.
+    /// The text that counts; `None` for what was made elsewhere.
     pub(super) fn into_text(self) -> Option<String> {
         match self {
             Content::Text(text) => Some(text),
             Content::Html(html) => Some(main_text(&html)),
-            Content::Hash(_) => None,
+            Content::Hash(_) | Content::Signature(_) => None,
         }
     }
 }
@@ -78,7 +95,11 @@ impl Service {
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
         let work = move || {
             let texts = contents.into_iter().filter_map(Content::into_text);
-            texts.map(|text| Fingerprinted { profile, fingerprint: profile.fingerprint(&text) }).collect()
+            let signed = |text: String| {
+                let Signed { fingerprint, signature } = profile.sign(&text);
+                Fingerprinted { profile, fingerprint, signature }
+            };
+            texts.map(signed).collect()
         };
         Ok(self.pool.run(Patience::Interactive, work).await?)
     }
@@ -94,21 +115,28 @@ impl Service {
     ) -> Result<Explained, ServiceError> {
         let work = move || {
             let text = content.into_text().unwrap_or_default();
-            Explained { profile, explanation: profile.explain(&text) }
+            let signature = profile.sign(&text).signature;
+            Explained { profile, explanation: profile.explain(&text), signature }
         };
         Ok(self.pool.run(Patience::Interactive, work).await?)
     }
 
-    /// The hash of a text or a page, to look it up by.
-    pub(super) async fn hash_of(
+    /// What a text, a page or a signature is to be looked up by.
+    pub(super) async fn locate(
         &self,
         profile: &'static Profile,
         content: Content,
-    ) -> Result<(Hash, Option<Status>), ServiceError> {
-        let made = self.fingerprint(profile, vec![content]).await?;
-        match made.first().map(|made| &made.fingerprint) {
-            Some(fingerprint) if fingerprint.status != Status::Empty => {
-                Ok((fingerprint.hash, Some(fingerprint.status)))
+    ) -> Result<Located, ServiceError> {
+        if let Content::Signature(bytes) = content {
+            let signature = checked_signature(profile, bytes)?;
+            let hash = signature_name(&signature);
+            return Ok(Located { hash, signature: Some(signature.into()), status: None });
+        }
+        let made = self.fingerprint(profile, vec![content]).await?.pop();
+        match made {
+            Some(Fingerprinted { fingerprint, signature, .. }) if fingerprint.status != Status::Empty => {
+                let (hash, status) = (fingerprint.hash, Some(fingerprint.status));
+                Ok(Located { hash, signature: signature.map(Arc::from), status })
             }
             _ => Err(ServiceError::EmptyText),
         }
@@ -121,4 +149,24 @@ pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static P
         Some(now) => ServiceError::ProfileChanged { stored: name.to_owned(), now: now.id().to_string() },
         None => ServiceError::NoProfile { name: name.chars().take(80).collect(), known: profiles.listing() },
     })
+}
+
+/// A signature made elsewhere, if it can be one of this profile.
+pub(super) fn checked_signature(profile: &Profile, bytes: Vec<u8>) -> Result<Vec<u8>, ServiceError> {
+    match profile.signatures() {
+        None => {
+            let detail = format!("profile {} makes no signatures; give a text, html or hash", profile.id());
+            Err(ServiceError::invalid("signature", detail))
+        }
+        Some(shape) if shape.bytes() != bytes.len() => {
+            let detail = format!(
+                "the signature has {} digits; those of profile {} have {}",
+                2 * bytes.len(),
+                profile.id(),
+                2 * shape.bytes()
+            );
+            Err(ServiceError::invalid("signature", detail))
+        }
+        Some(_) => Ok(bytes),
+    }
 }

@@ -1,5 +1,6 @@
 //! Looking up: which stored documents are near a hash, a text, a page or another document.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -7,11 +8,12 @@ use metrics::Counter;
 
 use super::Service;
 use super::cursor;
+use super::documents::checked_k;
 use super::error::ServiceError;
-use super::fingerprints::Content;
+use super::fingerprints::{Content, Located};
 use crate::engine::{Answer, Filter, Match, Query, Work};
 use crate::fingerprint::Status;
-use crate::ids::{CollectionName, DocumentId, Hash};
+use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 
 /// Matches that the queries of one part of a batch may have together: a part is answered by one processor and held
 /// whole, with metadata of up to 16 KiB each.
@@ -35,6 +37,8 @@ pub struct Ask {
     pub by: By,
     /// The distance; the collection's if there is none.
     pub k: Option<u32>,
+    /// The same as a similarity of signatures, from 0 to 1.
+    pub threshold: Option<f64>,
     /// How many matches to answer with.
     pub limit: Option<usize>,
     /// Where the page before this one ended.
@@ -43,7 +47,7 @@ pub struct Ask {
     pub filter: Filter,
     /// Answer by linear scan.
     pub scan: bool,
-    /// Compare the texts of what is found, and answer with those of this similarity or more, 0 to 1.
+    /// Compare the texts of what is found, or sketches of them, and answer with those of this similarity or more, 0 to 1.
     pub min_similarity: Option<f64>,
 }
 
@@ -56,10 +60,10 @@ pub struct Found {
     pub status: Option<Status>,
     /// How far.
     pub k: u32,
+    /// The shape of the signatures that were compared, if they were.
+    pub signatures: Option<SignatureShape>,
     /// The documents, by distance, then id.
     pub matches: Vec<Match>,
-    /// The similarity of each, if it was asked for; else none.
-    pub similarities: Vec<f64>,
     /// Where the next page begins, if there is one.
     pub next: Option<String>,
     /// How the answer was found.
@@ -71,14 +75,16 @@ pub(super) struct Distances(Vec<AtomicU64>);
 
 impl Default for Distances {
     fn default() -> Distances {
-        Distances((0..=128).map(|_| AtomicU64::new(0)).collect())
+        Distances((0..=SignatureShape::MAX_CELLS).map(|_| AtomicU64::new(0)).collect())
     }
 }
 
 impl Distances {
     fn count(&self, matches: &[Match]) {
         for found in matches {
-            self.0[found.distance as usize].fetch_add(1, Ordering::Relaxed);
+            if let Some(count) = self.0.get(found.distance as usize) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -191,11 +197,12 @@ impl Service {
             By::Content(Content::Hash(hash)) => Some(hash),
             _ => None,
         };
-        if asks.iter().all(|ask| of_hash(ask).is_some()) {
+        if asks.iter().all(|ask| of_hash(ask).is_some() && ask.threshold.is_none()) {
             let query = |ask: Ask| {
                 self.check(&ask)?;
                 let hash = of_hash(&ask).unwrap_or(Hash::from_u64(0));
-                Ok((self.query_about(hash, ask)?, None))
+                let located = Located { hash, signature: None, status: None };
+                Ok((self.query_about(located, ask)?, None))
             };
             return asks.into_iter().map(query).collect();
         }
@@ -215,8 +222,8 @@ impl Service {
             hash,
             status,
             k: answer.k,
+            signatures: answer.signatures,
             matches: answer.matches,
-            similarities: Vec::new(),
             next,
             work: answer.work,
         }
@@ -228,19 +235,26 @@ impl Service {
         ask: Ask,
     ) -> Result<(Query, Option<Status>), ServiceError> {
         self.check(&ask)?;
-        let (hash, status, itself) = match &ask.by {
-            By::Content(Content::Hash(hash)) => (*hash, None, None),
+        let mut ask = ask;
+        if let Some(threshold) = ask.threshold.take() {
+            let settings = self.engine()?.settings(collection).await?;
+            ask.k = Some(checked_k(&settings, ask.k, Some(threshold))?);
+        }
+        let (located, itself) = match &ask.by {
+            By::Content(Content::Hash(hash)) => {
+                (Located { hash: *hash, signature: None, status: None }, None)
+            }
             By::Id(id) => {
-                let hash = self.document(collection, id).await?.row.hash;
-                (hash, None, Some(id.clone()))
+                let row = self.document(collection, id).await?.row;
+                let is_signed = self.engine()?.settings(collection).await?.signatures.is_some();
+                let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
+                (Located { hash: row.hash, signature, status: None }, Some(id.clone()))
             }
             // Boxed: the room that fingerprinting takes in this future would be moved about for every question.
-            By::Content(content) => {
-                let (hash, status) = Box::pin(self.hash_in(collection, content.clone())).await?;
-                (hash, status, None)
-            }
+            By::Content(content) => (Box::pin(self.located_in(collection, content.clone())).await?, None),
         };
-        let mut query = self.query_about(hash, ask)?;
+        let status = located.status;
+        let mut query = self.query_about(located, ask)?;
         query.filter.exclude.extend(itself);
         Ok((query, status))
     }
@@ -264,21 +278,22 @@ impl Service {
     }
 
     /// The query of a question that was checked, now that the hash is known.
-    fn query_about(&self, hash: Hash, ask: Ask) -> Result<Query, ServiceError> {
+    fn query_about(&self, located: Located, ask: Ask) -> Result<Query, ServiceError> {
+        let Located { hash, signature, .. } = located;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         let filter = ask.filter;
         let k = ask.k;
         let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
-        Ok(Query { hash, k, limit, after, filter, scan: ask.scan })
+        Ok(Query { hash, signature, k, limit, after, filter, scan: ask.scan })
     }
 
-    async fn hash_in(
+    async fn located_in(
         &self,
         collection: &CollectionName,
         content: Content,
-    ) -> Result<(Hash, Option<Status>), ServiceError> {
+    ) -> Result<Located, ServiceError> {
         let profile = self.profile_of(collection).await?;
-        self.hash_of(profile, content).await
+        self.locate(profile, content).await
     }
 }
 

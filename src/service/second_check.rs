@@ -1,13 +1,15 @@
 //! The second check: of the documents within k those whose text is really similar, the most similar first.
 //!
-//! A distance between hashes says how likely two texts are alike; this compares them. Similarity is the exact
-//! Jaccard similarity of their pairs of adjacent words, so that it needs the texts: the collection must keep them.
+//! A distance between hashes says how likely two texts are alike; this compares them. Similarity is the Jaccard
+//! similarity of their pairs of adjacent words: exact where the collection keeps texts, else estimated by sketches,
+//! which are `MinHash` signatures of some bits a minimum (Li and König, "b-Bit minwise hashing", WWW 2010).
 //! Measured, it lifts F1 behind a large k on every labelled set (docs/quality.md).
 
-use super::fingerprints::Content;
+use std::ops::RangeInclusive;
+
 use super::lookup::{Ask, By, Found};
 use super::{Service, ServiceError};
-use crate::fingerprint::Profile;
+use crate::fingerprint::{Profile, Signature, Sketch};
 use crate::ids::CollectionName;
 use crate::pool::Patience;
 
@@ -15,6 +17,53 @@ use crate::pool::Patience;
 const CANDIDATES: usize = 1_000;
 /// The profile whose features are compared.
 const FEATURES: &str = "pairs-64";
+/// The bytes of a sketch.
+pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
+/// The bits of a minimum in a sketch.
+const SKETCH_BITS: u32 = 2;
+
+/// The sketch of a text in so many bytes.
+pub(super) fn sketch_of(text: &str, bytes: u16) -> Vec<u8> {
+    let minima = usize::from(bytes) * 8 / SKETCH_BITS as usize;
+    Signature::of(&features().feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
+}
+
+fn features() -> &'static Profile {
+    Profile::named(FEATURES).expect("a built-in profile")
+}
+
+/// What a document is compared by.
+enum Compared {
+    Text(String),
+    Sketch(Vec<u8>),
+}
+
+/// What is looked around, ready to be compared.
+struct Yardstick {
+    set: Option<Vec<u64>>,
+    sketch: Option<Sketch>,
+}
+
+impl Yardstick {
+    fn of(compared: &Compared, sketch_bytes: Option<u16>) -> Yardstick {
+        let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
+        match compared {
+            Compared::Text(text) => Yardstick {
+                set: Some(features().feature_set(text)),
+                sketch: sketch_bytes.map(|bytes| sketch(sketch_of(text, bytes))),
+            },
+            Compared::Sketch(bytes) => Yardstick { set: None, sketch: Some(sketch(bytes.clone())) },
+        }
+    }
+
+    /// The similarity to a stored document: by texts if there are both, else by sketches; `None` if it has neither.
+    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>) -> Option<f64> {
+        match (&self.set, text) {
+            (Some(set), Some(text)) => Some(crate::fingerprint::jaccard(set, &features().feature_set(text))),
+            _ => Some(self.sketch.as_ref()?.similarity(&Sketch::from_bytes(SKETCH_BITS, sketch?))),
+        }
+    }
+}
 
 impl Service {
     /// Answers a question with the documents of a similarity of `least` or more. `next` leads on behind the nearest
@@ -29,53 +78,65 @@ impl Service {
             let detail = format!("min_similarity is {least}; it ranges from 0 to 1");
             return Err(ServiceError::invalid("min_similarity", detail));
         }
-        if !self.engine()?.settings(collection).await?.keep_text {
-            let detail = "min_similarity compares texts, and this collection keeps none; \
-                          PUT it with \"keep_text\": true and store its documents again";
+        let engine = self.engine()?;
+        let settings = engine.settings(collection).await?;
+        let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
+        if !settings.keep_text && sketch_bytes.is_none() {
+            let detail = if settings.signatures.is_some() {
+                "min_similarity compares texts, and this collection keeps none; ask with threshold, which compares \
+                 signatures"
+            } else {
+                "min_similarity compares texts or sketches of them, and this collection keeps neither; make one with \
+                 \"sketch_bytes\": 64 or \"keep_text\": true and store the documents there"
+            };
             return Err(ServiceError::invalid("min_similarity", detail));
         }
         let limit = ask.limit.unwrap_or(self.limits().default_matches);
-        let text = self.text_of(collection, &ask.by).await?;
+        let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let mut found = self.similar_unchecked(collection, ask).await?;
         let mut stored = Vec::with_capacity(found.matches.len());
-        for near in &found.matches {
+        for near in std::mem::take(&mut found.matches) {
             // A document may have gone since; it has no similarity then.
-            stored
-                .push(self.engine()?.get(collection, &near.id).await?.and_then(|document| document.row.text));
+            let row = engine.get(collection, &near.id).await?.map(|document| document.row);
+            stored.extend(row.map(|row| (near, row.text, row.sketch)));
         }
-        let similarities = self.pool.run(Patience::Interactive, move || similarities(&text, &stored)).await?;
-        let mut checked: Vec<_> = found
-            .matches
-            .into_iter()
-            .zip(similarities)
-            .filter_map(|(near, similarity)| Some((near, similarity?)))
-            .filter(|(_, similarity)| *similarity >= least)
-            .collect();
-        // Stable: equals stay in the order of distance, then id.
-        checked.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let check = move || {
+            let yardstick = Yardstick::of(&compared, sketch_bytes);
+            let checked = stored.into_iter().filter_map(|(mut near, text, sketch)| {
+                let similarity = yardstick.similarity(text.as_deref(), sketch)?;
+                near.similarity = Some(similarity);
+                (similarity >= least).then_some((similarity, near))
+            });
+            let mut checked: Vec<_> = checked.collect();
+            // Stable: equals stay in the order of distance, then id.
+            checked.sort_by(|a, b| b.0.total_cmp(&a.0));
+            checked
+        };
+        let mut checked = self.pool.run(Patience::Interactive, check).await?;
         checked.truncate(limit);
-        (found.matches, found.similarities) = checked.into_iter().unzip();
+        found.matches = checked.into_iter().map(|(_, near)| near).collect();
         Ok(found)
     }
 
-    async fn text_of(&self, collection: &CollectionName, by: &By) -> Result<String, ServiceError> {
-        let text = match by {
-            By::Content(content @ (Content::Text(_) | Content::Html(_))) => content.clone().into_text(),
-            By::Content(Content::Hash(_)) => None,
-            By::Id(id) => self.document(collection, id).await?.row.text,
+    async fn compared(
+        &self,
+        collection: &CollectionName,
+        by: &By,
+        has_sketches: bool,
+    ) -> Result<Compared, ServiceError> {
+        let compared = match by {
+            By::Content(content) => content.clone().into_text().map(Compared::Text),
+            By::Id(id) => {
+                let row = self.document(collection, id).await?.row;
+                let sketch = row.sketch.filter(|_| has_sketches);
+                row.text.map(Compared::Text).or(sketch.map(Compared::Sketch))
+            }
         };
-        text.ok_or_else(|| {
-            let detail = "min_similarity compares texts, and what is looked around has none: give a text, a page or a \
-                          document that was stored with its text";
+        compared.ok_or_else(|| {
+            let detail = "min_similarity compares texts or sketches of them, and what is looked around has neither: give \
+                          a text, a page or a document that was stored as one";
             ServiceError::invalid("min_similarity", detail)
         })
     }
-}
-
-fn similarities(text: &str, stored: &[Option<String>]) -> Vec<Option<f64>> {
-    let profile = Profile::named(FEATURES).expect("a built-in profile");
-    let set = profile.feature_set(text);
-    let similarity = |other: &String| crate::fingerprint::jaccard(&set, &profile.feature_set(other));
-    stored.iter().map(|other| other.as_ref().map(similarity)).collect()
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
-use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
@@ -27,6 +27,8 @@ const DOCUMENTS: &[u8] = b"documents/";
 
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;
+/// The layout of collections with signatures or sketches: what is in the first, and then these.
+const WITH_SIGNATURES: u8 = 2;
 
 fn numbered(prefix: &[u8], id: CollectionId) -> Vec<u8> {
     [prefix, &id.0.to_be_bytes()].concat()
@@ -238,6 +240,21 @@ struct CollectionLayout {
 }
 
 #[derive(Serialize, Deserialize)]
+struct SignaturesLayout {
+    shape: Option<ShapeLayout>,
+    sketch_bytes: Option<u16>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ShapeLayout {
+    cells: u16,
+    cell_bytes: u8,
+    bands: u16,
+    rows: u16,
+    is_set: bool,
+}
+
+#[derive(Serialize, Deserialize)]
 enum ChangeLayout {
     Document { collection: u32, added: Option<HashBytes>, removed: Option<HashBytes> },
     CollectionCreated(u32),
@@ -284,7 +301,7 @@ pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
 }
 
 pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
-    write(&CollectionLayout {
+    let collection = CollectionLayout {
         id: record.id.0,
         name: record.name.to_string(),
         profile: record.profile.clone(),
@@ -293,16 +310,39 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,
-    })
+    };
+    if record.signatures.is_none() && record.sketch_bytes.is_none() {
+        return write(&collection);
+    }
+    let shape = |SignatureShape { cells, cell_bytes, bands, rows, is_set }| ShapeLayout {
+        cells,
+        cell_bytes,
+        bands,
+        rows,
+        is_set,
+    };
+    let signatures =
+        SignaturesLayout { shape: record.signatures.map(shape), sketch_bytes: record.sketch_bytes };
+    let layout = vec![WITH_SIGNATURES];
+    postcard::to_extend(&(collection, signatures), layout).expect("plain data in memory always serialises")
 }
 
 pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreError> {
-    let record: CollectionLayout = read(bytes, "collection")?;
+    const DAMAGED: StoreError = StoreError::Damaged("collection");
+    let (record, signatures): (CollectionLayout, SignaturesLayout) = match bytes.split_first() {
+        Some((&WITH_SIGNATURES, rest)) => postcard::from_bytes(rest).map_err(|_| DAMAGED)?,
+        _ => (read(bytes, "collection")?, SignaturesLayout { shape: None, sketch_bytes: None }),
+    };
+    let shape = |ShapeLayout { cells, cell_bytes, bands, rows, is_set }| {
+        SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked().ok_or(DAMAGED)
+    };
     Ok(CollectionRecord {
         id: CollectionId(record.id),
-        name: CollectionName::new(&record.name).map_err(|_| StoreError::Damaged("collection"))?,
+        name: CollectionName::new(&record.name).map_err(|_| DAMAGED)?,
         profile: record.profile,
-        width: Width::from_bits(record.bits).ok_or(StoreError::Damaged("collection"))?,
+        width: Width::from_bits(record.bits).ok_or(DAMAGED)?,
+        signatures: signatures.shape.map(shape).transpose()?,
+        sketch_bytes: signatures.sketch_bytes,
         k: record.k,
         keep_text: record.keep_text,
         expires_in: record.expires_in,

@@ -1,6 +1,6 @@
 //! What the store records: collections, rows, changes.
 
-use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +13,12 @@ pub struct CollectionRecord {
     pub profile: String,
     /// The width of its hashes.
     pub width: Width,
-    /// The Hamming distance that its queries use unless they name another.
+    /// The shape of the signatures that its hashes are the names of, if they are such. Rows have them as sketches.
+    pub signatures: Option<SignatureShape>,
+    /// The distance that its queries use unless they name another.
     pub k: u32,
+    /// The bytes of the sketch that rows keep for a second check, if they do.
+    pub sketch_bytes: Option<u16>,
     /// Whether rows keep the text that they were made from.
     pub keep_text: bool,
     /// After how many seconds its documents expire unless they say otherwise; `None` is never.
@@ -40,7 +44,8 @@ pub struct Row {
     pub metadata: Option<String>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
-    /// A sketch of its features for a second check of similarity, if one was made.
+    /// Its signature, if its hash is the name of one; else a sketch of its features for a second check of similarity,
+    /// if one was made.
     pub sketch: Option<Vec<u8>>,
 }
 

@@ -23,4 +23,5 @@ pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use runs::{Run, System, runs};
 pub use segment::{NewWords, is_word_character, words};
+pub use simplify::simplified;
 pub use tokens::tokens;

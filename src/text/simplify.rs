@@ -79,6 +79,16 @@ pub(super) fn simplify(text: &str, out: &mut String) {
     }
 }
 
+/// A sentence in simplified characters; one with kana is Japanese and stays as it is.
+pub fn simplified(sentence: &str) -> String {
+    if sentence.chars().any(|c| Class::of(c) == Class::Kana) {
+        return sentence.to_owned();
+    }
+    let mut out = String::with_capacity(sentence.len());
+    simplify(sentence, &mut out);
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +107,8 @@ mod tests {
             let mut out = String::new();
             simplify(text, &mut out);
             assert_eq!(out, expected, "{text}");
+            assert_eq!(simplified(text), expected);
         }
+        assert_eq!(simplified("臺灣の電腦"), "臺灣の電腦");
     }
 }

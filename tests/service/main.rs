@@ -29,4 +29,5 @@ mod prometheus;
 mod repair;
 mod road;
 mod server;
+mod signatures;
 mod tls;

@@ -66,7 +66,9 @@ impl Load {
 
     /// One client that does so many things, one after the other: what it leaves depends on the seed alone.
     pub async fn steps(url: &str, ledger: &Arc<Ledger>, steps: usize, rng: &mut Rng) {
-        Writer::new(url, ledger, 0, rng.fork(), Arc::default()).run(steps).await;
+        let mut writer = Writer::new(url, ledger, 0, rng.fork(), Arc::default());
+        writer.look_up_own().await;
+        writer.run(steps).await;
     }
 
     /// Waits until every client has found that the server is gone.
@@ -98,6 +100,15 @@ impl Writer {
             name,
             stop,
             own,
+        }
+    }
+
+    /// Whether the client's own collection is there: after a kill that met its deletion the ledger knows only what
+    /// may be.
+    async fn look_up_own(&mut self) {
+        let route = format!("{}/collections/{}", self.url, own_collection(self.name));
+        if let Ok((status, about)) = answer(self.client.get(route).send().await).await {
+            self.own = (status == 200).then(|| about["bits"].as_u64().unwrap() as u32);
         }
     }
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use gaoya::minhash::MinHashIndex;
+use lookalike::ids::{Hash, SignatureShape};
 use lookalike::index::Bands;
 
 use crate::data::Even;
@@ -20,9 +21,15 @@ pub fn report(count: usize) {
         "\n## {count} MinHash signatures, {BANDS} bands of {ROWS} minima, similarity {LEAST} and more\n"
     );
     let signatures = signatures(count);
+    // A byte of each minimum is what is kept of it here; the peer keeps all of it.
+    let bytes: Vec<Vec<u8>> =
+        signatures.iter().map(|all| all.iter().map(|minimum| *minimum as u8).collect()).collect();
     let start = Instant::now();
-    let own = Bands::new(BANDS, ROWS);
-    signatures.iter().for_each(|signature| _ = own.insert(signature));
+    let shape = SignatureShape::of_minima(BANDS as u16, ROWS as u16).expect("a shape");
+    let own = Bands::new(shape);
+    for (number, signature) in bytes.iter().enumerate() {
+        own.insert(Hash::from_u128(number as u128), signature);
+    }
     let own_rate = count as f64 / start.elapsed().as_secs_f64() / 1e3;
     let start = Instant::now();
     let mut peer: MinHashIndex<u32, u32> = MinHashIndex::new(BANDS, ROWS, LEAST);
@@ -32,23 +39,25 @@ pub fn report(count: usize) {
     let peer_rate = count as f64 / start.elapsed().as_secs_f64() / 1e3;
     let (mut own_figures, mut peer_figures, mut found) = (vec![], vec![], [0, 0]);
     for round in 0..ROUNDS {
-        let asked: Vec<&Vec<u32>> =
-            Even(round as u64 + 7).take(ASKED).map(|at| &signatures[at as usize % count]).collect();
+        let asked: Vec<usize> = Even(round as u64 + 7).take(ASKED).map(|at| at as usize % count).collect();
         let start = Instant::now();
-        found[0] = asked.iter().map(|signature| own.similar(signature, LEAST).len()).sum::<usize>();
+        let mut near = Vec::new();
+        asked.iter().for_each(|at| _ = own.within(&bytes[*at], shape.distance_for(LEAST), &mut near));
+        found[0] = near.len();
         own_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
         let start = Instant::now();
         found[1] =
-            asked.iter().map(|signature| peer.query_owned_return_similarity(signature).len()).sum::<usize>();
+            asked.iter().map(|at| peer.query_owned_return_similarity(&signatures[*at]).len()).sum::<usize>();
         peer_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
-        assert_eq!(found[0], found[1], "both find the same");
+        // Bytes agree by chance in one case of 256, which moves a few pairs over the threshold.
+        assert!(found[0].abs_diff(found[1]) * 200 < found[1], "both find the same: {found:?}");
     }
     let per_query = found.map(|found| found as f64 / ASKED as f64);
     println!("| | ns a query | found | thousand inserts/s |\n|---|---|---|---|");
     println!("| lookalike | {:.0} | {:.2} | {own_rate:.0} |", median(own_figures.clone()), per_query[0]);
     println!("| gaoya | {:.0} | {:.2} | {peer_rate:.0} |", median(peer_figures.clone()), per_query[1]);
     println!("\ngaoya ÷ lookalike: {:.2}", ratio(&peer_figures, &own_figures));
-    println!("Bytes a signature, its 800 of minima included: {:.0}", own.bytes() as f64 / count as f64);
+    println!("Bytes a signature, its 200 of minima included: {:.0}", own.bytes() as f64 / count as f64);
 }
 
 fn signatures(count: usize) -> Vec<Vec<u32>> {

@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::registry::Collection;
 use super::shared::Shared;
-use crate::backup::{BackupError, Manifest, Writer};
+use crate::backup::{BackupError, Manifest, Shape, Writer};
 use crate::engine::{EngineError, Pieces};
 
 /// Bytes handed on at a time.
@@ -87,6 +87,8 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
     let record = collection.record();
     let manifest = Manifest {
         k: record.k,
+        signatures: record.signatures.map(Shape::from),
+        sketch_bytes: record.sketch_bytes,
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,

@@ -131,6 +131,8 @@ impl Checkpointer {
             .registry
             .all()
             .iter()
+            // Signatures are read from their rows at a start: a snapshot of their names would not help.
+            .filter(|collection| collection.signatures.is_none())
             .map(|collection| {
                 let profile = collection.record().profile;
                 let width = collection.index.width();

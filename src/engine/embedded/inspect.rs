@@ -11,10 +11,10 @@ use super::directory::Directory;
 use super::planning::Plan;
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{EmbeddedSettings, recovery};
+use super::{EmbeddedSettings, has_signature, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::ids::{DocumentId, Hash, Sequence};
-use crate::index::{Progress, of_width};
+use crate::index::Progress;
 use crate::snapshot::{self, SnapshotError};
 use crate::store::{Bearer, Change, CollectionRecord, Store, StoreError, Verified};
 
@@ -94,8 +94,10 @@ pub fn repair(
     let old = Store::salvage(&from.join("store"), &work, &mut |flaw| say(format!("damaged: {flaw}")))?;
     let store = Store::open(&target.store, settings.store, Some(settings.new_store))?;
     let mut repaired = Repaired::default();
+    // Documents must not come back because the wall clock was set back meanwhile.
+    let clock_ms = old.recorded_time().unwrap_or(0);
     for record in old.salvaged_collections() {
-        let mut copy = Copy::begin(&store, &record)?;
+        let mut copy = Copy::begin(&store, &record, clock_ms)?;
         copy.rows(&old, &mut repaired, say)?;
         copy.bearers(&old, &mut repaired, say)?;
         copy.write()?;
@@ -121,12 +123,13 @@ struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    fn begin(store: &'a Store, record: &'a CollectionRecord) -> Result<Copy<'a>, StoreError> {
+    fn begin(store: &'a Store, record: &'a CollectionRecord, clock_ms: u64) -> Result<Copy<'a>, StoreError> {
         let mut batch = store.batch()?;
+        batch.record_time(clock_ms);
         batch.create_collection(record);
         batch.log(Change::CollectionCreated(record.id));
         let last = batch.commit()?;
-        let collection = Arc::new(Collection::new(record.clone(), of_width(record.width)));
+        let collection = Arc::new(Collection::empty(record.clone()));
         Ok(Copy { store, record, collection, recent: Recent::new(last), pending: Vec::new() })
     }
 
@@ -138,12 +141,19 @@ impl<'a> Copy<'a> {
     ) -> Result<(), StoreError> {
         for row in old.salvaged_rows(self.record.id) {
             match row {
-                Ok((id, row)) if row.hash.width() == self.record.width => {
+                Ok((id, row))
+                    if row.hash.width() == self.record.width
+                        && has_signature(&self.collection, row.sketch.as_deref()).is_ok() =>
+                {
                     repaired.documents += 1;
                     self.put(Document { id, row })?;
                 }
                 Ok((id, _)) => {
-                    say(format!("lost: {id} in {}: its hash has another width", self.record.name));
+                    repaired.lost += 1;
+                    say(format!(
+                        "lost: {id} in {}: its fingerprint is not one of this collection",
+                        self.record.name
+                    ));
                 }
                 // Its hash may be known from elsewhere.
                 Err(lost) if lost.id.is_some() => {}
@@ -168,6 +178,14 @@ impl<'a> Copy<'a> {
     ) -> Result<(), StoreError> {
         for (hash, bearer) in old.salvaged_bearers(self.record) {
             if self.store.view().row(self.record.id, &bearer.id)?.is_none() && !self.is_pending(&bearer.id) {
+                if self.record.signatures.is_some() {
+                    repaired.lost += 1;
+                    say(format!(
+                        "lost: {} in {}: only the name of its signature is left",
+                        bearer.id, self.record.name
+                    ));
+                    continue;
+                }
                 repaired.bare += 1;
                 say(format!(
                     "reduced: {} in {}: its hash {hash} is kept, metadata and text are lost",

@@ -9,11 +9,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::clock::Clock;
+use super::has_signature;
 use super::registry::Collection;
 use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
-use crate::index::{Neighbour, Report};
+use crate::index::{Neighbour, Report, Subject};
 use crate::store::{Bearer, Posting, Store, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
@@ -69,6 +70,13 @@ fn answer(
         return Err(EngineError::Width { name: collection.name.clone(), expected, found });
     }
     let k = checked_k(collection, query)?;
+    match &query.signature {
+        Some(signature) => has_signature(collection, Some(signature))?,
+        None if collection.signatures.is_some() && !collection.index.contains(query.hash) => {
+            return Err(EngineError::NoSignature(query.hash));
+        }
+        None => {}
+    }
     let epoch = collection.sole.quiet_epoch();
     let time = Time { clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
@@ -103,11 +111,11 @@ fn answer(
 }
 
 fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError> {
-    let width = collection.index.width();
+    let most = collection.index.most();
     match query.k {
         None => Ok(collection.settings().k),
-        Some(k) if k <= width.bits() => Ok(k),
-        Some(k) => Err(EngineError::Distance { k, width }),
+        Some(k) if k <= most => Ok(k),
+        Some(k) => Err(EngineError::Distance { k, most }),
     }
 }
 
@@ -150,6 +158,10 @@ struct FoundBearer {
 type Classes = BTreeMap<u32, Vec<Hash>>;
 
 impl Page<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject { hash: self.query.hash, signature: self.query.signature.as_deref() }
+    }
+
     fn is_full(&self) -> bool {
         self.matches.len() > self.query.limit
     }
@@ -173,7 +185,7 @@ impl Page<'_> {
             return false;
         }
         let mut found = Vec::new();
-        let report = self.collection.index.within(query.hash, self.k, &mut found);
+        let report = self.collection.index.within(self.subject(), self.k, &mut found);
         if !found.is_empty() && !self.remembers(&found) {
             self.matches.clear();
             return false;
@@ -193,7 +205,7 @@ impl Page<'_> {
             };
             if !self.query.filter.excludes(&id) && !self.time.has_lapsed(expires_ms) {
                 let (hash, distance) = (near.hash, near.distance);
-                self.matches.push(Match { id, hash, distance, expires_ms, metadata });
+                self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
             }
         }
         self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
@@ -206,9 +218,9 @@ impl Page<'_> {
         let mut found = Vec::new();
         let radius = self.radius(least);
         let report = if query.scan {
-            collection.index.scan(query.hash, radius, &mut found)
+            collection.index.scan(self.subject(), radius, &mut found)
         } else {
-            collection.index.within(query.hash, radius, &mut found)
+            collection.index.within(self.subject(), radius, &mut found)
         };
         self.account(&report, &found);
         let mut classes = Classes::new();
@@ -222,12 +234,12 @@ impl Page<'_> {
     /// costs as much again and spares the memory for all that the page has no room for.
     fn radius(&self, least: u32) -> u32 {
         let (index, k) = (&self.collection.index, self.k);
-        let step = (least + STEP).max(FIRST_RADIUS).min(k);
+        let step = index.first_radius((least + STEP).max(FIRST_RADIUS), k);
         if !self.query.scan && !index.scans(step) {
             return step;
         }
-        let mut counts = [0u64; 129];
-        index.distances(self.query.hash, &mut counts);
+        let mut counts = vec![0u64; index.most() as usize + 1];
+        index.distances(self.subject(), &mut counts);
         let wanted = self.room() as u64;
         let mut sum = 0;
         let reaches = |distance: &u32| {
@@ -238,7 +250,7 @@ impl Page<'_> {
     }
 
     fn account(&mut self, report: &Report, found: &[Neighbour<Hash>]) {
-        self.work.scanned |= report.plan.is_none();
+        self.work.scanned |= report.scanned;
         self.work.plan = report.plan;
         self.work.probes += report.touched.probes;
         self.work.candidates += report.touched.candidates;
@@ -284,7 +296,7 @@ impl Page<'_> {
                 let known = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
                 self.collection.sole.remember(epoch, hash, known);
             }
-            self.matches.push(Match { id, hash, distance, expires_ms, metadata });
+            self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
         }
         Ok(())
     }
@@ -325,8 +337,12 @@ impl Page<'_> {
         self.work.elapsed = start.elapsed();
         let more = self.is_full();
         self.matches.truncate(self.query.limit);
+        if let Some(shape) = self.collection.signatures {
+            self.matches.iter_mut().for_each(|near| near.similarity = Some(shape.similarity(near.distance)));
+        }
         let last = self.matches.last().filter(|_| more);
         let next = last.map(|last| Position { distance: last.distance, id: last.id.clone() });
-        Answer { k: self.k, matches: self.matches, next, work: self.work }
+        let signatures = self.collection.signatures;
+        Answer { k: self.k, signatures, matches: self.matches, next, work: self.work }
     }
 }

@@ -42,6 +42,7 @@ use super::{
     Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
+use crate::index::Subject;
 use crate::index::{GROUP, Progress};
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
@@ -218,10 +219,12 @@ impl Embedded {
             return None;
         }
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
+        let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
         let seen = self.shared.applied();
         let look = move || {
             let mut found = Vec::new();
-            collection.index.within(hash, k, &mut found);
+            let subject = Subject { hash, signature: signature.as_deref() };
+            collection.index.within(subject, k, &mut found);
             found.sort_unstable();
             Checked { seen, nearest: found.iter().map(|near| near.hash).take(NEAREST).collect() }
         };
@@ -542,10 +545,21 @@ fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineErro
         return Ok(());
     };
     let (expected, found) = (collection.index.width(), document.row.hash.width());
-    if expected == found {
-        return Ok(());
+    if expected != found {
+        return Err(EngineError::Width { name: collection.name.clone(), expected, found });
     }
-    Err(EngineError::Width { name: collection.name.clone(), expected, found })
+    has_signature(collection, document.row.sketch.as_deref())
+}
+
+/// Where hashes are names of signatures, what is stored has to have one.
+fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
+    match (collection.signatures, signature) {
+        (Some(shape), found) if found.map(<[u8]>::len) != Some(shape.bytes()) => {
+            let (expected, found) = (shape.bytes(), found.map_or(0, <[u8]>::len));
+            Err(EngineError::Signature { name: collection.name.clone(), expected, found })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The bytes that an operation keeps in the queue, about.
@@ -555,7 +569,8 @@ fn size(operation: &Operation) -> usize {
         Operation::Delete(id) => fixed + id.as_str().len(),
         Operation::Put { document: Document { id, row }, .. } => {
             let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
-            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text)
+            let sketch = row.sketch.as_ref().map_or(0, Vec::len);
+            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text) + sketch
         }
     }
 }

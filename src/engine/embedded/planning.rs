@@ -9,7 +9,7 @@ use super::recent::Recent;
 use super::registry::Collection;
 use crate::engine::{Document, Match, Operation, Outcome, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
-use crate::index::Neighbour;
+use crate::index::{Neighbour, Subject};
 use crate::store::{Batch, Bearer, Change, Expiry, Posting, Store, StoreError, View};
 
 /// How many documents a duplicate is told of, at most.
@@ -118,6 +118,9 @@ impl<'a> Plan<'a> {
         self.set_expiry(of, &id, expired_before, row.expires_ms);
         if let Some(hash) = added {
             recent.add(self.next, of, hash);
+            if let Some(signature) = collection.signature_of(&row) {
+                collection.index.announce(hash, signature);
+            }
         }
         let touched = Touched { hash, expires_ms: row.expires_ms, metadata: row.metadata.clone() };
         self.documents.insert((of, id.clone()), Some(touched));
@@ -303,9 +306,11 @@ impl<'a> Plan<'a> {
         checked: Option<&Checked>,
         recent: &Recent,
     ) -> Result<Vec<Match>, StoreError> {
-        let hash = document.row.hash;
+        let subject = subject(collection, document);
+        let is_near =
+            |other: Hash| distance(collection, subject, other).is_some_and(|distance| distance <= k);
         if let Some(Checked { seen, nearest }) = checked
-            && let Some(mut hashes) = recent.within(*seen, collection.id, hash, k)
+            && let Some(mut hashes) = recent.since(*seen, collection.id, is_near)
         {
             let is_complete = nearest.len() < NEAREST;
             hashes.extend(nearest);
@@ -315,7 +320,7 @@ impl<'a> Plan<'a> {
                 return Ok(matches);
             }
         }
-        self.bearers_of(collection, document, self.near_hashes(collection, hash, k))
+        self.bearers_of(collection, document, self.near_hashes(collection, subject, k))
     }
 
     /// The first documents that bear one of these hashes, the nearest to `document` first, itself left out.
@@ -323,21 +328,23 @@ impl<'a> Plan<'a> {
         &self,
         collection: &Collection,
         document: &Document,
-        mut hashes: Vec<Hash>,
+        hashes: Vec<Hash>,
     ) -> Result<Vec<Match>, StoreError> {
-        let hash = document.row.hash;
-        hashes.sort_by_key(|near| (near.distance(hash), *near));
+        let subject = subject(collection, document);
+        let with_distance = |near| Some((distance(collection, subject, near)?, near));
+        let mut hashes: Vec<(u32, Hash)> = hashes.into_iter().filter_map(with_distance).collect();
+        hashes.sort_unstable();
         hashes.dedup();
         let mut matches = Vec::new();
-        for near in hashes {
+        for (distance, near) in hashes {
             for Bearer { id, expires_ms, .. } in self.first_bearers(collection, near, DUPLICATES_NAMED + 1)? {
                 // Writing a document again is no duplicate of itself.
                 if id == document.id {
                     continue;
                 }
                 let metadata = self.standing(collection, &id)?.and_then(|standing| standing.metadata);
-                let distance = near.distance(hash).unwrap_or_default();
-                matches.push(Match { id, hash: near, distance, expires_ms, metadata });
+                let similarity = collection.signatures.map(|shape| shape.similarity(distance));
+                matches.push(Match { id, hash: near, distance, similarity, expires_ms, metadata });
             }
             if matches.len() >= DUPLICATES_NAMED {
                 break;
@@ -349,15 +356,25 @@ impl<'a> Plan<'a> {
     }
 
     /// Hashes within `k` in the index and among those that the group itself adds.
-    fn near_hashes(&self, collection: &Collection, hash: Hash, k: u32) -> Vec<Hash> {
+    fn near_hashes(&self, collection: &Collection, subject: Subject<'_>, k: u32) -> Vec<Hash> {
         let mut found: Vec<Neighbour<Hash>> = Vec::new();
-        collection.index.within(hash, k, &mut found);
+        collection.index.within(subject, k, &mut found);
         let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
-        let near = |other: &Hash| other.distance(hash).is_some_and(|distance| distance <= k);
+        let near = |other: &Hash| distance(collection, subject, *other).is_some_and(|distance| distance <= k);
         let of_group = self.postings.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
         hashes.extend(of_group.filter(near));
         hashes.sort_unstable();
         hashes.dedup();
         hashes
     }
+}
+
+/// What is looked around for a document.
+fn subject<'d>(collection: &Collection, document: &'d Document) -> Subject<'d> {
+    Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) }
+}
+
+/// How far a hash is away; `None` of a signature that has gone since.
+fn distance(collection: &Collection, subject: Subject<'_>, other: Hash) -> Option<u32> {
+    collection.index.distance(subject, other)
 }

@@ -41,26 +41,24 @@ impl Recent {
         }
     }
 
-    /// The hashes added to a collection after change `seen` within `k` of `hash`; `None` if that is longer
-    /// ago than is remembered.
-    pub(super) fn within(
+    /// The hashes added to a collection after change `seen` that are near; `None` if that is longer ago than is
+    /// remembered.
+    pub(super) fn since(
         &self,
         seen: Sequence,
         collection: CollectionId,
-        hash: Hash,
-        k: u32,
+        is_near: impl Fn(Hash) -> bool,
     ) -> Option<Vec<Hash>> {
         if seen < self.complete_after {
             return None;
         }
         let from = self.added.partition_point(|(number, _, _)| *number <= seen);
-        let near = |added: &Hash| added.distance(hash).is_some_and(|distance| distance <= k);
         let mut found: Vec<Hash> = self
             .added
             .range(from..)
             .filter(|(_, of, _)| *of == collection)
             .map(|(_, _, hash)| *hash)
-            .filter(near)
+            .filter(|hash| is_near(*hash))
             .collect();
         found.sort_unstable();
         found.dedup();
@@ -76,7 +74,9 @@ mod tests {
     fn what_was_added_since_is_found_and_what_is_forgotten_is_said() {
         let mut recent = Recent::new(Sequence(10));
         let here = CollectionId(1);
-        let near = |recent: &Recent, seen| recent.within(Sequence(seen), here, Hash::from_u64(0), 2);
+        let near = |recent: &Recent, seen| {
+            recent.since(Sequence(seen), here, |hash| hash.distance(Hash::from_u64(0)) <= Some(2))
+        };
         assert_eq!(near(&recent, 9), None);
         assert_eq!(near(&recent, 10), Some(vec![]));
         recent.add(Sequence(11), here, Hash::from_u64(0b11));

@@ -10,8 +10,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::registry::{Collection, Registry};
-use crate::ids::{CollectionId, Sequence};
-use crate::index::{HashIndex, Progress, of_width};
+use crate::ids::{CollectionId, Sequence, SignatureShape};
+use crate::index::{Bands, HashIndex, Progress};
 use crate::snapshot::{self, Ascending, Loaded, SnapshotFile};
 use crate::store::{Change, CollectionRecord, Store, StoreError};
 
@@ -40,8 +40,11 @@ pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> R
     })?;
     let registry = Registry::default();
     for record in records {
-        let index = indexes.get(&record.id).map_or_else(|| of_width(record.width), Arc::clone);
-        registry.add(Arc::new(Collection::new(record, index)));
+        let collection = match indexes.get(&record.id) {
+            Some(index) => Collection::new(record, Arc::clone(index)),
+            None => Collection::empty(record),
+        };
+        registry.add(Arc::new(collection));
     }
     Ok(Recovered { registry, last, snapshot })
 }
@@ -111,7 +114,9 @@ fn replay(
     let mut indexes: Indexes = loaded
         .sections
         .into_iter()
-        .filter(|(section, index)| known(section.collection).is_some_and(|r| r.width == index.width()))
+        .filter(|(section, index)| {
+            known(section.collection).is_some_and(|r| r.width == index.width() && r.signatures.is_none())
+        })
         .map(|(section, index)| (section.collection, index))
         .collect();
     // Made after the snapshot; if it came from a backup, the log may not tell of all its documents.
@@ -127,10 +132,11 @@ fn replay(
         let Change::Document { collection, added, removed } = change else {
             continue;
         };
-        let Some(record) = known(collection) else {
+        // Signatures were read from the rows as they are now; the log has only their names.
+        let index = known(collection).filter(|record| record.signatures.is_none());
+        let Some(index) = index.and_then(|record| indexes.get(&record.id)) else {
             continue;
         };
-        let index = indexes.entry(collection).or_insert_with(|| of_width(record.width));
         removed.map(|hash| index.remove(hash));
         added.map(|hash| index.insert(hash));
     }
@@ -148,7 +154,7 @@ pub(super) fn follow(index: &dyn HashIndex, changes: &[Change]) {
     }
 }
 
-/// The distinct hashes of the postings, which the store has in ascending order.
+/// The distinct hashes of the postings, which the store has in ascending order; signatures stand in the rows.
 fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> Result<Indexes, StoreError> {
     progress.reset();
     // As many hashes as documents, or fewer where some share one.
@@ -156,6 +162,10 @@ fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> 
     progress.expect(documents);
     let mut indexes = Indexes::new();
     for record in records {
+        if let Some(shape) = record.signatures {
+            indexes.insert(record.id, signatures(store, record, shape, progress)?);
+            continue;
+        }
         let mut hashes = Ascending::new(record.width);
         for (hash, number) in store.hashes(record).zip(1u64..) {
             hashes.push(hash?);
@@ -170,4 +180,27 @@ fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> 
         indexes.insert(record.id, index);
     }
     Ok(indexes)
+}
+
+/// The signatures of a collection's rows.
+fn signatures(
+    store: &Store,
+    record: &CollectionRecord,
+    shape: SignatureShape,
+    progress: &Progress,
+) -> Result<Arc<dyn HashIndex>, StoreError> {
+    let bands = Bands::new(shape);
+    for (row, number) in store.view().rows_after(record.id, None).zip(1u64..) {
+        let (_, row) = row?;
+        let signature = row.sketch.filter(|signature| signature.len() == shape.bytes());
+        bands.insert(row.hash, &signature.ok_or(StoreError::Damaged("signature"))?);
+        if number.is_multiple_of(COUNTED) {
+            progress.add(COUNTED);
+        }
+    }
+    if !bands.is_empty() {
+        let signatures = bands.len();
+        tracing::info!(collection = %record.name, signatures, "the index was built from the store");
+    }
+    Ok(Arc::new(bands))
 }

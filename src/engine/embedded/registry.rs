@@ -13,9 +13,9 @@ use parking_lot::{Mutex, RwLock};
 
 use super::sole::Sole;
 use crate::engine::{CollectionSettings, EngineError};
-use crate::ids::{CollectionId, CollectionName, Hash};
-use crate::index::HashIndex;
-use crate::store::CollectionRecord;
+use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
+use crate::index::{HashIndex, index_for};
+use crate::store::{CollectionRecord, Row};
 
 /// How long the writer waits for the readers' gate: new readers wait with it.
 const GATE_PATIENCE: Duration = Duration::from_micros(500);
@@ -25,6 +25,8 @@ pub(super) struct Collection {
     pub(super) id: CollectionId,
     pub(super) name: CollectionName,
     pub(super) index: Arc<dyn HashIndex>,
+    /// The shape of the signatures that its hashes are the names of, if they are such.
+    pub(super) signatures: Option<SignatureShape>,
     record: RwLock<CollectionRecord>,
     settings: RwLock<Arc<CollectionSettings>>,
     /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
@@ -39,11 +41,18 @@ pub(super) struct Collection {
 }
 
 impl Collection {
+    /// One without documents.
+    pub(super) fn empty(record: CollectionRecord) -> Collection {
+        let index = index_for(record.width, record.signatures);
+        Collection::new(record, index)
+    }
+
     pub(super) fn new(record: CollectionRecord, index: Arc<dyn HashIndex>) -> Collection {
         Collection {
             id: record.id,
             name: record.name.clone(),
             index,
+            signatures: record.signatures,
             settings: RwLock::new(settings_of(&record)),
             record: RwLock::new(record),
             gate: RwLock::new(()),
@@ -73,6 +82,11 @@ impl Collection {
         self.index.insert(hash);
     }
 
+    /// The signature that a row of this collection has.
+    pub(super) fn signature_of<'r>(&self, row: &'r Row) -> Option<&'r [u8]> {
+        self.signatures.and(row.sketch.as_deref())
+    }
+
     pub(super) fn record(&self) -> CollectionRecord {
         self.record.read().clone()
     }
@@ -91,8 +105,10 @@ fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
     Arc::new(CollectionSettings {
         profile: record.profile.clone(),
         width: record.width,
+        signatures: record.signatures,
         k: record.k,
         keep_text: record.keep_text,
+        sketch_bytes: record.sketch_bytes,
         expires_in: record.expires_in,
     })
 }

@@ -27,7 +27,6 @@ use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
-use crate::index::of_width;
 use crate::store::{Batch, Change, CollectionRecord, StoreError};
 
 /// Operations in a group, at most: bounds the memory of a plan and the wait of the last in line.
@@ -347,7 +346,9 @@ impl Writer {
             name: name.clone(),
             profile: settings.profile,
             width: settings.width,
+            signatures: settings.signatures,
             k: settings.k,
+            sketch_bytes: settings.sketch_bytes,
             keep_text: settings.keep_text,
             expires_in: settings.expires_in,
             created_ms: existing.as_ref().map_or(now_ms, |collection| collection.record().created_ms),
@@ -364,8 +365,7 @@ impl Writer {
         if let Some(collection) = &existing {
             collection.set_record(record);
         } else {
-            let index = of_width(record.width);
-            shared.registry.add(Arc::new(Collection::new(record, index)));
+            shared.registry.add(Arc::new(Collection::empty(record)));
         }
         Ok(existing.is_none())
     }

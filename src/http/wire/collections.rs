@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::values::{Bits, ExpiresIn, Timestamp, present};
+use crate::ids::SignatureShape;
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
@@ -19,8 +20,14 @@ pub(in crate::http) struct CollectionIn {
     profile: Option<String>,
     /// The distance that queries use unless they name another; the profile's own if there is none.
     k: Option<Bits>,
+    /// In place of k, if the profile makes signatures: the least similarity, 0 to 1. A new collection gets bands that
+    /// catch 95 % of what is just as similar.
+    threshold: Option<f64>,
     /// Whether documents keep the text that they were made from.
     keep_text: Option<bool>,
+    /// The bytes of a sketch that documents keep for a second check without their texts, 8 to 1,024; 0 is none. Cannot
+    /// be changed later.
+    sketch_bytes: Option<u16>,
     /// After how long documents expire that do not say so themselves; `null` is never. A change is for documents
     /// written after it.
     #[serde(default, deserialize_with = "present")]
@@ -34,6 +41,8 @@ impl From<CollectionIn> for WantedCollection {
         WantedCollection {
             profile: wanted.profile,
             k: wanted.k.map(|k| k.0),
+            threshold: wanted.threshold,
+            sketch_bytes: wanted.sketch_bytes,
             keep_text: wanted.keep_text,
             expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
         }
@@ -53,8 +62,17 @@ pub(in crate::http) struct CollectionOut {
     bits: u32,
     /// The distance that queries use unless they name another.
     k: u32,
+    /// The same as a similarity, if the collection has signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f64>,
+    /// How its signatures are found, if it has such.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signatures: Option<SignaturesOut>,
     /// Whether documents keep the text that they were made from.
     keep_text: bool,
+    /// The bytes of the sketch that documents keep, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sketch_bytes: Option<u16>,
     /// After how many seconds documents expire that do not say so themselves; `null` is never.
     expires_in: Option<u64>,
     /// When it was made.
@@ -75,6 +93,9 @@ impl From<CollectionInfo> for CollectionOut {
             profile: info.settings.profile,
             bits: info.settings.width.bits(),
             k: info.settings.k,
+            threshold: info.settings.signatures.map(|shape| shape.similarity(info.settings.k)),
+            signatures: info.settings.signatures.map(SignaturesOut::from),
+            sketch_bytes: info.settings.sketch_bytes,
             keep_text: info.settings.keep_text,
             expires_in: info.settings.expires_in,
             created_at: Timestamp(info.created_ms),
@@ -82,6 +103,26 @@ impl From<CollectionInfo> for CollectionOut {
             distinct_hashes: info.distinct_hashes,
             index_bytes: info.index_bytes,
         }
+    }
+}
+
+/// How signatures are made up and found.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Signatures)]
+pub(in crate::http) struct SignaturesOut {
+    /// The cells of a signature; the greatest distance.
+    cells: u16,
+    /// The bands: documents are found that agree in all cells of one.
+    bands: u16,
+    /// The cells of a band.
+    rows: u16,
+    /// The bytes of a signature.
+    bytes: usize,
+}
+
+impl From<SignatureShape> for SignaturesOut {
+    fn from(shape: SignatureShape) -> SignaturesOut {
+        SignaturesOut { cells: shape.cells, bands: shape.bands, rows: shape.rows, bytes: shape.bytes() }
     }
 }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::similar::subject;
-use super::values::{Hex, Id, StatusOut};
+use super::values::{Hex, Id, SignatureHex, StatusOut};
 use crate::http::error::{Code, Problem};
 use crate::service::{By, Change, Comparison, Content, FeatureComparison, Side};
 
@@ -28,7 +28,7 @@ pub(in crate::http) struct CompareIn {
     pub(in crate::http) k: Option<u32>,
 }
 
-/// A side: exactly one of text, html, id and hash.
+/// A side: exactly one of text, html, id, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ComparedSide)]
@@ -43,14 +43,17 @@ pub(in crate::http) struct SideIn {
     /// A hash.
     #[schema(value_type = Option<Hex>)]
     hash: Option<Hex>,
+    /// A signature, if the profile makes signatures.
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
 }
 
 impl CompareIn {
     /// Both sides as the service takes them.
     pub(in crate::http) fn sides(self, text_limit: usize) -> Result<[By; 2], Problem> {
         let side = |side: SideIn, at: &str| {
-            let by =
-                subject(side.id, side.text, side.html, side.hash).map_err(|problem| problem.within(at))?;
+            let by = subject(side.id, side.text, side.html, side.hash, side.signature)
+                .map_err(|problem| problem.within(at))?;
             match &by {
                 By::Content(Content::Text(text) | Content::Html(text)) if text.len() > text_limit => {
                     let bytes = text.len();
@@ -75,8 +78,11 @@ pub(in crate::http) struct ComparisonOut {
     /// Whether they lie within k.
     #[serde(rename = "match")]
     is_match: bool,
-    /// The bits in which the hashes differ.
+    /// The bits in which the hashes differ, or the cells of the signatures.
     distance: u32,
+    /// How similar the signatures say the texts are, 0 to 1, if the profile makes signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similarity: Option<f64>,
     /// The distance up to which they match.
     k: u32,
     /// The profile by which texts were hashed.
@@ -85,10 +91,10 @@ pub(in crate::http) struct ComparisonOut {
     a: SideOut,
     /// The other.
     b: SideOut,
-    /// Each bit that differs.
+    /// Each bit that differs; none of signatures.
     bits: Vec<BitOut>,
     /// For each 16 bits of the hashes, the least significant first, whether they agree: the index finds neighbours
-    /// by such blocks.
+    /// by such blocks. Of signatures, for each band whether they agree in it.
     blocks: Vec<bool>,
     /// The features side by side, if both texts are at hand.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,6 +206,7 @@ impl From<Comparison> for ComparisonOut {
             summary: compared.summary,
             is_match,
             distance: compared.hashes.distance,
+            similarity: compared.similarity,
             k: compared.k,
             profile: compared.profile.id().to_string(),
             a,

@@ -4,12 +4,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::similar::MatchOut;
-use super::values::{ExpiresIn, Hex, Id, Metadata, StatusOut, Timestamp, present};
+use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Offered, status};
 
-/// A document to be stored: exactly one of text, html and hash.
+/// A document to be stored: exactly one of text, html, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDocument)]
@@ -24,6 +24,9 @@ pub(in crate::http) struct DocumentIn {
     /// Its hash, made elsewhere by the profile of the collection.
     #[schema(value_type = Option<Hex>)]
     hash: Option<Hex>,
+    /// Its signature, made elsewhere by the profile of the collection, if that makes signatures.
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
     /// What is to be given back with it, 16 KiB at most.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -40,7 +43,7 @@ pub(in crate::http) struct DocumentIn {
 impl DocumentIn {
     /// The document as the service takes it.
     pub(in crate::http) fn offered(self) -> Result<Offered, Problem> {
-        let content = one_content(self.text, self.html, self.hash)?;
+        let content = one_content(self.text, self.html, self.hash, self.signature)?;
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
             (Some(_), Some(_)) => {
@@ -67,17 +70,19 @@ impl DocumentIn {
     }
 }
 
-/// The one content among three fields.
+/// The one content among four fields.
 pub(super) fn one_content(
     text: Option<String>,
     html: Option<String>,
     hash: Option<Hex>,
+    signature: Option<SignatureHex>,
 ) -> Result<Content, Problem> {
-    match (text, html, hash) {
-        (Some(text), None, None) => Ok(Content::Text(text)),
-        (None, Some(html), None) => Ok(Content::Html(html)),
-        (None, None, Some(hash)) => Ok(Content::Hash(hash.0)),
-        _ => Err(Problem::new(Code::InvalidField, "exactly one of text, html and hash is needed")),
+    match (text, html, hash, signature) {
+        (Some(text), None, None, None) => Ok(Content::Text(text)),
+        (None, Some(html), None, None) => Ok(Content::Html(html)),
+        (None, None, Some(hash), None) => Ok(Content::Hash(hash.0)),
+        (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
+        _ => Err(Problem::new(Code::InvalidField, "exactly one of text, html, hash and signature is needed")),
     }
 }
 
@@ -157,6 +162,10 @@ pub(in crate::http) struct DocumentOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
+    /// Its signature, of which the hash is the name, if the collection has signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
     /// How many distinct features it was made from; absent if it came as a hash.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<u32>,
@@ -179,13 +188,15 @@ pub(in crate::http) struct DocumentOut {
     text: Option<String>,
 }
 
-impl From<crate::service::Document> for DocumentOut {
-    fn from(document: crate::service::Document) -> DocumentOut {
+impl DocumentOut {
+    /// A document of a collection, which may be one of signatures.
+    pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> DocumentOut {
         let status = status(&document.row).map(StatusOut::from);
         let row = document.row;
         DocumentOut {
             id: Id(document.id),
             hash: Hex(row.hash),
+            signature: row.sketch.filter(|_| is_signed).map(SignatureHex),
             features: row.features,
             status,
             written_at: Timestamp(row.written_ms),
@@ -197,7 +208,7 @@ impl From<crate::service::Document> for DocumentOut {
 }
 
 /// A line of an export: a document as `POST /documents` takes it. Its text if the collection keeps
-/// texts, else its hash.
+/// texts, else its hash or signature.
 #[derive(Debug, Serialize)]
 pub(in crate::http) struct ExportOut {
     id: Id,
@@ -206,17 +217,22 @@ pub(in crate::http) struct ExportOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     hash: Option<Hex>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    signature: Option<SignatureHex>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<Timestamp>,
 }
 
-impl From<crate::service::Document> for ExportOut {
-    fn from(document: crate::service::Document) -> ExportOut {
+impl ExportOut {
+    /// A document of a collection, which may be one of signatures.
+    pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> ExportOut {
         let row = document.row;
+        let made = row.text.is_none();
         ExportOut {
             id: Id(document.id),
-            hash: row.text.is_none().then_some(Hex(row.hash)),
+            hash: (made && !is_signed).then_some(Hex(row.hash)),
+            signature: row.sketch.filter(|_| made && is_signed).map(SignatureHex),
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
             expires_at: row.expires_ms.map(Timestamp),
@@ -349,6 +365,10 @@ pub(in crate::http) struct FingerprintOut {
     /// The hash.
     #[schema(value_type = Hex)]
     hash: Hex,
+    /// The signature, of which the hash is the name, if the profile makes signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<SignatureHex>)]
+    signature: Option<SignatureHex>,
     /// Its width: 64 or 128.
     bits: u32,
     /// The profile it was made by.
@@ -377,7 +397,8 @@ pub(in crate::http) struct FingerprintsOut {
 pub(in crate::http) struct ExplainedOut {
     /// The distinct features, the heaviest first.
     features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first; the bit is set if it is above 0.
+    /// The sum of the votes on each bit, the least significant bit first; the bit is set if it is above 0. None for a
+    /// signature.
     votes: Vec<f64>,
 }
 
@@ -398,6 +419,7 @@ impl From<Fingerprinted> for FingerprintOut {
     fn from(made: Fingerprinted) -> FingerprintOut {
         FingerprintOut {
             hash: Hex(made.fingerprint.hash),
+            signature: made.signature.map(SignatureHex),
             bits: made.profile.width().bits(),
             profile: made.profile.id().to_string(),
             features: made.fingerprint.features,
@@ -409,7 +431,7 @@ impl From<Fingerprinted> for FingerprintOut {
 
 impl From<Explained> for FingerprintOut {
     fn from(explained: Explained) -> FingerprintOut {
-        let Explained { profile, explanation } = explained;
+        let Explained { profile, explanation, signature } = explained;
         let fingerprint = explanation.fingerprint;
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
@@ -417,7 +439,7 @@ impl From<Explained> for FingerprintOut {
             hash: Hex(feature.hash),
         });
         let explanation = ExplainedOut { features: features.collect(), votes: explanation.votes };
-        let made = Fingerprinted { profile, fingerprint };
+        let made = Fingerprinted { profile, fingerprint, signature };
         FingerprintOut { explanation: Some(explanation), ..FingerprintOut::from(made) }
     }
 }

@@ -9,9 +9,9 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
-use super::values::{Bits, Count, Hex, Id, Metadata, StatusOut, Timestamp};
+use super::values::{Bits, Count, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp};
 use crate::http::error::{Code, Problem};
-use crate::ids::DocumentId;
+use crate::ids::{DocumentId, SignatureShape};
 use crate::service::{Ask, By, Found};
 use crate::service::{Filter, Match, Strict, Work};
 
@@ -30,8 +30,10 @@ macro_rules! question {
         #[serde(deny_unknown_fields)]
         pub(in crate::http) struct $name $(<$life>)? {
             $($own)*
-            /// The distance in bits, 0 to the width; the collection's if there is none.
+            /// The distance in bits, 0 to the width, or in cells of signatures; the collection's if there is none.
             k: Option<Bits>,
+            /// In place of k, in a collection of signatures: the least similarity, 0 to 1.
+            threshold: Option<f64>,
             /// How many matches to answer with, 1 to 1,000; 10 if there is none.
             limit: Option<Count>,
             /// `next` of the page before.
@@ -55,6 +57,7 @@ macro_rules! question {
                 Ask {
                     by,
                     k,
+                    threshold: self.threshold,
                     limit,
                     cursor,
                     filter: Filter::default(),
@@ -76,6 +79,9 @@ macro_rules! question_in_body {
                 /// The hash to look around.
                 #[schema(value_type = Option<Hex>)]
                 hash: Option<Hex>,
+                /// The signature to look around, in a collection of signatures.
+                #[schema(value_type = Option<SignatureHex>)]
+                signature: Option<SignatureHex>,
                 /// A text to look around.
                 text: Option<String>,
                 /// A page to look around.
@@ -85,8 +91,9 @@ macro_rules! question_in_body {
                 id: Option<Id>,
                 /// Which documents count.
                 filter: Option<FilterIn>,
-                /// Compare the texts of the nearest 1,000 within k, and answer with those whose words are similar by so
-                /// much or more, 0 to 1, the most similar first. The collection must keep texts.
+                /// Compare the texts of the nearest 1,000 within k, or sketches of them, and answer with those whose words
+                /// are similar by so much or more, 0 to 1, the most similar first. The collection must keep texts or
+                /// sketches.
                 min_similarity: Option<f64>,
             }
         }
@@ -95,7 +102,7 @@ macro_rules! question_in_body {
             /// The question as the service takes it.
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
-                let by = subject(self.id.take(), text, html, hash)?;
+                let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
                 let filter = self.filter.take().map(Filter::from).unwrap_or_default();
                 let min_similarity = self.min_similarity;
                 Ok(Ask { filter, min_similarity, ..self.about(by) })
@@ -105,13 +112,16 @@ macro_rules! question_in_body {
 }
 
 question! {
-    /// A question in the query string: exactly one of hash, text and id.
+    /// A question in the query string: exactly one of hash, signature, text and id.
     #[derive(Debug, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
     SimilarParams {
         /// The hash to look around.
         #[param(value_type = Option<Hex>)]
         hash: Option<Hex>,
+        /// The signature to look around, in a collection of signatures.
+        #[param(value_type = Option<SignatureHex>)]
+        signature: Option<SignatureHex>,
         /// A text to look around.
         text: Option<String>,
         /// A stored document to look around; itself is left out.
@@ -128,7 +138,7 @@ question! {
 }
 
 question_in_body! {
-    /// A question: exactly one of hash, text, html and id.
+    /// A question: exactly one of hash, signature, text, html and id.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = Query)]
     AskIn {}
@@ -155,6 +165,8 @@ pub(in crate::http) struct NearParams {
     on_duplicate: Option<OnDuplicate>,
     /// The distance for `on_duplicate=skip`, 0 to the width; the collection's if there is none.
     pub(in crate::http) k: Option<Bits>,
+    /// The same in a collection of signatures as a similarity, 0 to 1.
+    pub(in crate::http) threshold: Option<f64>,
 }
 
 /// What to do with a near-duplicate.
@@ -171,9 +183,10 @@ impl NearParams {
     /// Whether near-duplicates are to be left out.
     pub(in crate::http) fn skips(&self) -> Result<bool, Problem> {
         let skips = self.on_duplicate == Some(OnDuplicate::Skip);
-        if self.k.is_some() && !skips {
-            let detail = "k goes with on_duplicate=skip, which is not there";
-            return Err(Problem::parameter(Code::InvalidField, "k", detail));
+        let named = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
+        if let Some(name) = named.filter(|_| !skips) {
+            let detail = format!("{name} goes with on_duplicate=skip, which is not there");
+            return Err(Problem::parameter(Code::InvalidField, name, detail));
         }
         Ok(skips)
     }
@@ -226,8 +239,10 @@ impl From<FilterIn> for Filter {
 impl SimilarIn<'_> {
     /// Whether a field beside `queries` is there.
     pub(in crate::http) fn has_single(&self) -> bool {
-        let by = self.hash.is_some() || self.text.is_some() || self.html.is_some() || self.id.is_some();
-        let how = self.k.is_some() || self.limit.is_some() || self.cursor.is_some();
+        let made = self.hash.is_some() || self.signature.is_some();
+        let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
+        let near = self.k.is_some() || self.threshold.is_some();
+        let how = near || self.limit.is_some() || self.cursor.is_some();
         let check = self.min_similarity.is_some();
         by || how || check || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
     }
@@ -236,7 +251,7 @@ impl SimilarIn<'_> {
 impl SimilarParams {
     /// The question as the service takes it.
     pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
-        let by = subject(self.id.take(), self.text.take(), None, self.hash.take())?;
+        let by = subject(self.id.take(), self.text.take(), None, self.hash.take(), self.signature.take())?;
         Ok(self.about(by))
     }
 }
@@ -254,12 +269,16 @@ pub(super) fn subject(
     text: Option<String>,
     html: Option<String>,
     hash: Option<Hex>,
+    signature: Option<SignatureHex>,
 ) -> Result<By, Problem> {
-    let has_content = hash.is_some() || text.is_some() || html.is_some();
+    let has_content = hash.is_some() || signature.is_some() || text.is_some() || html.is_some();
     match id {
         Some(id) if !has_content => Ok(By::Id(id.0)),
-        None if has_content => one_content(text, html, hash).map(By::Content),
-        _ => Err(Problem::new(Code::InvalidField, "exactly one of hash, text, html and id is needed")),
+        None if has_content => one_content(text, html, hash, signature).map(By::Content),
+        _ => Err(Problem::new(
+            Code::InvalidField,
+            "exactly one of hash, signature, text, html and id is needed",
+        )),
     }
 }
 
@@ -273,9 +292,10 @@ pub(in crate::http) struct MatchOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// The bits in which the hashes differ.
+    /// The bits in which the hashes differ, or the cells of the signatures.
     distance: u32,
-    /// The Jaccard similarity of the pairs of adjacent words, if `min_similarity` asked for it.
+    /// How similar the texts are, 0 to 1: as their signatures say, or the Jaccard similarity of their pairs of adjacent
+    /// words if `min_similarity` asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// When it expires, if it does.
@@ -294,7 +314,7 @@ impl From<Match> for MatchOut {
             id: Id(found.id),
             hash: Hex(found.hash),
             distance: found.distance,
-            similarity: None,
+            similarity: found.similarity,
             expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
         }
@@ -310,6 +330,9 @@ pub(in crate::http) struct SimilarOut {
     hash: Hex,
     /// How far.
     k: u32,
+    /// The same as a similarity, where signatures were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f64>,
     /// Whether the hash is to be trusted, if it was made from a text.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
@@ -327,13 +350,16 @@ pub(in crate::http) struct SimilarOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LookupStats)]
 pub(in crate::http) struct StatsOut {
-    /// `index` or `scan`.
+    /// `index`, `bands` or `scan`.
     method: &'static str,
     /// The radius around each block of the hash, the least significant first; -1 for a block that was not
     /// probed. How many blocks there are depends on the width and the number of hashes. Empty after a scan.
     radii: Vec<i8>,
     /// How many first bits of each block were told apart: fewer mean fewer and longer runs of hashes.
     bits: Vec<u8>,
+    /// By `bands`: the share of documents just as similar as `threshold` that agree in one, and so are found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    caught: Option<f64>,
     /// Runs of hashes read.
     probes: u64,
     /// Places for hashes compared in them, free ones included.
@@ -344,10 +370,15 @@ pub(in crate::http) struct StatsOut {
     microseconds: u64,
 }
 
-impl From<Work> for StatsOut {
-    fn from(work: Work) -> StatsOut {
+impl StatsOut {
+    fn new(work: Work, signatures: Option<SignatureShape>, k: u32) -> StatsOut {
         StatsOut {
-            method: if work.scanned { "scan" } else { "index" },
+            method: match signatures {
+                _ if work.scanned => "scan",
+                Some(_) => "bands",
+                None => "index",
+            },
+            caught: signatures.filter(|_| !work.scanned).map(|shape| shape.caught(shape.similarity(k))),
             radii: work.plan.map(|plan| plan.radii().to_vec()).unwrap_or_default(),
             bits: work.plan.map(|plan| plan.bits().to_vec()).unwrap_or_default(),
             probes: work.probes,
@@ -360,16 +391,14 @@ impl From<Work> for StatsOut {
 
 impl SimilarOut {
     pub(in crate::http) fn new(found: Found, stats: bool) -> SimilarOut {
-        let mut similarities = found.similarities.into_iter();
-        let with_similarity =
-            |near: Match| MatchOut { similarity: similarities.next(), ..MatchOut::from(near) };
         SimilarOut {
             hash: Hex(found.hash),
             k: found.k,
+            threshold: found.signatures.map(|shape| shape.similarity(found.k)),
             status: found.status.map(StatusOut::from),
-            similar: found.matches.into_iter().map(with_similarity).collect(),
+            similar: found.matches.into_iter().map(MatchOut::from).collect(),
             next: found.next,
-            stats: stats.then(|| found.work.into()),
+            stats: stats.then(|| StatsOut::new(found.work, found.signatures, found.k)),
         }
     }
 }

@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder,
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::ids::{DocumentId, Hash};
+use crate::ids::{DocumentId, Hash, SignatureShape};
 use crate::service::{EXPIRES_IN, Status};
 
 /// A Hamming distance. What the width of a collection admits is judged where that is known.
@@ -73,6 +73,35 @@ impl Visitor<'_> for HexVisitor {
 impl<'de> Deserialize<'de> for Hex {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
         deserializer.deserialize_any(HexVisitor)
+    }
+}
+
+/// A signature as a string of hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct SignatureHex(pub(in crate::http) Vec<u8>);
+
+/// The most digits of a signature: 255 cells of 8 bytes.
+const SIGNATURE_DIGITS: usize = 2 * 8 * SignatureShape::MAX_CELLS as usize;
+
+impl Serialize for SignatureHex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        serializer.serialize_str(&digits)
+    }
+}
+
+impl<'de> Deserialize<'de> for SignatureHex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SignatureHex, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_hex || text.is_empty() || text.len() % 2 == 1 || text.len() > SIGNATURE_DIGITS {
+            let detail = format!(
+                "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two a byte, as POST /fingerprint gives it"
+            );
+            return Err(de::Error::custom(detail));
+        }
+        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+        Ok(SignatureHex(text.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()))
     }
 }
 
@@ -333,6 +362,22 @@ impl PartialSchema for Hex {
 impl ToSchema for Hex {
     fn name() -> Cow<'static, str> {
         "Hash".into()
+    }
+}
+
+impl PartialSchema for SignatureHex {
+    fn schema() -> RefOr<Schema> {
+        let schema = string()
+            .pattern(Some("^([0-9a-fA-F]{2})+$"))
+            .max_length(Some(SIGNATURE_DIGITS))
+            .description(Some("A signature: two hexadecimal digits for each byte of its cells."));
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for SignatureHex {
+    fn name() -> Cow<'static, str> {
+        "Signature".into()
     }
 }
 

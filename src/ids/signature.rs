@@ -1,0 +1,144 @@
+//! Signatures: fingerprints whose parts are compared as wholes, not bit by bit.
+//!
+//! A signature is a row of cells of one to eight bytes: the minima of `MinHash`, or hashes of sentences. Two of
+//! them differ in so many cells. A signature is known by its name, a [`Hash`](super::Hash) of 128 bits: equal ones
+//! have one name, and names say nothing about who is near.
+//!
+//! *Absent*: how signatures are made (`fingerprint`) and found (`index`).
+
+/// How signatures are made up and by which parts they are found.
+///
+/// ```
+/// use lookalike::ids::SignatureShape;
+/// let shape = SignatureShape::of_minima(2, 2).unwrap();
+/// assert_eq!(shape.distance(&[1, 2, 3, 4], &[1, 2, 3, 5]), 1);
+/// assert!(shape.similarity(1) < 0.75 && shape.distance_for(shape.similarity(1)) == 1);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SignatureShape {
+    /// How many cells there are, 1 to [`SignatureShape::MAX_CELLS`].
+    pub cells: u16,
+    /// The bytes of a cell, 1 to 8.
+    pub cell_bytes: u8,
+    /// In how many bands signatures are filed. Those that agree in none are not found by them.
+    pub bands: u16,
+    /// The cells of a band; bands × rows is at most the number of cells.
+    pub rows: u16,
+    /// Whether cells are elements of a set, wherever they stand, and those of zeros none. Bands have one row then.
+    pub is_set: bool,
+}
+
+impl SignatureShape {
+    /// The most cells of a signature.
+    pub const MAX_CELLS: u32 = 255;
+
+    /// Minima of a byte each, all of them in bands; `None` if these are none or too many.
+    pub fn of_minima(bands: u16, rows: u16) -> Option<SignatureShape> {
+        let cells = bands.checked_mul(rows)?;
+        SignatureShape { cells, cell_bytes: 1, bands, rows, is_set: false }.checked()
+    }
+
+    /// The same if it is a shape that signatures can have.
+    pub fn checked(self) -> Option<SignatureShape> {
+        let SignatureShape { cells, cell_bytes, bands, rows, is_set } = self;
+        let fits = (1..=SignatureShape::MAX_CELLS).contains(&u32::from(cells))
+            && (1..=8).contains(&cell_bytes)
+            && bands > 0
+            && rows > 0
+            && u32::from(bands) * u32::from(rows) <= u32::from(cells)
+            && (!is_set || (rows == 1 && bands == cells));
+        fits.then_some(self)
+    }
+
+    /// The bytes of a signature.
+    pub fn bytes(self) -> usize {
+        usize::from(self.cells) * usize::from(self.cell_bytes)
+    }
+
+    /// In how many cells two signatures differ; of sets, how many elements less than there is room for they have in
+    /// common.
+    ///
+    /// # Panics
+    /// If they are not as long as the shape says.
+    pub fn distance(self, a: &[u8], b: &[u8]) -> u32 {
+        assert!(a.len() == self.bytes() && b.len() == a.len(), "signatures of one shape are compared");
+        let size = usize::from(self.cell_bytes);
+        if self.is_set {
+            let others = || b.chunks_exact(size);
+            let is_common = |cell: &&[u8]| !is_blank(cell) && others().any(|other| other == *cell);
+            return u32::from(self.cells) - a.chunks_exact(size).filter(is_common).count() as u32;
+        }
+        if size == 1 {
+            return a.iter().zip(b).map(|(a, b)| u32::from(a != b)).sum();
+        }
+        a.chunks_exact(size).zip(b.chunks_exact(size)).map(|(a, b)| u32::from(a != b)).sum()
+    }
+
+    /// The similarity of two signatures that differ in so many cells, 0 to 1: of minima the estimate of the Jaccard
+    /// similarity, with what agrees by chance taken off; of sets the share of elements in common.
+    pub fn similarity(self, distance: u32) -> f64 {
+        let cells = f64::from(self.cells);
+        let equal = (cells - f64::from(distance)).max(0.0) / cells;
+        let by_chance = if self.is_set { 0.0 } else { 256.0_f64.powi(-i32::from(self.cell_bytes)) };
+        ((equal - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
+    }
+
+    /// The greatest distance of signatures that are at least as similar as this.
+    pub fn distance_for(self, threshold: f64) -> u32 {
+        let reaches = |distance: &u32| self.similarity(*distance) >= threshold - 1e-12;
+        (0..=u32::from(self.cells)).rev().find(reaches).unwrap_or(0)
+    }
+
+    /// The share of pairs of this similarity that agree in a band: `1 - (1 - s^rows)^bands` (Leskovec, Rajaraman and
+    /// Ullman, "Mining of Massive Datasets", 3.4). Sets with a common element always do.
+    pub fn caught(self, similarity: f64) -> f64 {
+        if self.is_set {
+            return f64::from(u8::from(similarity > 0.0));
+        }
+        1.0 - (1.0 - similarity.powi(i32::from(self.rows))).powi(i32::from(self.bands))
+    }
+}
+
+/// Whether a cell of a set holds no element.
+pub(crate) fn is_blank(cell: &[u8]) -> bool {
+    cell.iter().all(|byte| *byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_that_are_none_are_refused() {
+        assert!(SignatureShape::of_minima(16, 8).is_some() && SignatureShape::of_minima(63, 4).is_some());
+        for (bands, rows) in [(0, 8), (8, 0), (64, 4), (u16::MAX, 2)] {
+            assert!(SignatureShape::of_minima(bands, rows).is_none(), "{bands} {rows}");
+        }
+        let set = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
+        assert!(set.checked().is_some());
+        assert!(SignatureShape { bands: 2, ..set }.checked().is_none());
+        assert!(SignatureShape { cell_bytes: 9, ..set }.checked().is_none());
+    }
+
+    #[test]
+    fn thresholds_and_distances_are_each_others_inverse() {
+        for shape in
+            [SignatureShape::of_minima(16, 8).unwrap(), SignatureShape::of_minima(50, 4).unwrap(), SET]
+        {
+            for distance in 0..u32::from(shape.cells) {
+                let back = shape.distance_for(shape.similarity(distance));
+                assert!(back == distance || shape.similarity(back) <= shape.similarity(distance));
+            }
+            assert_eq!((shape.distance_for(1.0), shape.distance_for(0.0)), (0, u32::from(shape.cells)));
+        }
+    }
+
+    const SET: SignatureShape = SignatureShape { cells: 3, cell_bytes: 2, bands: 3, rows: 1, is_set: true };
+
+    #[test]
+    fn elements_of_sets_count_wherever_they_stand() {
+        assert_eq!(SET.distance(&[1, 2, 3, 4, 0, 0], &[3, 4, 9, 9, 0, 0]), 2);
+        assert_eq!(SET.distance(&[0; 6], &[0; 6]), 3);
+        assert!((SET.similarity(2) - 1.0 / 3.0).abs() < 1e-9);
+    }
+}
