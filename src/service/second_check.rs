@@ -19,8 +19,8 @@ const CANDIDATES: usize = 1_000;
 const FEATURES: &str = "pairs-64";
 /// The bytes of a sketch.
 pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
-/// The bits of a minimum in a sketch.
-const SKETCH_BITS: u32 = 2;
+/// The bits of a minimum in a sketch: with so many more of them, one bit each says the most (docs/quality.md).
+const SKETCH_BITS: u32 = 1;
 
 /// The sketch of a text in so many bytes.
 pub(super) fn sketch_of(text: &str, bytes: u16) -> Vec<u8> {
