@@ -11,6 +11,7 @@ use super::cursor;
 use super::documents::checked_k;
 use super::error::ServiceError;
 use super::fingerprints::{Content, Located};
+use super::second_check::Measure;
 use crate::engine::{Answer, Filter, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
@@ -49,6 +50,8 @@ pub struct Ask {
     pub scan: bool,
     /// Compare the texts of what is found, or sketches of them, and answer with those of this similarity or more, 0 to 1.
     pub min_similarity: Option<f64>,
+    /// By what texts are compared.
+    pub measure: Measure,
 }
 
 /// An answer.

@@ -29,7 +29,7 @@ pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
 pub use lookup::{Ask, By, Found};
-pub use second_check::SKETCH_BYTES;
+pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::Strict;
 
 // What answers are made of, so that those above need not know the layers below.

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::lookup::{Ask, By, Found};
 use super::{Service, ServiceError};
-use crate::fingerprint::{Profile, Signature, Sketch};
+use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
 use crate::ids::CollectionName;
 use crate::pool::Patience;
 
@@ -32,6 +32,19 @@ fn features() -> &'static Profile {
     Profile::named(FEATURES).expect("a built-in profile")
 }
 
+/// The profile whose TF-IDF weights make the cosine.
+const WEIGHTS: &str = "fnv-zh";
+
+/// By what texts are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Measure {
+    /// The Jaccard similarity of their pairs of adjacent words.
+    #[default]
+    Jaccard,
+    /// The cosine of the angle between the TF-IDF weights of their words.
+    Cosine,
+}
+
 /// What a document is compared by.
 enum Compared {
     Text(String),
@@ -40,26 +53,52 @@ enum Compared {
 
 /// What is looked around, ready to be compared.
 struct Yardstick {
-    set: Option<Vec<u64>>,
+    exact: Option<Exact>,
     sketch: Option<Sketch>,
 }
 
+/// A text, ready to be compared with others.
+enum Exact {
+    Set(Vec<u64>),
+    Weights(Box<Explanation>),
+}
+
+impl Exact {
+    fn of(text: &str, measure: Measure) -> Exact {
+        match measure {
+            Measure::Jaccard => Exact::Set(features().feature_set(text)),
+            Measure::Cosine => Exact::Weights(Box::new(weights().explain(text))),
+        }
+    }
+
+    fn similarity(&self, text: &str) -> f64 {
+        match self {
+            Exact::Set(set) => jaccard(set, &features().feature_set(text)),
+            Exact::Weights(own) => FeatureComparison::of(own, &weights().explain(text)).cosine,
+        }
+    }
+}
+
+fn weights() -> &'static Profile {
+    Profile::named(WEIGHTS).expect("a built-in profile")
+}
+
 impl Yardstick {
-    fn of(compared: &Compared, sketch_bytes: Option<u16>) -> Yardstick {
+    fn of(compared: &Compared, measure: Measure, sketch_bytes: Option<u16>) -> Yardstick {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(text) => Yardstick {
-                set: Some(features().feature_set(text)),
+                exact: Some(Exact::of(text, measure)),
                 sketch: sketch_bytes.map(|bytes| sketch(sketch_of(text, bytes))),
             },
-            Compared::Sketch(bytes) => Yardstick { set: None, sketch: Some(sketch(bytes.clone())) },
+            Compared::Sketch(bytes) => Yardstick { exact: None, sketch: Some(sketch(bytes.clone())) },
         }
     }
 
     /// The similarity to a stored document: by texts if there are both, else by sketches; `None` if it has neither.
     fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>) -> Option<f64> {
-        match (&self.set, text) {
-            (Some(set), Some(text)) => Some(crate::fingerprint::jaccard(set, &features().feature_set(text))),
+        match (&self.exact, text) {
+            (Some(own), Some(text)) => Some(own.similarity(text)),
             _ => Some(self.sketch.as_ref()?.similarity(&Sketch::from_bytes(SKETCH_BITS, sketch?))),
         }
     }
@@ -91,6 +130,12 @@ impl Service {
             };
             return Err(ServiceError::invalid("min_similarity", detail));
         }
+        if ask.measure == Measure::Cosine && !settings.keep_text {
+            let detail = "measure is cosine, which compares texts, and this collection keeps none; leave it out to compare \
+                          sketches";
+            return Err(ServiceError::invalid("measure", detail));
+        }
+        let measure = ask.measure;
         let limit = ask.limit.unwrap_or(self.limits().default_matches);
         let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
@@ -102,7 +147,7 @@ impl Service {
             stored.extend(row.map(|row| (near, row.text, row.sketch)));
         }
         let check = move || {
-            let yardstick = Yardstick::of(&compared, sketch_bytes);
+            let yardstick = Yardstick::of(&compared, measure, sketch_bytes);
             let checked = stored.into_iter().filter_map(|(mut near, text, sketch)| {
                 let similarity = yardstick.similarity(text.as_deref(), sketch)?;
                 near.similarity = Some(similarity);

@@ -361,6 +361,21 @@ async fn sketches_check_candidates_without_their_texts() {
     let error = (squares / f64::from(all)).sqrt();
     println!("{all} similarities, error {error:.3}");
     assert!(all > 100 && error < 0.06, "{all} {error}");
+    // The other measure is for texts.
+    let ask = json!({"text": text(7), "min_similarity": 0.5, "measure": "cosine"});
+    let (_, by_cosine) = server.post("/collections/kept/similar", ask.clone()).await;
+    let cosine = by_cosine["similar"][0]["similarity"].as_f64().unwrap();
+    assert!(cosine > 0.5 && cosine < 1.0 + 1e-9, "{by_cosine}");
+    for (route, ask) in [
+        ("/collections/sketched/similar", ask),
+        ("/collections/kept/similar", json!({"text": "a", "measure": "cosine"})),
+    ] {
+        let (status, problem) = server.post(route, ask).await;
+        assert_eq!(
+            (status, &problem["errors"][0]["pointer"]),
+            (StatusCode::UNPROCESSABLE_ENTITY, &json!("/measure"))
+        );
+    }
     let (status, problem) = server.put("/collections/sketched", json!({"sketch_bytes": 128})).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert!(problem["detail"].as_str().unwrap().contains("sketches of 64 bytes"), "{problem}");

@@ -12,7 +12,7 @@ use super::documents::one_content;
 use super::values::{Bits, Count, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::ids::{DocumentId, SignatureShape};
-use crate::service::{Ask, By, Found};
+use crate::service::{Ask, By, Found, Measure};
 use crate::service::{Filter, Match, Strict, Work};
 
 /// How an answer is to be found.
@@ -21,6 +21,17 @@ use crate::service::{Filter, Match, Strict, Work};
 pub(in crate::http) enum Verify {
     /// Compare every stored hash, so that anyone can check the index.
     Scan,
+}
+
+/// By what texts are compared.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = Measure)]
+pub(in crate::http) enum MeasureIn {
+    /// The Jaccard similarity of their pairs of adjacent words: common ÷ all.
+    Jaccard,
+    /// The cosine of the angle between the TF-IDF weights of their words.
+    Cosine,
 }
 
 /// Defines a question: the fields of its own, then those that say how it is to be answered.
@@ -63,6 +74,7 @@ macro_rules! question {
                     filter: Filter::default(),
                     scan: self.verify.is_some(),
                     min_similarity: None,
+                    measure: Measure::default(),
                 }
             }
         }
@@ -95,6 +107,8 @@ macro_rules! question_in_body {
                 /// are similar by so much or more, 0 to 1, the most similar first. The collection must keep texts or
                 /// sketches.
                 min_similarity: Option<f64>,
+                /// By what `min_similarity` compares texts; `jaccard` if it is left out. `cosine` takes the texts themselves.
+                measure: Option<MeasureIn>,
             }
         }
 
@@ -105,7 +119,15 @@ macro_rules! question_in_body {
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
                 let filter = self.filter.take().map(Filter::from).unwrap_or_default();
                 let min_similarity = self.min_similarity;
-                Ok(Ask { filter, min_similarity, ..self.about(by) })
+                let measure = match self.measure {
+                    Some(_) if min_similarity.is_none() => {
+                        let detail = "measure says how min_similarity compares, which is not there";
+                        return Err(Problem::field(Code::InvalidField, "/measure", detail));
+                    }
+                    Some(MeasureIn::Cosine) => Measure::Cosine,
+                    _ => Measure::Jaccard,
+                };
+                Ok(Ask { filter, min_similarity, measure, ..self.about(by) })
             }
         }
     };
@@ -243,7 +265,7 @@ impl SimilarIn<'_> {
         let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
         let near = self.k.is_some() || self.threshold.is_some();
         let how = near || self.limit.is_some() || self.cursor.is_some();
-        let check = self.min_similarity.is_some();
+        let check = self.min_similarity.is_some() || self.measure.is_some();
         by || how || check || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
     }
 }
