@@ -185,7 +185,7 @@ fn bodies() -> Vec<Case> {
             "nothing to fingerprint",
             "/documents",
             "{}",
-            (422, "invalid_field", "exactly one of text, html and hash", ""),
+            (422, "invalid_field", "exactly one of text, html, hash and signature", ""),
         ),
         post(
             "metadata that is no object",
@@ -258,7 +258,7 @@ fn bodies() -> Vec<Case> {
             "no question",
             "/similar",
             "{}",
-            (422, "invalid_field", "exactly one of hash, text, html and id", ""),
+            (422, "invalid_field", "exactly one of hash, signature, text, html and id", ""),
         ),
         post(
             "two questions in one",

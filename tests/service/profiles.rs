@@ -72,7 +72,7 @@ async fn a_second_check_leaves_what_is_really_similar() {
     assert_eq!((count(0), count(1), count(2)), (1, 1, 3), "{batch}");
     for (wrong, part) in [
         (json!({"text": ARTICLE, "min_similarity": 1.5}), "ranges from 0 to 1"),
-        (json!({"hash": "00000000000000ff", "min_similarity": 0.5}), "has none"),
+        (json!({"hash": "00000000000000ff", "min_similarity": 0.5}), "has neither"),
     ] {
         let (status, refused) = server.post("/collections/kept/similar", wrong).await;
         assert!(status.as_u16() == 422 && refused.to_string().contains(part), "{refused}");
