@@ -35,27 +35,35 @@ impl<D: Digest> Bag<D> {
     /// place gives up, and digests are sorted in place of that. Sorting alone costs three times as much.
     pub fn count(&mut self, occurrences: Vec<D>, weight: impl Fn(u32) -> u64) {
         match Table::of(&occurrences) {
-            Some(table) => self.take(&table, weight),
+            Some(table) => self.take(table, weight),
             None => self.count_by_sorting(occurrences, weight),
         }
     }
 
     /// Adds what a table has counted.
-    fn take(&mut self, table: &Table<D>, weight: impl Fn(u32) -> u64) {
-        let mut once = Class { weight: weight(1), digests: Vec::with_capacity(table.distinct) };
+    fn take(&mut self, table: Table<D>, weight: impl Fn(u32) -> u64) {
+        let Table { mut distinct, mut counts, again } = table;
         // Features that occur a few times are many: their classes are found once and not for each.
         let mut few: [Vec<D>; FEW] = Default::default();
-        for &(digest, count) in &table.slots {
-            match count {
+        for at in again {
+            let digest = distinct[at as usize];
+            // What was repeated twice is there twice; the second time nothing is left of it.
+            match std::mem::take(&mut counts[at as usize]) {
                 0 => {}
-                1 => once.digests.push(digest),
                 count => match few.get_mut(count as usize - 2) {
                     Some(class) => class.push(digest),
                     None => self.add(digest, weight(count)),
                 },
             }
         }
-        self.classes.push(once);
+        // Those that are left move together. Which are is a matter of chance, so that no branch asks for it.
+        let mut once = 0;
+        for (at, count) in counts.into_iter().enumerate() {
+            distinct[once] = distinct[at];
+            once += usize::from(count == 1);
+        }
+        distinct.truncate(once);
+        self.classes.push(Class { weight: weight(1), digests: distinct });
         for (count, digests) in (2..).zip(few) {
             if !digests.is_empty() {
                 self.classes.push(Class { weight: weight(count), digests });
@@ -106,43 +114,57 @@ impl<D: Digest> Bag<D> {
 
 /// Counts up to this and one more have a list of their own.
 const FEW: usize = 6;
-/// How many slots may be looked at, for each occurrence on the whole, before the table is given up. With every
-/// second slot empty and digests that are spread evenly, one and a half is usual.
+/// How many slots may be looked at in vain, for each occurrence on the whole, before the table is given up. With
+/// three of four slots empty or more and digests that are spread evenly, an eighth is usual.
 const LOOKS: usize = 8;
 
-/// Distinct digests and how often each occurs; open addressing by the first bits, the next slot being tried.
+/// Distinct digests and how often each occurs.
+///
+/// They stand in the order in which they came, and slots of four bytes lead to them: open addressing by the first
+/// bits, the next slot being tried. Whether a digest is new is a matter of chance, which a processor cannot foresee;
+/// so it is written behind the others in any case, an empty slot leads there, and what differs between a new one and
+/// one that is known is arithmetic.
 struct Table<D> {
-    /// A count of 0 stands for an empty slot.
-    slots: Vec<(D, u32)>,
-    distinct: usize,
+    distinct: Vec<D>,
+    counts: Vec<u32>,
+    /// Places among the distinct ones: of each occurrence that was not the first.
+    again: Vec<u32>,
 }
 
 impl<D: Digest> Table<D> {
-    /// `None` if digests crowd in so few places that somebody must have chosen them.
+    /// `None` if digests crowd in so few places that somebody must have chosen them, or are too many for four bytes.
     fn of(occurrences: &[D]) -> Option<Table<D>> {
         let &any = occurrences.first()?;
-        let bits = (occurrences.len() * 2).next_power_of_two().ilog2();
-        let mut slots = vec![(any, 0_u32); 1 << bits];
+        u32::try_from(occurrences.len()).ok()?;
+        let bits = (occurrences.len() * 4).next_power_of_two().ilog2();
+        let mut slots = vec![0_u32; 1 << bits];
         let mask = slots.len() - 1;
-        let (mut distinct, mut looks) = (0, occurrences.len() * LOOKS);
+        let mut distinct = vec![any; occurrences.len()];
+        let mut counts = vec![0_u32; occurrences.len()];
+        let mut again = vec![0_u32; occurrences.len()];
+        let (mut known, mut repeated, mut looks) = (0, 0, occurrences.len() * LOOKS);
         for &digest in occurrences {
-            let mut at = (digest.top() >> (64 - bits)) as usize;
-            loop {
-                let slot = &mut slots[at & mask];
-                if slot.1 == 0 {
-                    *slot = (digest, 1);
-                    distinct += 1;
-                    break;
-                }
-                if slot.0 == digest {
-                    slot.1 = slot.1.saturating_add(1);
-                    break;
+            distinct[known] = digest;
+            let mut slot = (digest.top() >> (64 - bits)) as usize & mask;
+            let at = loop {
+                // A slot holds the place and one more, and 0 if it is empty.
+                let at = (slots[slot] as usize).wrapping_sub(1).min(known);
+                if distinct[at] == digest {
+                    break at;
                 }
                 looks = looks.checked_sub(1)?;
-                at += 1;
-            }
+                slot = (slot + 1) & mask;
+            };
+            slots[slot] = at as u32 + 1;
+            counts[at] += 1;
+            again[repeated] = at as u32;
+            repeated += usize::from(at < known);
+            known += usize::from(at == known);
         }
-        Some(Table { slots, distinct })
+        distinct.truncate(known);
+        counts.truncate(known);
+        again.truncate(repeated);
+        Some(Table { distinct, counts, again })
     }
 }
 
@@ -234,7 +256,7 @@ mod tests {
         let crowded: Vec<Limbs<1>> = (0..10_000).map(|low| [low]).collect();
         assert!(Table::of(&crowded).is_none());
         let spread: Vec<Limbs<1>> = (0..10_000).map(|n: u64| Limbs::of(Kind::Word, &n.to_string())).collect();
-        assert_eq!(Table::of(&spread).unwrap().distinct, 10_000);
+        assert_eq!(Table::of(&spread).unwrap().distinct.len(), 10_000);
     }
 
     #[test]

@@ -11,9 +11,9 @@
 
 use md5::Md5;
 use sha1::{Digest as _, Sha1};
-use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
 use super::lookup3::lookup3;
+use super::short::{xxh3_64, xxh3_128};
 
 /// What a feature is made of. The numbers are seeds, and part of every profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,9 +81,10 @@ pub trait Digest: Copy + Ord {
 }
 
 impl Digest for Limbs<1> {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call for each feature takes longer than the hash")]
+    #[inline(always)]
     fn of(kind: Kind, text: &str) -> Self {
-        [xxh3_64_with_seed(text.as_bytes(), kind as u64)]
+        [xxh3_64(text.as_bytes(), kind as u64)]
     }
 
     fn by(function: HashFunction, kind: Kind, text: &str) -> Self {
@@ -103,9 +104,10 @@ impl Digest for Limbs<1> {
 }
 
 impl Digest for Limbs<2> {
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a call for each feature takes longer than the hash")]
+    #[inline(always)]
     fn of(kind: Kind, text: &str) -> Self {
-        halves(xxh3_128_with_seed(text.as_bytes(), kind as u64))
+        xxh3_128(text.as_bytes(), kind as u64)
     }
 
     fn by(function: HashFunction, kind: Kind, text: &str) -> Self {

@@ -12,6 +12,7 @@ mod keywords;
 mod lookup3;
 mod sentences;
 mod shingles;
+mod short;
 mod stop_words;
 mod weights;
 mod words;

@@ -96,30 +96,38 @@ fn write_letters(text: &str, line: &mut String) {
     if text.is_ascii() {
         return write_ascii_letters(text, line);
     }
-    for stretch in text.split(|c| !is_word_character(c)).filter(|stretch| !stretch.is_empty()) {
-        if !line.is_empty() {
-            line.push(' ');
+    let mut is_between = true;
+    for c in text.chars() {
+        if is_word_character(c) {
+            if std::mem::take(&mut is_between) && !line.is_empty() {
+                line.push(' ');
+            }
+            line.push(c);
+        } else {
+            is_between = true;
         }
-        line.push_str(stretch);
     }
 }
 
-/// The same for ASCII alone, in clauses instead of words: normalised text has single spaces already.
+/// The same for ASCII alone: byte by byte, without a branch, since what is a letter is a matter of chance.
 fn write_ascii_letters(text: &str, line: &mut String) {
-    let in_clause = |&byte: &u8| byte.is_ascii_alphanumeric() || byte == b' ';
-    let mut rest = text;
-    while !rest.is_empty() {
-        let length = rest.bytes().take_while(in_clause).count();
-        let (clause, after) = rest.split_at(length);
-        rest = after.get(1..).unwrap_or_default();
-        let clause = clause.trim_ascii();
-        if !clause.is_empty() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(clause);
-        }
+    let mut bytes = std::mem::take(line).into_bytes();
+    if !bytes.is_empty() {
+        bytes.push(b' ');
     }
+    let start = bytes.len();
+    bytes.resize(start + text.len(), 0);
+    let (mut end, mut after_letter) = (start, false);
+    for byte in text.bytes() {
+        let is_letter = byte.is_ascii_alphanumeric();
+        bytes[end] = if is_letter { byte } else { b' ' };
+        // Of what stands between letters the first is a space, and the others are written over.
+        end += usize::from(is_letter | after_letter);
+        after_letter = is_letter;
+    }
+    bytes.truncate(end);
+    bytes.truncate(bytes.trim_ascii_end().len());
+    *line = String::from_utf8(bytes).expect("ASCII is UTF-8");
 }
 
 #[cfg(test)]

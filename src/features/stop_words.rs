@@ -6,12 +6,15 @@
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
+use foldhash::fast::FixedState;
+
 use crate::text::normalise;
 
 /// A list of stop words. A clone is the same list.
 #[derive(Clone, Debug, Default)]
 pub struct StopWords {
-    words: Arc<HashSet<String>>,
+    /// Asked for every word of a text, so that the hasher is a fast one; nobody can choose what is in it.
+    words: Arc<HashSet<String, FixedState>>,
 }
 
 static BUILT_IN: LazyLock<StopWords> =

@@ -140,7 +140,7 @@ impl Recipe {
         let bag = self.bag::<L>(&prepared, |_| ());
         self.conclude(
             &bag,
-            decide(&vote(&bag), bag.smallest().unwrap_or([0; L]), self.tie),
+            decide(&vote(&bag), || bag.smallest().unwrap_or([0; L]), self.tie),
             prepared.is_empty(),
         )
     }
@@ -171,7 +171,7 @@ impl Recipe {
         let bag = self.bag::<L>(&prepared, |(digest, text)| texts.push((digest, text.to_owned())));
         texts.sort_unstable();
         let sums = vote(&bag);
-        let bits = decide(&sums, bag.smallest().unwrap_or([0; L]), self.tie);
+        let bits = decide(&sums, || bag.smallest().unwrap_or([0; L]), self.tie);
         let fingerprint = self.conclude(&bag, bits, prepared.is_empty());
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
         let features = if prepared.is_empty() { Vec::new() } else { weighted(&bag, &texts) };
@@ -198,8 +198,12 @@ impl Recipe {
         Limbs<L>: Digest,
     {
         // The common function has a copy of the loops of its own: no choice is made for each feature.
+        #[expect(
+            clippy::redundant_closure,
+            reason = "a closure is compiled into the loop, a function called"
+        )]
         match self.hash {
-            HashFunction::Xxh3 => self.bag_by(prepared, Limbs::of, see),
+            HashFunction::Xxh3 => self.bag_by(prepared, |kind, text| Limbs::of(kind, text), see),
             function => self.bag_by(prepared, |kind, text| Limbs::by(function, kind, text), see),
         }
     }
@@ -270,7 +274,7 @@ pub fn simhash_of(words: &[(&str, f64)], function: HashFunction) -> Hash {
     for &(text, weight) in words {
         bag.add(Limbs::<1>::by(function, Kind::Word, text), fixed(weight));
     }
-    hash(decide(&vote(&bag), [0], Tie::Zero))
+    hash(decide(&vote(&bag), || [0], Tie::Zero))
 }
 
 /// The features by weight, the weightiest first, then by text. `texts` is sorted and has every digest.

@@ -11,18 +11,13 @@
 //! before punctuation; there the last character joins what stands before it. Measured against golden texts in
 //! `tests/quality`.
 
-use std::sync::LazyLock;
-
-use jieba_rs::Jieba;
-
-/// A dictionary without words, which leaves everything to the hidden Markov model.
-static MODEL: LazyLock<Jieba> = LazyLock::new(Jieba::empty);
+use super::lexicon::{Lexicon, guess};
 
 /// Hands every word, mark and space of a text to `each`, in order.
-pub(super) fn cut(jieba: &Jieba, text: &str, mut each: impl FnMut(&str)) {
+pub(super) fn cut(lexicon: &Lexicon, text: &str, mut each: impl FnMut(&str)) {
     for sentence in text.split_inclusive(is_separator) {
         let end = sentence.trim_end_matches(is_separator).len();
-        cut_sentence(jieba, &sentence[..end], &mut each);
+        cut_sentence(lexicon, &sentence[..end], &mut each);
         if end < sentence.len() {
             each(&sentence[end..]);
         }
@@ -33,20 +28,22 @@ fn is_separator(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '，' | '。')
 }
 
-fn cut_sentence(jieba: &Jieba, sentence: &str, each: &mut impl FnMut(&str)) {
-    let mut left_over = 0..0;
-    for token in jieba.cut(sentence, false) {
-        let is_single = token.end - token.start == 1;
+fn cut_sentence(lexicon: &Lexicon, sentence: &str, each: &mut impl FnMut(&str)) {
+    let (mut left_over, mut at) = (0..0, 0);
+    lexicon.cut(sentence, |word| {
+        let start = at;
+        at += word.len();
+        let is_single = word.chars().nth(1).is_none();
         // Without its model jieba joins letters and digits; cppjieba looks at them one by one.
-        if is_single || (token.word.is_ascii() && !jieba.has_word(token.word)) {
-            left_over.end = token.byte_end;
+        if is_single || (word.is_ascii() && !lexicon.has(word)) {
+            left_over.end = at;
         } else {
-            cut_left_over(&sentence[left_over], each);
-            each(token.word);
-            left_over = token.byte_end..token.byte_end;
+            cut_left_over(&sentence[left_over.start..start], each);
+            each(word);
+            left_over = at..at;
         }
-    }
-    cut_left_over(&sentence[left_over], each);
+    });
+    cut_left_over(&sentence[left_over.start..], each);
 }
 
 /// Cuts a run of single characters.
@@ -81,12 +78,13 @@ fn ascii_length(bytes: &[u8]) -> usize {
 fn cut_by_model(run: &str, each: &mut impl FnMut(&str)) {
     let is_unknown = |c: char| !('\u{4e00}'..='\u{9fd5}').contains(&c);
     let known = run.find(is_unknown).unwrap_or(run.len());
-    let mut words: Vec<&str> = MODEL.cut(&run[..known], true).iter().map(|token| token.word).collect();
-    if known < run.len() && words.len() > 1 && words[words.len() - 1].chars().nth(1).is_none() {
-        let last = words.pop().map_or(0, str::len) + words.pop().map_or(0, str::len);
-        words.push(&run[known - last..known]);
+    let mut ends = vec![0];
+    guess(&run[..known], |word| ends.push(ends[ends.len() - 1] + word.len()));
+    let last = &run[ends[ends.len().saturating_sub(2)]..known];
+    if known < run.len() && ends.len() > 2 && last.chars().nth(1).is_none() {
+        ends.remove(ends.len() - 2);
     }
-    words.into_iter().for_each(&mut *each);
+    ends.windows(2).for_each(|word| each(&run[word[0]..word[1]]));
     let singles = &run[known..];
     singles.char_indices().for_each(|(at, c)| each(&singles[at..at + c.len_utf8()]));
 }

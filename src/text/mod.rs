@@ -3,10 +3,12 @@
 //! Everything here is a function of its argument alone: no I/O, no clock, no settings. The dictionaries are
 //! part of the program and loaded when first needed. Leaves out: counts, weights and hashes, which are features.
 
+mod bytes;
 mod charset;
 mod class;
 mod cppjieba;
 mod dictionary;
+mod lexicon;
 mod main_text;
 mod normalise;
 mod prepare;
@@ -14,6 +16,7 @@ mod runs;
 mod segment;
 mod simplify;
 mod tokens;
+mod trie;
 mod visible;
 
 pub use charset::{WrongBytes, decode};

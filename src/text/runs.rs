@@ -7,6 +7,7 @@
 //! Han is ambiguous: in a sentence with kana it is Japanese, otherwise Chinese. A sentence ends at one of
 //! 。.!? or with the text; line breaks do not survive normalisation.
 
+use super::bytes::{ideographs, leading};
 use super::class::Class;
 
 /// A writing system, as far as segmentation must know.
@@ -77,8 +78,13 @@ impl<'a> Iterator for Runs<'a> {
                 break;
             }
             run.end = next;
-            if run.system == Some(System::Spaced) {
-                next = run.skip_ascii(text.as_bytes());
+            match run.system {
+                Some(System::Spaced) => next = run.skip_ascii(text.as_bytes()),
+                Some(System::Han) if self.any_kana == Some(false) => {
+                    next += ideographs(&text.as_bytes()[next..]);
+                    run.end = next;
+                }
+                _ => {}
             }
         }
         let run = open?;
@@ -98,7 +104,7 @@ impl Open {
     /// Takes all ASCII that follows, none of which can end a spaced run, and returns where it ends.
     #[inline]
     fn skip_ascii(&mut self, text: &[u8]) -> usize {
-        let ascii = text[self.end..].iter().take_while(|byte| byte.is_ascii()).count();
+        let ascii = leading(&text[self.end..], u8::is_ascii);
         let stretch = &text[self.end..self.end + ascii];
         let next = self.end + ascii;
         self.end += stretch.iter().rposition(u8::is_ascii_alphanumeric).map_or(0, |last| last + 1);

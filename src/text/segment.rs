@@ -53,9 +53,7 @@ pub fn is_word_character(c: char) -> bool {
 }
 
 fn chinese(text: &str, dictionary: &Dictionary, new_words: NewWords, mut each: impl FnMut(&str)) {
-    let mut simplified = String::with_capacity(text.len());
-    simplify(text, &mut simplified);
-    dictionary.cut(&simplified, new_words, |word| {
+    dictionary.cut(&simplify(text), new_words, |word| {
         if has_letter(word) {
             each(word);
         }

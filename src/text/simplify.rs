@@ -5,6 +5,7 @@
 //!
 //! The dictionaries are those of `OpenCC` (Apache-2.0) as carried by ferrous-opencc, configuration `tw2sp`.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use ferrous_opencc::OpenCC;
@@ -51,10 +52,19 @@ impl Converter {
     }
 }
 
-/// Appends a run of Chinese to `out`, its traditional clauses simplified. A clause is a stretch of Chinese
-/// characters without anything between them: short, so that one traditional character touches no more.
-pub(super) fn simplify(text: &str, out: &mut String) {
+/// A run of Chinese with its traditional clauses simplified. A clause is a stretch of Chinese characters without
+/// anything between them: short, so that one traditional character touches no more.
+pub(super) fn simplify(text: &str) -> Cow<'_, str> {
     let converter = &*CONVERTER;
+    if !text.chars().any(|c| converter.is_traditional(c)) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    simplify_clauses(converter, text, &mut out);
+    out.into()
+}
+
+fn simplify_clauses(converter: &Converter, text: &str, out: &mut String) {
     let mut copied = 0;
     let mut clause = 0;
     let mut found = false;
@@ -84,9 +94,7 @@ pub fn simplified(sentence: &str) -> String {
     if sentence.chars().any(|c| Class::of(c) == Class::Kana) {
         return sentence.to_owned();
     }
-    let mut out = String::with_capacity(sentence.len());
-    simplify(sentence, &mut out);
-    out
+    simplify(sentence).into_owned()
 }
 
 #[cfg(test)]
@@ -104,9 +112,7 @@ mod tests {
             ("乾隆皇帝很頭髮", "乾隆皇帝很头发"),
         ];
         for (text, expected) in cases {
-            let mut out = String::new();
-            simplify(text, &mut out);
-            assert_eq!(out, expected, "{text}");
+            assert_eq!(simplify(text), expected, "{text}");
             assert_eq!(simplified(text), expected);
         }
         assert_eq!(simplified("臺灣の電腦"), "臺灣の電腦");

@@ -1,0 +1,365 @@
+//! Words to be found in a text from each of its characters on: a double-array trie over characters.
+//!
+//! After Aoe, "An efficient digital search algorithm by using a double-array structure" (IEEE Transactions on
+//! Software Engineering 15, 1989). A step from a node by a character is one read: the child stands at the node's
+//! base plus the code of the character, if what stands there was reached by this code. No two nodes have the same
+//! base, so that the code is proof enough. A node is eight bytes, and eight bits of it tell which codes are in vain:
+//! most steps that fail read nothing. Frequent characters have small codes, which keeps together what is read often.
+//!
+//! Leaves out: changes. A trie is built once, of all its words.
+
+use std::ops::Range;
+
+/// The bits of each part of a node, from the highest.
+const BASE_BITS: u32 = 22;
+const FILTER_BITS: u32 = 8;
+const CODE_BITS: u32 = 18;
+const VALUE_BITS: u32 = 16;
+
+/// The largest value of a word.
+pub(super) const MAX_VALUE: u32 = (1 << VALUE_BITS) - 1;
+
+/// Sizes of families whose search for room goes on where it was.
+const SIZES: usize = 32;
+
+/// Words with a value each.
+#[derive(Debug)]
+pub(super) struct Trie {
+    codes: Codes,
+    /// The nodes of single characters, by code.
+    first: Vec<Node>,
+    nodes: Vec<Node>,
+}
+
+/// The base of its children, the filter of their codes, its own code, and the value of the word that ends here. A
+/// node without children has an empty filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Node(u64);
+
+/// What stands in a place without a node: a code that no character has, not even an unknown one.
+const NOTHING: Node = Node(((1 << CODE_BITS) - 1) << VALUE_BITS);
+
+impl Node {
+    fn new(code: u32, value: u32) -> Node {
+        Node(u64::from(code) << VALUE_BITS | u64::from(value))
+    }
+
+    fn set_children(&mut self, base: usize, filter: u64) {
+        self.0 |= (base as u64) << (64 - BASE_BITS) | filter << (64 - BASE_BITS - FILTER_BITS);
+    }
+
+    /// The value of the word that ends here; 0 if none does.
+    #[inline]
+    pub(super) fn value(self) -> u32 {
+        self.0 as u32 & MAX_VALUE
+    }
+
+    #[inline]
+    fn code(self) -> u32 {
+        (self.0 >> VALUE_BITS) as u32 & ((1 << CODE_BITS) - 1)
+    }
+
+    /// Whether a child of this code is possible.
+    #[inline]
+    fn may_have(self, code: u32) -> bool {
+        self.0 >> (64 - BASE_BITS - FILTER_BITS) & filter(code) != 0
+    }
+}
+
+#[inline]
+fn filter(code: u32) -> u64 {
+    1 << (code % FILTER_BITS)
+}
+
+impl Trie {
+    /// The trie of these words and their values, 1 to [`MAX_VALUE`]. They are sorted by word, no two are the same, and
+    /// none is empty. `None` if they are too many: more than four million nodes.
+    pub(super) fn of(words: &[(&str, u32)]) -> Option<Trie> {
+        let codes = Codes::of(words)?;
+        let mut first = vec![NOTHING; codes.count as usize];
+        let mut builder = Builder {
+            words,
+            codes: &codes,
+            nodes: Vec::new(),
+            taken: Places::default(),
+            bases: Places::default(),
+            last: [0; SIZES],
+        };
+        let root = builder.children(&(0..words.len()), 0);
+        let mut level = Vec::new();
+        for child in root {
+            first[child.code as usize] = Node::new(child.code, child.value);
+            level.push((child.code as usize, child));
+        }
+        let mut next = builder.place(level, Some(&mut first))?;
+        while !next.is_empty() {
+            next = builder.place(next, None)?;
+        }
+        let nodes = builder.nodes;
+        Some(Trie { codes, first, nodes })
+    }
+
+    /// The code of a character, which is 0 if no word has it.
+    #[inline]
+    pub(super) fn code(&self, c: char) -> u32 {
+        self.codes.of_char(c)
+    }
+
+    /// The node of a single character; of code 0 it is one without value or children.
+    #[inline]
+    pub(super) fn first(&self, code: u32) -> Node {
+        self.first[code as usize]
+    }
+
+    /// The child of a node by a code, if it has one.
+    #[inline]
+    pub(super) fn step(&self, node: Node, code: u32) -> Option<Node> {
+        if !node.may_have(code) {
+            return None;
+        }
+        let base = (node.0 >> (64 - BASE_BITS)) as usize;
+        self.nodes.get(base + code as usize).copied().filter(|child| child.code() == code)
+    }
+
+    /// The value of a word, 0 if it is none.
+    pub(super) fn value(&self, word: &str) -> u32 {
+        let mut codes = word.chars().map(|c| self.code(c));
+        let Some(first) = codes.next() else { return 0 };
+        codes.try_fold(self.first(first), |node, code| self.step(node, code)).map_or(0, Node::value)
+    }
+}
+
+/// A number for each character that occurs in words.
+#[derive(Debug)]
+struct Codes {
+    /// Of the basic plane.
+    basic: Vec<u32>,
+    /// Of others, in their order.
+    other: Vec<(char, u32)>,
+    /// Codes in use, 0 among them, which is for characters that no word has.
+    count: u32,
+}
+
+impl Codes {
+    fn of(words: &[(&str, u32)]) -> Option<Codes> {
+        let mut weights = std::collections::HashMap::<char, u64>::new();
+        for (word, value) in words {
+            word.chars().for_each(|c| *weights.entry(c).or_default() += u64::from(*value));
+        }
+        let mut order: Vec<(char, u64)> = weights.into_iter().collect();
+        order.sort_unstable_by_key(|&(c, weight)| (std::cmp::Reverse(weight), c));
+        let count = u32::try_from(order.len() + 1).ok().filter(|&count| count < (1 << CODE_BITS) - 1)?;
+        let mut codes = Codes { basic: vec![0; 0x1_0000], other: Vec::new(), count };
+        for (code, (c, _)) in (1..).zip(order) {
+            match codes.basic.get_mut(c as usize) {
+                Some(place) => *place = code,
+                None => codes.other.push((c, code)),
+            }
+        }
+        codes.other.sort_unstable();
+        Some(codes)
+    }
+
+    #[inline]
+    fn of_char(&self, c: char) -> u32 {
+        self.basic.get(c as usize).copied().unwrap_or_else(|| self.of_other(c))
+    }
+
+    fn of_other(&self, c: char) -> u32 {
+        self.other.binary_search_by_key(&c, |&(other, _)| other).map_or(0, |at| self.other[at].1)
+    }
+}
+
+/// A child that is to be placed, or that was and whose children are.
+struct Child {
+    code: u32,
+    value: u32,
+    /// The words that begin with it.
+    words: Range<usize>,
+    /// The bytes that they have in common.
+    depth: usize,
+}
+
+struct Builder<'a> {
+    words: &'a [(&'a str, u32)],
+    codes: &'a Codes,
+    nodes: Vec<Node>,
+    /// Where nodes stand.
+    taken: Places,
+    /// The bases that nodes have.
+    bases: Places,
+    /// The last base found for a family of each size, the last one for all that are larger; for the first, the place.
+    last: [usize; SIZES],
+}
+
+impl Builder<'_> {
+    /// What follows the first `depth` bytes of these words, which have them in common.
+    fn children(&self, range: &Range<usize>, depth: usize) -> Vec<Child> {
+        let mut children: Vec<Child> = Vec::new();
+        for at in range.clone() {
+            let (word, value) = self.words[at];
+            let Some(c) = word[depth..].chars().next() else { continue };
+            let code = self.codes.of_char(c);
+            let depth = depth + c.len_utf8();
+            let value = if word.len() == depth { value } else { 0 };
+            match children.last_mut() {
+                Some(last) if last.code == code => last.words.end = at + 1,
+                _ => children.push(Child { code, value, words: at..at + 1, depth }),
+            }
+        }
+        children
+    }
+
+    /// Places the children of a level, whose nodes stand in `first` if it is the first, and returns them as the next
+    /// level. Nodes of many children come first, as long as there is room, and among others those whose words have
+    /// great values: what is read often stands together.
+    fn place(
+        &mut self,
+        level: Vec<(usize, Child)>,
+        mut first: Option<&mut Vec<Node>>,
+    ) -> Option<Vec<(usize, Child)>> {
+        let mut families: Vec<(usize, Vec<Child>, u32)> = level
+            .into_iter()
+            .map(|(at, parent)| {
+                let greatest = self.words[parent.words.clone()].iter().map(|(_, value)| *value).max();
+                (at, self.children(&parent.words, parent.depth), greatest.unwrap_or(0))
+            })
+            .filter(|(_, children, _)| !children.is_empty())
+            .collect();
+        families.sort_by_key(|(_, children, greatest)| std::cmp::Reverse((children.len(), *greatest)));
+        let mut next = Vec::new();
+        self.last[0] = 0;
+        for (parent, children, _) in families {
+            let base = self.base(&children);
+            if base >= 1 << BASE_BITS {
+                return None;
+            }
+            self.bases.take(base);
+            let bits = children.iter().fold(0, |bits, child| bits | filter(child.code));
+            first.as_deref_mut().unwrap_or(&mut self.nodes)[parent].set_children(base, bits);
+            for child in children {
+                let at = base + child.code as usize;
+                self.taken.take(at);
+                if at >= self.nodes.len() {
+                    self.nodes.resize(at + 1, NOTHING);
+                }
+                self.nodes[at] = Node::new(child.code, child.value);
+                next.push((at, child));
+            }
+        }
+        Some(next)
+    }
+
+    /// A base at which all these children have a free place. The search begins where it ended for the last family of
+    /// this size, and its steps grow, so that it soon comes to where there is room: behind the end at the latest.
+    fn base(&mut self, children: &[Child]) -> usize {
+        let first = children[0].code as usize;
+        let size = children.len().min(SIZES) - 1;
+        // A single child may fill any gap, so that for those it is the place that goes on.
+        let from = if size == 0 { first.max(self.last[size]) } else { first + self.last[size] };
+        let mut place = self.taken.free_from(from);
+        for tries in 0.. {
+            let base = place - first;
+            let is_free = |child: &Child| !self.taken.has(base + child.code as usize);
+            if !self.bases.has(base) && children[1..].iter().all(is_free) {
+                self.last[size] = if size == 0 { place } else { base };
+                return base;
+            }
+            place = self.taken.free_from(place + 1 + tries / 16);
+        }
+        unreachable!("behind the end all places are free, and bases end before it")
+    }
+}
+
+/// A set of places in an array.
+#[derive(Default)]
+struct Places {
+    words: Vec<u64>,
+}
+
+impl Places {
+    fn take(&mut self, at: usize) {
+        if at / 64 >= self.words.len() {
+            self.words.resize(at / 64 + 1, 0);
+        }
+        self.words[at / 64] |= 1 << (at % 64);
+    }
+
+    fn has(&self, at: usize) -> bool {
+        self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// The first place from here on that is not taken.
+    fn free_from(&self, at: usize) -> usize {
+        let mut word = at / 64;
+        let mut taken = self.words.get(word).map_or(0, |taken| taken | ((1 << (at % 64)) - 1));
+        if word >= self.words.len() {
+            return at;
+        }
+        while taken == u64::MAX {
+            word += 1;
+            taken = self.words.get(word).copied().unwrap_or(0);
+        }
+        word * 64 + taken.trailing_ones() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// The values of all words that a text begins with, by their length in characters.
+    fn beginnings(trie: &Trie, text: &str) -> Vec<(usize, u32)> {
+        let mut codes = text.chars().map(|c| trie.code(c));
+        let mut node = codes.next().map(|code| trie.first(code));
+        let mut found = Vec::new();
+        for length in 1.. {
+            let Some(here) = node else { break };
+            if here.value() > 0 {
+                found.push((length, here.value()));
+            }
+            node = codes.next().and_then(|code| trie.step(here, code));
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_found_is_what_was_put_in(
+            words in proptest::collection::btree_map("[ab中国大𠀀]{1,4}", 1u32..MAX_VALUE, 0..60),
+            texts in proptest::collection::vec("[abc中国大学𠀀𠀁]{0,6}", 20),
+        ) {
+            let sorted: Vec<(&str, u32)> = words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
+            let trie = Trie::of(&sorted).unwrap();
+            for text in texts.iter().chain(words.keys()) {
+                let starts = text.char_indices().map(|(at, c)| at + c.len_utf8());
+                let expected: Vec<(usize, u32)> = (1..)
+                    .zip(starts)
+                    .filter_map(|(length, end)| words.get(&text[..end]).map(|value| (length, *value)))
+                    .collect();
+                prop_assert_eq!(beginnings(&trie, text), expected, "{}", text);
+                prop_assert_eq!(trie.value(text), words.get(text).copied().unwrap_or(0));
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_with_many_children_finds_each() {
+        let words: BTreeMap<String, u32> =
+            (0x4e00..0x5000).map(|c| (format!("大{}", char::from_u32(c).unwrap()), c - 0x4dff)).collect();
+        let sorted: Vec<(&str, u32)> = words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
+        let trie = Trie::of(&sorted).unwrap();
+        assert!(words.iter().all(|(word, value)| trie.value(word) == *value));
+        assert_eq!([trie.value("大"), trie.value("大a"), trie.value("一"), trie.value("")], [0; 4]);
+    }
+
+    #[test]
+    fn places_are_free_until_they_are_taken() {
+        let mut places = Places::default();
+        (0..130).filter(|at| at % 65 != 3).for_each(|at| places.take(at));
+        let free: Vec<usize> = [0, 3, 4, 68, 69, 129, 130, 500].map(|at| places.free_from(at)).into();
+        assert_eq!(free, [3, 3, 68, 68, 130, 130, 130, 500]);
+    }
+}
