@@ -18,6 +18,8 @@ mod snapshot;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
+    // The HTTP client asks for one even where it speaks no TLS.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [part, name, count] = &arguments[..]
         && part == "build"

@@ -1,6 +1,7 @@
 //! What the commands that talk to a server share: where it is, the key, a runtime, errors in words.
 
 use std::future::Future;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -22,6 +23,9 @@ pub(super) struct Access {
     /// Key, if the server asks for one; better in the environment, where the list of processes does not show it
     #[arg(long, env = "LOOKALIKE_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<String>,
+    /// Of a server with TLS: trust the certificates of this PEM file in place of the system's
+    #[arg(long, env = "LOOKALIKE_CACERT", value_name = "FILE")]
+    cacert: Option<PathBuf>,
 }
 
 impl Server {
@@ -32,7 +36,7 @@ impl Server {
 
     /// A client of it.
     pub(super) fn client(self) -> Result<Client, Failure> {
-        Ok(Client::new(&self.url, self.access.key)?)
+        Ok(Client::new(&self.url, self.access.key, self.access.cacert.as_deref())?)
     }
 }
 

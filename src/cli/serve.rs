@@ -1,10 +1,12 @@
 //! `lookalike serve`: settings, listener, signals, and then the server.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -16,6 +18,9 @@ use crate::telemetry::{LogFormat, start_logs};
 
 /// How long the runtime waits for threads that still work when all else has ended.
 const LAST_WAIT: Duration = Duration::from_secs(2);
+/// Connections that may wait to be accepted; the system may allow fewer. One for which there is no room there comes
+/// again by itself, a second later.
+const BACKLOG: u32 = 4_096;
 /// The variable that names the settings file.
 const CONFIG_VARIABLE: &str = "LOOKALIKE_CONFIG";
 
@@ -80,7 +85,7 @@ impl ServeArguments {
 
 async fn serve(settings: Settings) -> Result<(), Failure> {
     let address = settings.server.listen;
-    let listener = TcpListener::bind(address).await.map_err(|error| {
+    let listener = listen(address).map_err(|error| {
         Failure::new(format!("cannot listen on {address}: {error}; choose another with --listen ADDR:PORT"))
     })?;
     let bound = listener.local_addr()?;
@@ -108,6 +113,14 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         how
     };
     server::run(settings, listener, shutdown).await.map_err(|error| Failure::of(&error, code(&error)))
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A restart must not wait for connections of the process before it.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Damaged or too new data is told apart: starting again does not help there.

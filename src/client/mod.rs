@@ -2,12 +2,15 @@
 //!
 //! It knows no route: whoever uses it names them, as the contract does. The command line and the tests stand on it.
 //! It goes through no proxy, because what it talks to is named by whoever runs it, and it does not try again: only the
-//! caller knows whether a request may be sent twice. *Absent*: TLS; the client library would bring a second cryptography.
+//! caller knows whether a request may be sent twice. Over TLS it trusts whom the system trusts, or the certificates of
+//! one file and nobody else.
 
-use std::fmt;
+use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
-use reqwest::{Method, RequestBuilder, Response, StatusCode};
+use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
+use tokio_rustls::rustls::crypto::ring;
 
 /// A server, and how it is talked to.
 #[derive(Clone)]
@@ -36,16 +39,32 @@ pub struct Refusal {
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The URL asks for TLS.
+    /// The file of certificates cannot be read.
+    #[error("{} cannot be read", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The file holds no certificates.
+    #[error("{} holds no certificate in PEM", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+    },
+    /// There is nothing to talk with.
     #[error(
-        "{url} asks for TLS, which this program speaks as a server alone: use curl, or an address on this machine without TLS"
+        "there is no client for {url}: is it a URL, and does the system have certificates (--cacert names others)?"
     )]
-    Encrypted {
+    Unusable {
         /// The server.
         url: String,
+        /// What happened.
+        source: reqwest::Error,
     },
     /// There is no connection, or it broke.
-    #[error("{}", if source.is_connect() { format!("no server answers at {url}: is it running?") } else { format!("the connection to {url} failed") })]
+    #[error("{}", broken_in_words(url, source))]
     Transport {
         /// The server.
         url: String,
@@ -63,17 +82,24 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the server at this URL, with the key if it asks for one.
+    /// A client of the server at this URL, with the key if it asks for one. Of a URL of HTTPS the certificate has to
+    /// be signed by one of this file, if a file is named.
     ///
     /// # Errors
-    /// [`ClientError::Encrypted`] for a URL of HTTPS; [`ClientError::Transport`] if the system has no room.
-    pub fn new(url: &str, key: Option<String>) -> Result<Client, ClientError> {
+    /// [`ClientError::File`] and [`ClientError::Pem`] that name the file; [`ClientError::Unusable`] if the system has
+    /// no certificates, or no room.
+    pub fn new(url: &str, key: Option<String>, trusted: Option<&Path>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        if url.starts_with("https:") {
-            return Err(ClientError::Encrypted { url });
-        }
-        let http = reqwest::Client::builder().no_proxy().build();
-        let http = http.map_err(|source| ClientError::Transport { url: url.clone(), source })?;
+        // Another part of the process may have named one before: then that one is used.
+        let _ = ring::default_provider().install_default();
+        let builder = reqwest::Client::builder().no_proxy();
+        let builder = match trusted {
+            Some(path) => builder.tls_certs_only(certificates(path)?),
+            // A system without certificates, such as a small container, can talk without TLS all the same.
+            None if !is_encrypted(&url) => builder.tls_certs_only([]),
+            None => builder,
+        };
+        let http = builder.build().map_err(|source| ClientError::Unusable { url: url.clone(), source })?;
         Ok(Client { http, url, key })
     }
 
@@ -110,5 +136,28 @@ impl Client {
     /// The error of a connection that broke later.
     pub fn broken(&self, source: reqwest::Error) -> ClientError {
         ClientError::Transport { url: self.url.clone(), source }
+    }
+}
+
+fn is_encrypted(url: &str) -> bool {
+    url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
+}
+
+fn certificates(path: &Path) -> Result<Vec<Certificate>, ClientError> {
+    let text = fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })?;
+    let found = Certificate::from_pem_bundle(&text).unwrap_or_default();
+    if found.is_empty() {
+        return Err(ClientError::Pem { path: path.to_owned() });
+    }
+    Ok(found)
+}
+
+fn broken_in_words(url: &str, error: &reqwest::Error) -> String {
+    match (error.is_connect(), is_encrypted(url)) {
+        (true, true) => {
+            format!("no TLS with {url}: is it running, and is its certificate trusted (--cacert FILE)?")
+        }
+        (true, false) => format!("no server answers at {url}: is it running?"),
+        (false, _) => format!("the connection to {url} failed"),
     }
 }

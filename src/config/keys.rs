@@ -10,7 +10,7 @@ use super::value::{Kind, Range, Unit};
 const PREFIX: &str = "LOOKALIKE_";
 /// The variables that are others' business: the one that names the file, which who calls us has read already, and the
 /// key of the commands that talk to a server.
-const OTHERS: [&str; 2] = ["LOOKALIKE_CONFIG", "LOOKALIKE_KEY"];
+const OTHERS: [&str; 3] = ["LOOKALIKE_CONFIG", "LOOKALIKE_KEY", "LOOKALIKE_CACERT"];
 
 /// One key of one section.
 pub(super) struct Key {

@@ -103,6 +103,7 @@ fn variables_of_others_and_the_one_that_names_the_file_are_left_alone() {
         ("lookalike_pool__queue", "x"),
         ("LOOKALIKE_CONFIG", "a.toml"),
         ("LOOKALIKE_KEY", "lk_0"),
+        ("LOOKALIKE_CACERT", "/etc/ca.pem"),
         ("LOOKALIKE_SERVICE_HOST", "10.0.0.7"),
         ("LOOKALIKE_PORT", "tcp://10.0.0.7:8080"),
         ("LOOKALIKE_PORT_8080_TCP_ADDR", "10.0.0.7"),

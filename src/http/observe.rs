@@ -23,7 +23,7 @@ use tower::Service;
 use super::access::Bearer;
 use super::error::{Code, Problem, Reason};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id taken over from a client.
 const MAX_REQUEST_ID: usize = 128;
 

@@ -90,6 +90,8 @@ impl Server {
 
     /// Runs a command that is the server and waits until it listens, ready or not.
     pub fn spawn(mut command: Command) -> Result<Server, Ended> {
+        // Clients of the tests are made anywhere, and after a server.
+        let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let log = Arc::new(Mutex::new(String::new()));

@@ -61,6 +61,52 @@ async fn a_certificate_is_served_and_replaced_without_a_restart() {
     panic!("the new certificate is not served:\n{}", server.log());
 }
 
+#[tokio::test]
+async fn the_commands_talk_over_tls_to_whom_they_are_told_to_trust() {
+    let data = directory();
+    write_pair(data.path());
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let variables =
+        [("LOOKALIKE_TLS__CERTIFICATE", file("tls.crt")), ("LOOKALIKE_TLS__KEY", file("tls.key"))];
+    let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
+    server.says("ready, listening").await;
+    let url = server.url.replace("127.0.0.1", "localhost");
+    let run = |arguments: &[&str], trusted: Option<&str>, url: &str| {
+        let mut command = command(&[arguments, &["--url", url]].concat());
+        command.envs(trusted.map(|path| ("LOOKALIKE_CACERT", path)));
+        let output = command.output().unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success(), said)
+    };
+    let documents = file("documents.jsonl");
+    fs::write(&documents, "{\"id\":\"a\",\"hash\":\"00000000000000ff\"}\n").unwrap();
+    let trusted = file("tls.crt");
+    for arguments in
+        [&["healthcheck", "--cacert", &trusted][..], &["import", &documents, "--cacert", &trusted]]
+    {
+        let (succeeded, said) = run(arguments, None, &url);
+        assert!(succeeded, "{said}");
+    }
+    let (_, exported) = run(&["export"], Some(&trusted), &url);
+    assert!(exported.contains("\"00000000000000ff\""), "{exported}");
+    let (other, key) = (directory(), file("tls.key"));
+    write_pair(other.path());
+    let stranger = other.path().join("tls.crt").to_str().unwrap().to_owned();
+    let by_number = server.url.as_str();
+    let refused = [
+        (None, url.as_str(), "is its certificate trusted"),
+        (Some(stranger.as_str()), &url, "is its certificate trusted"),
+        (Some(&trusted), by_number, "is its certificate trusted"),
+        (Some(&key), &url, "tls.key holds no certificate"),
+        (Some("/nowhere"), &url, "/nowhere cannot be read"),
+    ];
+    for (trusted, url, expected) in refused {
+        let (succeeded, said) = run(&["healthcheck"], trusted, url);
+        assert!(!succeeded && said.contains(expected), "no {expected:?} in {said}");
+    }
+}
+
 #[test]
 fn files_that_do_not_fit_are_refused_at_the_start() {
     let data = directory();

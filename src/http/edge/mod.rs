@@ -24,8 +24,9 @@ use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
+use futures::FutureExt;
 use futures::future::Either;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -49,6 +50,8 @@ const BREATH: Duration = Duration::from_millis(100);
 const LEAVE: Duration = Duration::from_millis(100);
 /// Bytes of a request's line and headers. What is larger gets a 431.
 pub(super) const HEAD_BYTES: usize = 32 << 10;
+/// Connections accepted before those that were get a turn.
+const BATCH: usize = 32;
 /// Bytes read from a connection and not yet looked at, at most.
 const BUFFER_BYTES: usize = 64 << 10;
 
@@ -93,31 +96,36 @@ where
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     tokio::pin!(stop);
     loop {
-        let accepted = tokio::select! {
+        let first = tokio::select! {
             accepted = listener.accept() => accepted,
             Some(_) = tasks.join_next() => continue,
             _ = tick.tick() => { peers.tick(); continue }
             () = &mut stop => break,
         };
-        match accepted {
-            Ok((stream, address)) => {
-                let Some(admitted) = peers.admit(normal(address)) else {
-                    turn_away(&stream, tls.is_some());
-                    continue;
-                };
-                let peer = Arc::clone(&admitted.peer);
-                let connection =
-                    connection(stream, answer.clone(), admitted, tls.clone(), graceful.watcher(), limits);
-                peers.may_end(&peer, tasks.spawn(connection));
-                // Whoever sent its request with the connection is heard before the next one may ask for its place.
-                tokio::task::yield_now().await;
-            }
-            Err(error) if is_of_the_peer(&error) => {}
-            Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
-                tokio::time::sleep(BREATH).await;
+        // Whoever waits in line for the next turn of this loop waits with the system, which has room for so many.
+        let others = std::iter::from_fn(|| listener.accept().now_or_never());
+        for accepted in std::iter::once(first).chain(others).take(BATCH) {
+            match accepted {
+                Ok((stream, address)) => {
+                    let Some(admitted) = peers.admit(normal(address)) else {
+                        turn_away(&stream, tls.is_some());
+                        continue;
+                    };
+                    let peer = Arc::clone(&admitted.peer);
+                    let connection =
+                        connection(stream, answer.clone(), admitted, tls.clone(), graceful.watcher(), limits);
+                    peers.may_end(&peer, tasks.spawn(connection));
+                }
+                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(BREATH).await;
+                    break;
+                }
             }
         }
+        // Whoever sent its request with the connection is heard before others may ask for its place.
+        tokio::task::yield_now().await;
     }
     drop(listener);
     let end = tokio::time::Instant::now() + limits.drain;
@@ -148,11 +156,10 @@ async fn connection<F>(
 {
     // Without it a small answer may wait for the peer's delayed acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
-    let peer = Arc::clone(&admitted.peer);
     match tls {
-        None => talk(stream, answer, peer, watcher, limits).await,
+        None => talk(stream, answer, admitted, watcher, limits).await,
         Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => talk(stream, answer, peer, watcher, limits).await,
+            Ok(stream) => talk(stream, answer, admitted, watcher, limits).await,
             Err(error) => {
                 counter!("lookalike_tls_handshake_failures_total").increment(1);
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -164,16 +171,22 @@ async fn connection<F>(
 async fn talk<F>(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     answer: impl Fn(Request) -> F + Send + 'static,
-    peer: Arc<Peer>,
+    admitted: Admitted,
     watcher: Watcher,
     limits: EdgeLimits,
 ) where
     F: Future<Output = Response> + Send + 'static,
 {
+    let peer = Arc::clone(&admitted.peer);
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&peer)));
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         if !peer.begins_request() {
             return Either::Left(std::future::ready(Err(Ended)));
+        }
+        if !admitted.takes_seat(request.body().is_end_stream()) {
+            let ending = Ending(Arc::clone(&peer));
+            let refusal = refusal::response(&no_room()).map(|body| Answer { body, ending });
+            return Either::Left(std::future::ready(Ok(refusal)));
         }
         let answering = answer(request_of(request, &peer, limits));
         let peer = Arc::clone(&peer);
@@ -195,7 +208,6 @@ async fn talk<F>(
 
 /// The request with a body that cannot be late for ever.
 fn request_of(request: hyper::Request<Incoming>, peer: &Arc<Peer>, limits: EdgeLimits) -> Request {
-    use hyper::body::Body as _;
     let (parts, incoming) = request.into_parts();
     if incoming.is_end_stream() {
         return Request::from_parts(parts, Body::empty());
@@ -249,11 +261,14 @@ fn turn_away(stream: &TcpStream, is_tls: bool) {
     counter!("lookalike_http_connections_ended_total", "reason" => "no_room").increment(1);
     tracing::debug!("a connection was refused: all are at work on requests");
     if !is_tls {
-        let detail = "the server has as many connections as it takes (server.connections, \
-                      server.connections_per_address), all at work on requests; use one connection for several";
-        let problem = Problem::new(Code::Busy, detail);
-        let _ = stream.try_write(&refusal::bytes(&problem));
+        let _ = stream.try_write(&refusal::bytes(&no_room()));
     }
+}
+
+fn no_room() -> Problem {
+    let detail = "the server has as many connections as it takes (server.connections, \
+                  server.connections_per_address), all at work on requests; use one connection for several";
+    Problem::new(Code::Busy, detail)
 }
 
 /// One name for one peer: an IPv4 address in whatever form; of IPv6 the network that one customer gets.

@@ -8,12 +8,19 @@
 //! those between two requests, then those whose body comes at less than 16 KiB a second; among equals first those of the
 //! address with the most connections, then the longest silent. So a peer with many idle connections harms itself.
 //!
+//! # Seats
+//! The places of one address are for those that ask: a connection takes its seat with its first whole request. Until
+//! then it stands, and for its first second no other of its address makes it leave while there is a place anywhere.
+//! Who comes thus has the time to ask, although others come from the same address as fast as they can and say
+//! nothing; and they cannot keep a place from another address, because the most crowded one makes room first. Where all
+//! seats are taken, a request that is there whole is heard before one whose body lets itself be waited for.
+//!
 //! # Subtle order
 //! Whoever ends a connection first changes its phase to `ENDED` by one compare-and-swap, and the task begins a
 //! request by another: exactly one of them wins, so a request is either not begun or not cut.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,6 +34,8 @@ use super::EdgeLimits;
 /// How often the clock ticks.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 const TICKS_A_SECOND: u32 = 4;
+/// How long a connection may stand beyond the places of its address.
+const STANDING: u32 = TICKS_A_SECOND;
 /// From when on a body that comes slowly can be made to end.
 const MISSING: u32 = TICKS_A_SECOND;
 /// Bytes a tick that a body must have brought so as not to count as slow.
@@ -54,8 +63,8 @@ pub(super) struct Peer {
     since: AtomicU32,
     /// Bytes of the request's body.
     brought: AtomicU64,
-    /// Whether it ever sent a whole request.
-    has_asked: AtomicBool,
+    /// Whether it ever sent a whole request, and so has one of the places of its address.
+    is_seated: AtomicBool,
     /// Whether the request's body was given up before its end.
     has_rest: AtomicBool,
     /// Whether it has not taken what was written.
@@ -99,7 +108,6 @@ impl Peer {
 
     /// The answer is written, or lost.
     pub(super) fn ends_request(&self) {
-        self.has_asked.store(true, Ordering::Relaxed);
         if !self.begin(ANSWERING, IDLE) {
             self.begin(BODY, IDLE);
         }
@@ -141,23 +149,39 @@ impl Peer {
         }
     }
 
-    /// The rank among those that can make room, the first the lowest; `None` if it cannot.
-    fn rank(&self, now: u32) -> Option<(u8, usize, u32, u64)> {
+    /// The rank among those that can make room, the first the lowest; `None` if it cannot. A body of which nearly
+    /// nothing came makes room for a request that is there whole before it counts as slow.
+    fn rank(&self, now: u32, is_whole: bool) -> Option<(u8, usize, u32, u64)> {
         let since = self.since.load(Ordering::Relaxed);
         let class = match self.phase.load(Ordering::Relaxed) {
             IDLE | HEAD if self.is_blocked.load(Ordering::Relaxed) => return None,
             // Not the silent before the slow: one that was accepted a moment ago has said nothing either.
-            IDLE | HEAD => u8::from(self.has_asked.load(Ordering::Relaxed)),
+            IDLE | HEAD => u8::from(self.is_seated()),
             BODY if self.is_slow(now.wrapping_sub(since)) => 2,
+            BODY if is_whole && now != since && self.brought.load(Ordering::Relaxed) < BROUGHT => 3,
             _ => return None,
         };
         let crowd = usize::MAX - self.of_address.load(Ordering::Relaxed);
         Some((class, crowd, since, self.number))
     }
 
+    fn is_seated(&self) -> bool {
+        self.is_seated.load(Ordering::Relaxed)
+    }
+
+    /// Whether it has stood for longer than it may where others want the place.
+    fn stands_long(&self, now: u32) -> bool {
+        !self.is_seated() && now.wrapping_sub(self.since.load(Ordering::Relaxed)) > STANDING
+    }
+
     /// Whether its body comes slowly, so many ticks after the request began.
     fn is_slow(&self, ticks: u32) -> bool {
         ticks >= MISSING && self.brought.load(Ordering::Relaxed) < BROUGHT.saturating_mul(ticks.into())
+    }
+
+    /// Ends it if it has not asked anything yet.
+    fn end_standing(&self) -> bool {
+        self.change(IDLE, ENDED) || self.change(HEAD, ENDED)
     }
 
     /// Ends it if it is still in a phase in which it may be ended.
@@ -175,10 +199,19 @@ struct Entry {
     stalled: Option<(u64, u32)>,
 }
 
+/// The connections of an address.
+#[derive(Default)]
+struct Address {
+    all: Arc<AtomicUsize>,
+    seated: usize,
+    /// Those that stand, the longest here first.
+    standing: BTreeSet<u64>,
+}
+
 #[derive(Default)]
 struct Table {
     entries: BTreeMap<u64, Entry>,
-    addresses: HashMap<IpAddr, Arc<AtomicUsize>>,
+    addresses: HashMap<IpAddr, Address>,
     next: u64,
 }
 
@@ -196,9 +229,27 @@ pub(super) struct Admitted {
     peers: Arc<Peers>,
 }
 
+impl Admitted {
+    /// Whether there is a place for a connection that asks something; the first time it is looked for.
+    pub(super) fn takes_seat(&self, is_whole: bool) -> bool {
+        self.peer.is_seated() || self.peers.seat(&self.peer, is_whole)
+    }
+}
+
 impl Drop for Admitted {
     fn drop(&mut self) {
         self.peers.table().remove(self.peer.number);
+    }
+}
+
+impl Address {
+    fn count(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Those that make room when there are more than so many.
+    fn excess(&self, most: usize) -> impl Iterator<Item = u64> {
+        self.standing.iter().copied().take(self.count().saturating_sub(most))
     }
 }
 
@@ -207,17 +258,40 @@ impl Table {
         let entry = self.entries.remove(&number)?;
         if entry.peer.of_address.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.addresses.remove(&entry.address);
+        } else if let Some(address) = self.addresses.get_mut(&entry.address) {
+            address.standing.remove(&number);
+            address.seated -= usize::from(entry.peer.is_seated());
         }
         metrics::gauge!("lookalike_http_connections").set(self.entries.len() as f64);
         Some(entry)
     }
 
-    /// Ends the one that makes room, if there is one.
-    fn make_room(&mut self, now: u32, of: Option<IpAddr>) -> bool {
-        let here = |entry: &&Entry| of.is_none_or(|address| entry.address == address);
+    /// Ends the one that has stood longest at the most crowded of these addresses, if there is one.
+    fn end_standing(&mut self, among: impl Fn(&IpAddr) -> bool, may_end: impl Fn(&Peer) -> bool) -> bool {
         loop {
-            let ranked = self.entries.values().filter(here);
-            let first = ranked.filter_map(|entry| entry.peer.rank(now)).min();
+            let here = self.addresses.iter().filter(|(at, _)| among(at));
+            let first = here.filter_map(|(_, address)| Some((address.count(), *address.standing.first()?)));
+            let Some((_, number)) = first.max_by_key(|(all, number)| (*all, Reverse(*number))) else {
+                return false;
+            };
+            let Some(entry) = self.entries.get(&number).filter(|entry| may_end(&entry.peer)) else {
+                return false;
+            };
+            if entry.peer.end_standing() {
+                self.cut(number, "made_room");
+                return true;
+            }
+            // Its first request has come, and it asks for a seat in this moment.
+            let at = entry.address;
+            self.addresses.get_mut(&at).map(|address| address.standing.remove(&number));
+        }
+    }
+
+    /// Ends the first of these that may be ended, if there is one.
+    fn make_room(&mut self, now: u32, is_whole: bool, among: impl Fn(&Entry) -> bool) -> bool {
+        loop {
+            let ranked = self.entries.values().filter(|entry| among(entry));
+            let first = ranked.filter_map(|entry| entry.peer.rank(now, is_whole)).min();
             let Some((.., number)) = first else {
                 return false;
             };
@@ -251,22 +325,19 @@ impl Peers {
     pub(super) fn admit(self: &Arc<Peers>, address: IpAddr) -> Option<Admitted> {
         let now = self.clock.load(Ordering::Relaxed);
         let mut table = self.table();
-        let of_address = Arc::clone(table.addresses.entry(address).or_default());
-        let is_crowded = of_address.load(Ordering::Relaxed) >= self.limits.connections_per_address;
-        if is_crowded && !table.make_room(now, Some(address)) {
+        if table.addresses.get(&address).map_or(0, Address::count) >= self.limits.connections_per_address {
+            table.end_standing(|at| *at == address, |peer| peer.stands_long(now));
+        }
+        let is_full = table.entries.len() >= self.limits.connections;
+        if is_full && !table.end_standing(|_| true, |_| true) && !table.make_room(now, false, |_| true) {
             return None;
         }
-        if table.entries.len() >= self.limits.connections && !table.make_room(now, None) {
-            if of_address.load(Ordering::Relaxed) == 0 {
-                table.addresses.remove(&address);
-            }
-            return None;
-        }
-        // The last one of this address may just have made room, and its record with it.
-        let of_address = Arc::clone(table.addresses.entry(address).or_insert(of_address));
-        of_address.fetch_add(1, Ordering::Relaxed);
-        table.next += 1;
         let number = table.next;
+        table.next += 1;
+        let at = table.addresses.entry(address).or_default();
+        at.standing.insert(number);
+        let of_address = Arc::clone(&at.all);
+        of_address.fetch_add(1, Ordering::Relaxed);
         let peer = Arc::new(Peer {
             number,
             of_address,
@@ -274,7 +345,7 @@ impl Peers {
             phase: AtomicU8::new(IDLE),
             since: AtomicU32::new(now),
             brought: AtomicU64::new(0),
-            has_asked: AtomicBool::new(false),
+            is_seated: AtomicBool::new(false),
             has_rest: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
             taken: AtomicU64::new(0),
@@ -284,6 +355,28 @@ impl Peers {
         metrics::gauge!("lookalike_http_connections").set(table.entries.len() as f64);
         counter!("lookalike_http_connections_accepted_total").increment(1);
         Some(Admitted { peer, peers: Arc::clone(self) })
+    }
+
+    /// Gives a connection that begins its first request one of the places of its address; whether there was one.
+    fn seat(&self, peer: &Peer, is_whole: bool) -> bool {
+        let now = self.clock.load(Ordering::Relaxed);
+        let mut table = self.table();
+        // Who is not there any more is being ended, and takes no place.
+        let Some(address) = table.entries.get(&peer.number).map(|entry| entry.address) else {
+            return true;
+        };
+        let seated = |table: &Table| table.addresses.get(&address).map_or(0, |address| address.seated);
+        if seated(&table) >= self.limits.connections_per_address
+            && !table.make_room(now, is_whole, |entry| entry.address == address && entry.peer.is_seated())
+        {
+            return false;
+        }
+        if let Some(address) = table.addresses.get_mut(&address) {
+            address.seated += 1;
+            address.standing.remove(&peer.number);
+            peer.is_seated.store(true, Ordering::Relaxed);
+        }
+        true
     }
 
     /// Names the task of a connection, so that it can be ended.
@@ -306,15 +399,22 @@ impl Peers {
         for (number, reason) in late {
             table.cut(number, reason);
         }
+        let most = limits.connections_per_address;
+        let over = table.addresses.values().flat_map(|address| address.excess(most));
+        let may_end = |number: &u64| {
+            let peer = table.entries.get(number).map(|entry| &entry.peer);
+            peer.is_some_and(|peer| peer.stands_long(now) && peer.end_standing())
+        };
+        let standing: Vec<u64> = over.filter(may_end).collect();
+        for number in standing {
+            table.cut(number, "made_room");
+        }
     }
 
     /// Ends all that are at no request.
     pub(super) fn end_silent(&self) {
         let mut table = self.table();
-        let silent = table
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.peer.change(IDLE, ENDED) || entry.peer.change(HEAD, ENDED));
+        let silent = table.entries.iter().filter(|(_, entry)| entry.peer.end_standing());
         let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
         for number in silent {
             table.cut(number, "shutting_down");
@@ -336,7 +436,7 @@ impl Entry {
         let waited = now.wrapping_sub(self.peer.since.load(Ordering::Relaxed));
         let (phase, longest, reason) = match self.peer.phase.load(Ordering::Relaxed) {
             HEAD => (HEAD, limits.header, "head_too_slow"),
-            IDLE if !self.peer.has_asked.load(Ordering::Relaxed) => (IDLE, limits.header, "silent"),
+            IDLE if !self.peer.is_seated() => (IDLE, limits.header, "silent"),
             IDLE => (IDLE, limits.idle, "idle"),
             _ => return None,
         };
@@ -403,15 +503,47 @@ mod tests {
         assert!(!is_there(&peers, &late));
     }
 
+    fn asks(admitted: &Admitted) -> bool {
+        admitted.peer.begins_request() && admitted.takes_seat(true)
+    }
+
     #[test]
-    fn an_address_at_its_limit_makes_room_for_itself_and_who_never_asked_goes_first() {
-        let peers = Arc::new(Peers::new(limits()));
+    fn who_came_a_moment_ago_has_the_time_to_ask_and_who_never_asked_goes_first() {
+        let peers = Arc::new(Peers::new(EdgeLimits { header: Duration::from_secs(9), ..limits() }));
         let asked = peers.admit(address(1)).unwrap();
-        assert!(asked.peer.begins_request());
+        assert!(asks(&asked));
         asked.peer.ends_request();
-        let silent: Vec<Admitted> = (0..2).map(|_| peers.admit(address(1)).unwrap()).collect();
-        let _other = peers.admit(address(1)).unwrap();
+        let silent: Vec<Admitted> = (0..3).map(|_| peers.admit(address(1)).unwrap()).collect();
+        assert!(silent.iter().all(|silent| is_there(&peers, silent)), "one stands beyond the three places");
+        (0..=STANDING).for_each(|_| peers.tick());
         assert!(is_there(&peers, &asked) && !is_there(&peers, &silent[0]) && is_there(&peers, &silent[1]));
+        let _other = peers.admit(address(1)).unwrap();
+        assert!(is_there(&peers, &asked) && !is_there(&peers, &silent[1]) && is_there(&peers, &silent[2]));
+    }
+
+    #[test]
+    fn no_more_of_an_address_are_at_work_than_it_has_places() {
+        let peers = Arc::new(Peers::new(EdgeLimits { connections: 100, ..limits() }));
+        let all: Vec<Admitted> = (0..5).map(|_| peers.admit(address(1)).unwrap()).collect();
+        assert!(all[..3].iter().all(asks));
+        assert!(!asks(&all[3]), "all three are at work");
+        all[1].peer.ends_request();
+        assert!(asks(&all[4]) && !is_there(&peers, &all[1]), "the idle one makes room");
+        drop(all);
+        assert!(peers.table().entries.is_empty() && peers.table().addresses.is_empty());
+    }
+
+    #[test]
+    fn a_request_that_is_there_is_heard_before_one_whose_body_is_not() {
+        let peers = Arc::new(Peers::new(EdgeLimits { connections: 100, ..limits() }));
+        let all: Vec<Admitted> = (0..5).map(|_| peers.admit(address(1)).unwrap()).collect();
+        assert!(all[..3].iter().all(asks));
+        all[..2].iter().for_each(|admitted| admitted.peer.awaits_body());
+        assert!(!asks(&all[3]), "their bodies may yet come");
+        peers.tick();
+        let other = peers.admit(address(1)).unwrap();
+        assert!(other.peer.begins_request() && !other.takes_seat(false), "its own body is not there either");
+        assert!(asks(&all[4]) && !is_there(&peers, &all[0]) && is_there(&peers, &all[1]));
     }
 
     #[test]
@@ -452,7 +584,7 @@ mod tests {
         let peers = Arc::new(Peers::new(limits()));
         let [silent, dripping, idle, working] = [1, 2, 3, 4].map(|last| peers.admit(address(last)).unwrap());
         dripping.peer.received();
-        assert!(idle.peer.begins_request() && working.peer.begins_request());
+        assert!(asks(&idle) && asks(&working));
         idle.peer.ends_request();
         for _ in 0..=5 {
             dripping.peer.received();

@@ -1,6 +1,9 @@
-//! An error as bytes of HTTP/1.1, where there is no request that it could be the answer to.
+//! Errors of the edge itself: as bytes of HTTP/1.1 where there is no request that they could be the answer to.
 
 use std::fmt::Write;
+
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 
 use super::super::error::Problem;
 use super::super::observe;
@@ -22,4 +25,14 @@ pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
     observe::count_refused(status.as_u16());
     tracing::debug!(code = problem.name(), request_id = ?id, "a request was refused before it was read");
     [head.as_bytes(), id.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat()
+}
+
+/// The answer to a request that is not begun. The connection is closed after it.
+pub(super) fn response(problem: &Problem) -> Response {
+    let mut response = problem.clone().into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    headers.insert(observe::REQUEST_ID, observe::new_id());
+    observe::count_refused(problem.status().as_u16());
+    response
 }
