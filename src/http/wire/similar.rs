@@ -393,7 +393,7 @@ pub(in crate::http) struct StatsOut {
 }
 
 impl StatsOut {
-    fn new(work: Work, signatures: Option<SignatureShape>, k: u32) -> StatsOut {
+    fn new(work: &Work, signatures: Option<SignatureShape>, k: u32) -> StatsOut {
         StatsOut {
             method: match signatures {
                 _ if work.scanned => "scan",
@@ -401,8 +401,8 @@ impl StatsOut {
                 None => "index",
             },
             caught: signatures.filter(|_| !work.scanned).map(|shape| shape.caught(shape.similarity(k))),
-            radii: work.plan.map(|plan| plan.radii().to_vec()).unwrap_or_default(),
-            bits: work.plan.map(|plan| plan.bits().to_vec()).unwrap_or_default(),
+            radii: work.plan.as_ref().map(|plan| plan.radii().to_vec()).unwrap_or_default(),
+            bits: work.plan.as_ref().map(|plan| plan.bits().to_vec()).unwrap_or_default(),
             probes: work.probes,
             candidates: work.candidates,
             verified: work.verified,
@@ -420,7 +420,7 @@ impl SimilarOut {
             status: found.status.map(StatusOut::from),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),
             next: found.next,
-            stats: stats.then(|| StatsOut::new(found.work, found.signatures, found.k)),
+            stats: stats.then(|| StatsOut::new(&found.work, found.signatures, found.k)),
         }
     }
 }
