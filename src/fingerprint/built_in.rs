@@ -70,6 +70,13 @@ fn simhashes() -> Vec<Profile> {
             pairs(),
         ),
         named(
+            "shingles-64",
+            1,
+            "Words and pairs of words in texts with a script that is cut by dictionary, 9-character grams in all others, \
+             64 bits: its features are what MinHash compares best by, with one threshold for all languages.",
+            copies(Width::Bits64, 7, ShinglePlan::OF_SETS),
+        ),
+        named(
             "keywords-zh",
             1,
             "The classic recipe for Chinese: the 20 words of the greatest TF-IDF. It finds texts on the same topic \

@@ -307,7 +307,7 @@ async fn what_does_not_go_with_signatures_is_refused_and_says_why() {
         "number of bits, k",
     )
     .await;
-    refused("GET", "/collections/copies/similar?text=a&k=129", none.clone(), "from 0 to 128").await;
+    refused("GET", "/collections/copies/similar?text=a&k=201", none.clone(), "from 0 to 200").await;
     refused("GET", "/collections/copies/similar?text=a&k=1&threshold=0.5", none.clone(), "leave one out")
         .await;
     refused("GET", "/collections/copies/similar?text=a&threshold=7", none, "from 0 to 1").await;
