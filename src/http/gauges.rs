@@ -67,15 +67,19 @@ async fn read(state: &State) -> Vec<Gauge> {
     of_each("lookalike_documents", "Stored documents.", &|info| info.documents);
     of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes);
     of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
-    let mut largest = Vec::new();
+    let (mut largest, mut ages) = (Vec::new(), Vec::new());
     for info in &collections {
-        if let Ok(sizes) = engine.bucket_sizes(&info.name).await {
+        if let Ok((sizes, age_ms)) = service.bucket_sizes(info).await {
             largest.push((Some(info.name.to_string()), sizes.largest as f64));
+            ages.push((Some(info.name.to_string()), age_ms as f64 / 1_000.0));
         }
     }
     let about = "Hashes in the largest bucket of the index: skew, which makes queries dear.";
     let name = "lookalike_largest_bucket_hashes";
     gauges.push(Gauge { name, about, label: "collection", samples: largest });
+    let about = "How long ago the largest bucket was counted; of a large collection that is done once in ten seconds.";
+    let name = "lookalike_largest_bucket_age_seconds";
+    gauges.push(Gauge { name, about, label: "collection", samples: ages });
     gauges.extend(memory(&engine.memory()));
     if let Ok(stats) = engine.stats().await {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));

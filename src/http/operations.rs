@@ -41,7 +41,8 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     }
 }
 
-/// The numbers of a collection and of the server.
+/// The numbers of a collection and of the server. The sizes of the buckets of a large collection are counted once in ten
+/// seconds.
 #[utoipa::path(
     get, path = "/stats", tag = "operations", operation_id = "get_stats",
     responses(
@@ -57,7 +58,7 @@ pub(super) async fn stats(
     let service = &state.service;
     let engine = service.engine()?;
     let info = engine.collection(&collection).await?;
-    let sizes = engine.bucket_sizes(&collection).await?;
+    let sizes = service.bucket_sizes(&info).await?.0;
     let stats = engine.stats().await?;
     let distances = service.answered_distances();
     Ok(Json(StatsOut::new(info, sizes, &distances, stats, engine.memory(), service.now_ms())))

@@ -7,6 +7,7 @@
 //! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
 
 mod backups;
+mod buckets;
 mod collections;
 mod compare;
 mod cursor;
@@ -44,6 +45,7 @@ pub use crate::text::decode;
 use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
+use buckets::Buckets;
 use lookup::{Counters, Distances};
 
 /// What the outside world gives to the service.
@@ -66,6 +68,7 @@ pub struct Service {
     surroundings: Surroundings,
     distances: Distances,
     counters: Counters,
+    buckets: Buckets,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -89,6 +92,7 @@ impl Service {
             surroundings,
             distances: Distances::default(),
             counters: Counters::default(),
+            buckets: Buckets::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }
@@ -150,6 +154,19 @@ impl Service {
         let engine = self.engine()?;
         let _turn = self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
         Ok(engine.snapshot().await?)
+    }
+
+    /// The sizes of the buckets of a collection, and how many milliseconds ago they were counted: of a large one they are
+    /// counted once in ten seconds, whoever asks.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is none of this name.
+    pub async fn bucket_sizes(
+        &self,
+        collection: &CollectionInfo,
+    ) -> Result<(BucketSizes, u64), ServiceError> {
+        let engine = self.engine()?;
+        Ok(self.buckets.of(&**engine, collection, self.now_ms()).await?)
     }
 
     /// Whether the CPU pool has as many waiting as it takes: what needs it now is refused in any case.

@@ -6,19 +6,22 @@
 
 use std::path::Path;
 
-use lookalike::ids::{CollectionName, DocumentId, Hash};
+use lookalike::backup::{self, BackupError, Manifest, Writer};
+use lookalike::ids::{CollectionName, DocumentId, Hash, Width};
+use lookalike::index::Progress;
 use lookalike::keys::KeyFile;
-use lookalike::{config, text};
+use lookalike::store::Row;
+use lookalike::{config, snapshot, text};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 /// Bytes at random, or one of these with a few bytes changed, left out or doubled.
-fn input(seeds: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
+fn input(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let random = proptest::collection::vec(any::<u8>(), 0..200);
     let edits = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..6);
     let changed = (prop::sample::select(seeds), edits).prop_map(|(seed, edits)| {
-        let mut bytes = seed.as_bytes().to_vec();
-        for (place, byte, how) in edits.into_iter().filter(|_| !seed.is_empty()) {
+        let mut bytes = seed;
+        for (place, byte, how) in edits {
             if bytes.is_empty() {
                 break;
             }
@@ -35,7 +38,11 @@ fn input(seeds: &'static [&'static str]) -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Feeds a decoder; `share` is how many times fewer cases a dear one gets.
-fn feed(seeds: &'static [&'static str], share: u32, decode: impl Fn(&[u8])) {
+fn feed(seeds: &[&str], share: u32, decode: impl Fn(&[u8])) {
+    feed_bytes(seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect(), share, decode);
+}
+
+fn feed_bytes(seeds: Vec<Vec<u8>>, share: u32, decode: impl Fn(&[u8])) {
     let cases = std::env::var("LOOKALIKE_TEST_DECODERS").ok().and_then(|text| text.parse().ok());
     let cases = (cases.unwrap_or(4_000) / share).max(1);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -104,4 +111,90 @@ fn settings_and_keys() {
         std::fs::write(&path, bytes).unwrap();
         let _ = KeyFile::at(&path).read();
     });
+}
+
+#[test]
+fn snapshots() {
+    let directory = crate::server::directory();
+    let path = directory.path().join("some.snapshot");
+    let golden = |name: &str| std::fs::read(format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")));
+    let seeds = ["format-1.snapshot", "format-2.snapshot"].map(|name| golden(name).unwrap());
+    let whole = seeds.to_vec();
+    feed_bytes(whole.clone(), 4, |bytes| {
+        std::fs::write(&path, bytes).unwrap();
+        let loaded = snapshot::load(&path, &Progress::default());
+        assert!(loaded.is_err() || whole.iter().any(|whole| whole == bytes), "a change was not seen");
+    });
+}
+
+#[test]
+fn backups() {
+    let name = CollectionName::new("news").unwrap();
+    let mut writer =
+        Writer::begin(Vec::new(), &Manifest::of(&name, "copies-64@2".into(), Width::Bits64)).unwrap();
+    for number in 0..3u64 {
+        let row = Row {
+            hash: Hash::from_u64(number),
+            features: Some(12),
+            short: false,
+            written_ms: number,
+            expires_ms: None,
+            metadata: Some("{\"a\":1}".to_owned()),
+            text: Some("图书馆\n".to_owned()),
+            sketch: None,
+        };
+        writer.document(&DocumentId::new(&format!("id-{number}")).unwrap(), &row).unwrap();
+    }
+    let whole = writer.finish().unwrap();
+    let documents = |bytes: &[u8]| {
+        let mut all = Vec::new();
+        let take = |id, row| {
+            all.push((id, row));
+            Ok::<_, BackupError>(())
+        };
+        backup::read(bytes, |_| Ok(()), take).map(|_| all)
+    };
+    let all = documents(&whole).ok();
+    assert_eq!(all.as_ref().map(Vec::len), Some(3));
+    feed_bytes(vec![whole], 4, |bytes| {
+        let found = documents(bytes);
+        assert!(found.is_err() || found.ok() == all, "what was read is not what was written");
+    });
+}
+
+#[test]
+fn cursors_and_streams_over_http() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let data = crate::server::directory();
+    let server = runtime.block_on(crate::server::Server::start(data.path()));
+    let cursor = runtime.block_on(async {
+        for number in 0..3u64 {
+            let body = serde_json::json!({"id": format!("d{number}"), "hash": format!("{number:016x}")});
+            server.post("/documents", body).await;
+        }
+        let page = server.json("/similar?hash=0000000000000000&k=8&limit=1").await;
+        page["next"].as_str().expect("there are more").to_owned()
+    });
+    feed(&[&cursor], 20, |bytes| {
+        let route = format!("{}/similar", server.url);
+        let text = String::from_utf8_lossy(bytes);
+        let query = [("hash", "0000000000000000"), ("k", "8"), ("limit", "1"), ("cursor", &*text)];
+        let query = serde_urlencoded::to_string(query).unwrap();
+        let status = runtime.block_on(server.client.get(format!("{route}?{query}")).send()).unwrap().status();
+        assert!(status.is_success() || status.is_client_error(), "{status} {text:?}");
+    });
+    let lines = "{\"id\":\"a\",\"hash\":\"00000000000000ff\",\"metadata\":{\"x\":[1e3,\"\\u00e9\"]}}\r\n\n{\"id\":\"b\",\"text\":\"图书馆昨天宣布\"}\noops\n{\"hash\":\"0f\",\"expires_in\":\"36h\"}";
+    feed(&[lines], 20, |bytes| {
+        let request = server.client.post(format!("{}/documents", server.url));
+        let request = request.header("content-type", "application/x-ndjson").body(bytes.to_vec());
+        let answer = runtime.block_on(async { request.send().await.unwrap().text().await.unwrap() });
+        let answers: Vec<serde_json::Value> =
+            answer.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (summary, results) = answers.split_last().unwrap();
+        let counts = ["created", "updated", "duplicates", "errors"];
+        let counted: u64 = counts.iter().map(|of| summary["summary"][of].as_u64().unwrap()).sum();
+        assert_eq!(counted as usize, results.len(), "{answer}");
+        assert!(!answer.contains("\"internal\""), "{answer}");
+    });
+    runtime.block_on(async { assert_eq!(server.get("/readyz").await.status(), reqwest::StatusCode::OK) });
 }
