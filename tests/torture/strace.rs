@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Calls that change what is on the disk, or make it durable.
@@ -63,12 +63,22 @@ pub fn with_fault(command: &Command, data: &Path, point: &Point, fault: Fault) -
         "-e".to_owned(),
         format!("inject={call}:{what}"),
     ]);
-    arguments.extend(["-o".to_owned(), "/dev/null".to_owned()]);
+    arguments.extend(["-o".to_owned(), met(data).to_str().unwrap().to_owned()]);
     // Signals are not delivered at the stops of this filter (strace 6.1).
     if fault != Fault::Kill {
         arguments.push("--seccomp-bpf".to_owned());
     }
     under(command, &arguments)
+}
+
+/// Where the calls of a point are written, and which of them met the fault.
+fn met(data: &Path) -> PathBuf {
+    data.with_file_name("met")
+}
+
+/// Whether the fault was met: what happens at the same time may go another way than in the recording.
+pub fn was_met(data: &Path) -> bool {
+    fs::read_to_string(met(data)).is_ok_and(|calls| calls.contains("(INJECTED)"))
 }
 
 /// The same command, its calls written to `trace`.

@@ -249,8 +249,10 @@ pub(super) fn scan(
             number += 1;
         }
         scan.next = scan.next.max(number);
+        // What comes before `from` is in the trees: a segment that could not be deleted may stand there without those
+        // that came after it.
         let lost = follows.is_some_and(|follows| follows != number);
-        if lost || number <= mark && follows.is_none() {
+        if lost || number.max(from) <= mark && follows.is_none() {
             return damage(at, "a record that was acknowledged is missing or damaged here");
         }
         // Each record is durable before the next one is written, so the next one proves this one.
@@ -428,6 +430,26 @@ mod tests {
             drop(journal);
             assert_eq!(reopened(dir.path(), 6).1, [6, 7]);
         }
+    }
+
+    #[test]
+    fn a_segment_that_could_not_be_deleted_is_passed_over_when_those_after_it_are_gone() {
+        let dir = tempfile::tempdir().unwrap();
+        written(dir.path(), 60);
+        let segments = segments(dir.path()).unwrap();
+        assert!(segments.len() > 3);
+        // All but the oldest were deleted after everything was in the trees.
+        segments[1..].iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
+        let (mut journal, seen) = reopened(dir.path(), 61);
+        assert!(seen.is_empty() && journal.last() == 60);
+        journal.append(161, &payload(61)).unwrap();
+        journal.sync().unwrap();
+        assert_eq!(journal.retire(60), [segments[0].1.clone()]);
+        drop(journal);
+        assert_eq!(reopened(dir.path(), 61).1, [61]);
+        // Without what is in the trees it is a loss, and refused.
+        let scanned = scan(dir.path(), STORE, 40, |_, _, _| Ok(()));
+        assert!(matches!(scanned, Err(StoreError::Damage { .. })));
     }
 
     #[test]
