@@ -98,7 +98,11 @@ async fn examine(server: &Server, context: &str) -> Effect {
         assert!(status < 300, "{context}: ready, and a write gets {status} {answer}");
         let deleted = server.delete("/documents/probe").await.as_u16();
         if deleted == 503 {
-            assert_eq!(server.get("/readyz").await.status().as_u16(), 503, "{context}: ready after {deleted}");
+            assert_eq!(
+                server.get("/readyz").await.status().as_u16(),
+                503,
+                "{context}: ready after {deleted}"
+            );
             return Effect::Probed;
         }
         assert_eq!(deleted, 204, "{context}");

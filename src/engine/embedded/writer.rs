@@ -267,8 +267,10 @@ impl Writer {
         let planned = Sequence(self.last.0 + batch.changes().len() as u64);
         self.shared.planned.store(planned.0, Ordering::SeqCst);
         let fates = fates(batch.changes());
-        for (&(of, hash), &stays) in &fates {
-            if stays && let Some(collection) = touched.get(&of) {
+        for (&(of, hash), fate) in &fates {
+            if fate.stays
+                && let Some(collection) = touched.get(&of)
+            {
                 collection.take_in(hash);
             }
         }
@@ -292,7 +294,7 @@ impl Writer {
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
-            let gone = fates.iter().filter(|((of, _), stays)| *of == collection.id && !**stays);
+            let gone = fates.iter().filter(|((of, _), fate)| *of == collection.id && !fate.stays);
             collection.let_go(gone.map(|((_, hash), _)| *hash));
         }
         self.last = last;
@@ -300,16 +302,16 @@ impl Writer {
         Ok(())
     }
 
-    /// Nothing of a batch was written: what it was to add leaves the index again.
+    /// Nothing of a batch was written: what it was to add leaves the index again, but for what was there before it.
     fn take_back(
         &mut self,
-        fates: &HashMap<(CollectionId, Hash), bool>,
+        fates: &HashMap<(CollectionId, Hash), Fate>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
     ) {
         self.recent.forget_after(self.last);
         self.shared.planned.store(self.last.0, Ordering::SeqCst);
         for collection in touched.values() {
-            let added = fates.iter().filter(|((of, _), stays)| *of == collection.id && **stays);
+            let added = fates.iter().filter(|((of, _), fate)| *of == collection.id && !fate.was_there);
             collection.let_go(added.map(|((_, hash), _)| *hash));
         }
     }
@@ -438,16 +440,51 @@ fn refuse(group: Vec<Write>, error: impl Fn() -> EngineError) {
     }
 }
 
-/// For each hash that came or went in a batch, whether it is there at its end.
-fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), bool> {
+/// What becomes of a hash that comes or goes in a batch, perhaps several times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fate {
+    /// Whether a document bore it before the batch.
+    was_there: bool,
+    /// Whether one bears it at its end.
+    stays: bool,
+}
+
+/// What becomes of each hash that comes or goes in a batch.
+fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), Fate> {
     let mut fates = HashMap::new();
+    let mut see = |of: CollectionId, hash: Option<Hash>, stays: bool| {
+        // What goes first was there, what comes first was not.
+        let first = Fate { was_there: !stays, stays };
+        hash.map(|hash| fates.entry((of, hash)).or_insert(first).stays = stays);
+    };
     for change in changes {
         if let Change::Document { collection, added, removed } = change {
-            removed.map(|hash| fates.insert((*collection, hash), false));
-            added.map(|hash| fates.insert((*collection, hash), true));
+            see(*collection, *removed, false);
+            see(*collection, *added, true);
         }
     }
     fates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_there_before_a_batch_is_told_from_what_it_adds() {
+        let of = CollectionId(1);
+        let [a, b, c, d] = [1, 2, 3, 4].map(Hash::from_u64);
+        let change = |added, removed| Change::Document { collection: of, added, removed };
+        // a goes and comes back, b comes and goes, c comes, d goes.
+        let fates = fates(&[
+            change(Some(b), Some(a)),
+            change(Some(a), Some(b)),
+            change(Some(c), None),
+            change(None, Some(d)),
+        ]);
+        let fate = |hash| (fates[&(of, hash)].was_there, fates[&(of, hash)].stays);
+        assert_eq!([a, b, c, d].map(fate), [(true, true), (false, false), (false, true), (true, false)]);
+    }
 }
 
 fn check_settings(
