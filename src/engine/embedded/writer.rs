@@ -455,7 +455,9 @@ fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), Fate> {
     let mut see = |of: CollectionId, hash: Option<Hash>, stays: bool| {
         // What goes first was there, what comes first was not.
         let first = Fate { was_there: !stays, stays };
-        hash.map(|hash| fates.entry((of, hash)).or_insert(first).stays = stays);
+        if let Some(hash) = hash {
+            fates.entry((of, hash)).or_insert(first).stays = stays;
+        }
     };
     for change in changes {
         if let Change::Document { collection, added, removed } = change {
@@ -464,6 +466,22 @@ fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), Fate> {
         }
     }
     fates
+}
+
+fn check_settings(
+    name: &CollectionName,
+    stored: &CollectionSettings,
+    wanted: &CollectionSettings,
+) -> Result<(), EngineError> {
+    if stored.profile == wanted.profile {
+        return Ok(());
+    }
+    Err(EngineError::SettingsConflict {
+        name: name.clone(),
+        setting: "profile",
+        stored: stored.profile.clone(),
+        wanted: wanted.profile.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -485,20 +503,4 @@ mod tests {
         let fate = |hash| (fates[&(of, hash)].was_there, fates[&(of, hash)].stays);
         assert_eq!([a, b, c, d].map(fate), [(true, true), (false, false), (false, true), (true, false)]);
     }
-}
-
-fn check_settings(
-    name: &CollectionName,
-    stored: &CollectionSettings,
-    wanted: &CollectionSettings,
-) -> Result<(), EngineError> {
-    if stored.profile == wanted.profile {
-        return Ok(());
-    }
-    Err(EngineError::SettingsConflict {
-        name: name.clone(),
-        setting: "profile",
-        stored: stored.profile.clone(),
-        wanted: wanted.profile.clone(),
-    })
 }
