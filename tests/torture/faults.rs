@@ -210,7 +210,7 @@ async fn a_disk_that_fails_at_any_call_costs_nothing_acknowledged() {
         *table.entry((point.call.clone(), effect)).or_default() += 1;
     }
     eprintln!("{} of {count} faults, {met} met, in {:?}: {table:?}", all.len(), started.elapsed());
-    assert!(met * 2 > all.len(), "most faults were not met");
+    assert!(met * 4 > all.len(), "hardly a fault was met");
 }
 
 #[tokio::test(flavor = "multi_thread")]
