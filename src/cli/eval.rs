@@ -6,18 +6,21 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use flate2::read::MultiGzDecoder;
 use serde::Deserialize;
 
 use super::Failure;
 use crate::eval::{
-    Banded, Checked, Labels, Measured, Pair, Set, banded, measure, report, second_check, svg, with_edits,
+    Banded, Checked, Labels, Measured, Pair, Set, banded, distinct_sentences, measure, report, second_check,
+    set_aside_copies, svg, with_edits, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::profiles;
+use crate::text::{main_text, visible_text};
 
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct EvalArguments {
     /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv, or with --edits files of documents
     #[arg(required = true, value_name = "SET")]
@@ -31,7 +34,13 @@ pub(super) struct EvalArguments {
     /// Make one edited copy of each text in place of reading labels
     #[arg(long)]
     edits: bool,
-    /// The seed of the edits
+    /// Put each text into pages of two web sites in place of reading labels, and take this of each page
+    #[arg(long, value_name = "WHAT", conflicts_with = "edits")]
+    pages: Option<OfPage>,
+    /// With --edits or --pages, take each distinct sentence as a text of its own: what short texts are like
+    #[arg(long)]
+    sentences: bool,
+    /// The seed of edits and pages
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// At most so many texts of each set
@@ -57,6 +66,15 @@ pub(super) struct EvalArguments {
     svg: Option<PathBuf>,
 }
 
+/// What of a page counts.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum OfPage {
+    /// The main text, as the server takes it
+    Main,
+    /// All visible text
+    Visible,
+}
+
 /// A document; what else a line says is passed over.
 #[derive(Deserialize)]
 struct Document {
@@ -69,7 +87,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     let profiles = wanted(known, arguments)?;
     let by = named(known, &arguments.check_by)?;
     let sets: Vec<Set> =
-        arguments.sets.iter().map(|path| read_set(path, arguments)).collect::<Result<_, _>>()?;
+        arguments.sets.iter().map(|path| read_set(path, by, arguments)).collect::<Result<_, _>>()?;
     let start = Instant::now();
     let mut measured: Vec<Vec<Measured>> = Vec::new();
     let mut checked = Vec::new();
@@ -141,13 +159,24 @@ fn bands(set: &Set, start: &Instant) -> Vec<Banded> {
     MinHash::ALL.iter().flat_map(of).collect()
 }
 
-fn read_set(path: &Path, arguments: &EvalArguments) -> Result<Set, Failure> {
+fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set, Failure> {
     let name =
         path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
-    if arguments.edits {
+    if arguments.edits || arguments.pages.is_some() {
         let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
-        let (_, texts) = read_documents(&file, arguments.texts)?;
-        return Ok(with_edits(&name, texts, arguments.seed));
+        let (_, mut texts) = read_documents(&file, arguments.texts)?;
+        if arguments.sentences {
+            texts = distinct_sentences(&texts);
+            texts.truncate(arguments.texts);
+        }
+        let mut set = match arguments.pages {
+            None => with_edits(&name, texts, arguments.seed),
+            Some(OfPage::Main) => with_pages(&name, &texts, arguments.seed, main_text),
+            Some(OfPage::Visible) => with_pages(&name, &texts, arguments.seed, visible_text),
+        };
+        // What stood there twice before is found rightly.
+        set_aside_copies(&mut set, by);
+        return Ok(set);
     }
     let (ids, texts) = read_documents(&documents_of(path)?, arguments.texts)?;
     let numbers: HashMap<&str, u32> = ids.iter().map(String::as_str).zip(0..).collect();

@@ -14,7 +14,7 @@ use crate::config::{self, Given, Settings};
 use crate::engine::OpenError;
 use crate::server::{self, ServerError, Stop};
 use crate::store::StoreError;
-use crate::telemetry::{LogFormat, start_logs};
+use crate::telemetry::{self, LogFormat, TracesTo};
 
 /// How long the runtime waits for threads that still work when all else has ended.
 const LAST_WAIT: Duration = Duration::from_secs(2);
@@ -49,10 +49,10 @@ pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
         config::LogFormat::Text => LogFormat::Text,
         config::LogFormat::Json => LogFormat::Json,
     };
-    start_logs(&settings.log.level, format).map_err(|error| Failure {
-        message: format!("log.level {:?} is no log filter: {error}", settings.log.level),
-        code: 78,
-    })?;
+    let traces = settings.traces.endpoint.clone();
+    let traces = traces.map(|endpoint| TracesTo { endpoint, percent: settings.traces.percent });
+    let _telemetry = telemetry::start(&settings.log.level, format, traces.as_ref())
+        .map_err(|error| Failure::of(&error, 78))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve(settings));
     runtime.shutdown_timeout(LAST_WAIT);

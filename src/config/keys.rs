@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 43] = [
+pub(super) static KEYS: [Key; 45] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -67,6 +67,8 @@ pub(super) static KEYS: [Key; 43] = [
     key("log.level", Kind::Text),
     key("log.format", Kind::OneOf(&["text", "json"])),
     number("log.slow_query_ms", 0, 3_600_000, "milliseconds"),
+    key("traces.endpoint", Kind::Text),
+    number("traces.percent", 0, 100, "percent"),
 ];
 
 const fn key(path: &'static str, kind: Kind) -> Key {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub collection: Collection,
     /// What is logged, and how.
     pub log: Log,
+    /// Traces of requests, in a build with the feature `opentelemetry`.
+    pub traces: Traces,
 }
 
 /// Where the server listens, what a connection may do, and how it stops.
@@ -277,6 +279,23 @@ pub struct Log {
 impl Default for Log {
     fn default() -> Log {
         Log { level: "info".into(), format: LogFormat::Text, slow_query_ms: 200 }
+    }
+}
+
+/// Where traces of requests go, and of how many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Traces {
+    /// The base URL of a collector that speaks OTLP over HTTP, such as `http://localhost:4318`; `None` is nowhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// Of how many requests in a hundred that bring no decision of their caller's, 0 to 100.
+    pub percent: u32,
+}
+
+impl Default for Traces {
+    fn default() -> Traces {
+        Traces { endpoint: None, percent: 10 }
     }
 }
 

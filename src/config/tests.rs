@@ -161,7 +161,7 @@ fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
     assert_eq!(
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
     );
 }
 
@@ -222,7 +222,7 @@ fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
     );
 }
 
@@ -233,7 +233,7 @@ fn a_variable_of_another_form_is_refused() {
             message(variable(name, "127.0.0.1:1")),
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
-                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log"
+                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
             )
         );
     }
@@ -375,6 +375,7 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     settings.profiles.file = Some("profiles.toml".into());
     settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };
     settings.keys.file = Some("f".into());
+    settings.traces.endpoint = Some("http://c".into());
     let fields = toml::Table::try_from(settings).unwrap();
     assert_eq!(fields.len(), keys::sections().len());
     for (section, keys) in &fields {

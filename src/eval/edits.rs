@@ -2,6 +2,8 @@
 //!
 //! Leaves out: edits that need knowledge of a language, such as paraphrase.
 
+use std::collections::HashSet;
+
 use super::Set;
 use super::labels::Labels;
 
@@ -113,15 +115,23 @@ fn apply(edit: Edit, text: &str, other: &str, random: &mut Random) -> String {
     }
 }
 
+/// The distinct sentences of texts, in order, each a text of its own: what short texts are like.
+pub fn distinct_sentences(texts: &[String]) -> Vec<String> {
+    let mut seen = HashSet::new();
+    let all = texts.iter().flat_map(|text| sentences(text)).map(str::trim);
+    all.filter(|sentence| seen.insert(*sentence)).map(str::to_owned).collect()
+}
+
 /// The sentences of a text with their marks.
-fn sentences(text: &str) -> Vec<&str> {
+pub(super) fn sentences(text: &str) -> Vec<&str> {
     text.split_inclusive(['。', '.', '!', '?', '！', '？', '\n'])
         .filter(|part| !part.trim().is_empty())
         .collect()
 }
 
 /// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): small, and the same everywhere.
-struct Random(u64);
+#[derive(Debug)]
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -133,7 +143,7 @@ impl Random {
     }
 
     /// A number below `bound`, or 0.
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
 }
@@ -154,6 +164,12 @@ mod tests {
         }
         assert_eq!(with_edits("own", texts.clone(), 7).texts, set.texts);
         assert_ne!(with_edits("own", texts, 8).texts, set.texts);
+    }
+
+    #[test]
+    fn sentences_are_taken_once() {
+        let texts = ["One. Two! 三。".to_owned(), "Two!\n四?".to_owned()];
+        assert_eq!(distinct_sentences(&texts), ["One.", "Two!", "三。", "四?"]);
     }
 
     #[test]

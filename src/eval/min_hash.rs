@@ -2,7 +2,7 @@
 
 use super::Set;
 use super::labels::Pair;
-use crate::fingerprint::{Banding, MinHash, Profile, Signature, jaccard};
+use crate::fingerprint::{Banding, MinHash, Profile, jaccard, signature_of};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 use std::time::Duration;
@@ -38,8 +38,7 @@ pub fn banded(
     let _ = set.texts.first().map(|text| profile.feature_set(text));
     let start = clock();
     let sets: Vec<Vec<u64>> = set.texts.iter().map(|text| profile.feature_set(text)).collect();
-    let signed = |set: &Vec<u64>| Signature::of(set, usize::from(shape.cells)).sketch(8).bytes().to_vec();
-    let signatures: Vec<Vec<u8>> = sets.iter().map(signed).collect();
+    let signatures: Vec<Vec<u8>> = sets.iter().map(|set| signature_of(set, shape)).collect();
     let seconds = clock().saturating_sub(start).as_secs_f64();
     let index = Bands::new(shape);
     let mut pairs: Vec<(Pair, f64)> = Vec::new();

@@ -5,22 +5,28 @@
 //! the number of texts, a billion pairs in a second or two. Leaves out: files and arguments, which are the
 //! command's.
 
+mod alike;
 mod curve;
 mod edits;
 mod labels;
 mod min_hash;
+mod pages;
 mod recommend;
 mod report;
+mod sample;
 mod second_check;
 mod skew;
 mod svg;
 
+pub use alike::set_aside_copies;
 pub use curve::{Curve, Point};
-pub use edits::{Edit, with_edits};
+pub use edits::{Edit, distinct_sentences, with_edits};
 pub use labels::{Labels, Pair};
 pub use min_hash::{Banded, banded};
+pub use pages::with_pages;
 pub use recommend::{Recommendation, recommend};
 pub use report::report;
+pub use sample::Sample;
 pub use second_check::{Checked, second_check};
 pub use skew::{Skew, skew};
 pub use svg::svg;

@@ -11,15 +11,16 @@
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::ids::{Hash, SignatureShape};
+use crate::ids::{Hash, SignatureShape, share_caught};
 
 /// The name of a signature: the 128-bit `XXH3` of its bytes.
 pub fn signature_name(signature: &[u8]) -> Hash {
     Hash::from_u128(xxh3_128(signature))
 }
 
-/// The signature of a set of 64-bit hashes, in this shape: minima, or the hashes themselves.
-pub(super) fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
+/// The signature of a set of 64-bit hashes, in this shape: the lowest bytes of the minima, at most four of each, or
+/// the hashes themselves.
+pub fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
     if shape.is_set {
         let mut signature: Vec<u8> = set
             .iter()
@@ -30,7 +31,8 @@ pub(super) fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
         return signature;
     }
     let minima = Signature::of(set, usize::from(shape.cells));
-    let bytes = |minimum: &u32| minimum.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes));
+    let bytes =
+        |minimum: &u32| u64::from(*minimum).to_le_bytes().into_iter().take(usize::from(shape.cell_bytes));
     minima.minima().iter().flat_map(bytes).collect()
 }
 
@@ -142,10 +144,9 @@ impl Banding {
     /// 16 bands of 8 minima: the classic choice for news at a threshold of 0.8.
     pub const CLASSIC: Banding = Banding { bands: 16, rows: 8 };
 
-    /// The share of pairs of this similarity that meet in a band: 1 - (1 - s^rows)^bands (Leskovec, Rajaraman and
-    /// Ullman, "Mining of Massive Datasets", 3.4).
+    /// The share of pairs of this similarity that meet in a band.
     pub fn caught(self, similarity: f64) -> f64 {
-        1.0 - libm::pow(1.0 - libm::pow(similarity, self.rows as f64), self.bands as f64)
+        share_caught(similarity, self.bands, self.rows)
     }
 
     /// The banding of at most `minima` minima with the most rows, and so the fewest pairs met in vain, that still

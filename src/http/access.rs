@@ -46,10 +46,12 @@ fn need(method: &Method, path: &str) -> Need {
 fn of_collection(is_read: bool, rest: &[&str], name: Option<CollectionName>) -> (Role, Place) {
     let role = match rest {
         ["similar" | "compare"] => Role::Read,
-        ["export" | "stats"] | ["documents", _] | ["documents", _, "similar"] if is_read => Role::Read,
+        ["export" | "stats" | "calibrate"] | ["documents", _] | ["documents", _, "similar"] if is_read => {
+            Role::Read
+        }
         ["documents"] | ["documents", _] => Role::Write,
         ["backup"] if is_read => Role::Admin,
-        ["restore"] => Role::Admin,
+        ["restore" | "calibrate"] => Role::Admin,
         _ => return (Role::Admin, Place::All),
     };
     (role, Place::Collection(name))

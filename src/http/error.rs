@@ -47,10 +47,12 @@ codes! {
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
+    NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
+    Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
@@ -236,6 +238,12 @@ impl IntoResponse for Problem {
 
 impl From<ServiceError> for Problem {
     fn from(error: ServiceError) -> Problem {
+        Problem::from(&error)
+    }
+}
+
+impl From<&ServiceError> for Problem {
+    fn from(error: &ServiceError) -> Problem {
         let detail = error.to_string();
         match error {
             ServiceError::NotReady { .. } => Problem::new(Code::Starting, detail),
@@ -247,6 +255,10 @@ impl From<ServiceError> for Problem {
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
+            ServiceError::NoCalibration(_) | ServiceError::Forgotten => {
+                Problem::new(Code::NoCalibration, detail)
+            }
+            ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
             ServiceError::Engine(error) => error.into(),
         }
     }
@@ -254,6 +266,12 @@ impl From<ServiceError> for Problem {
 
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Problem {
+        Problem::from(&error)
+    }
+}
+
+impl From<&EngineError> for Problem {
+    fn from(error: &EngineError) -> Problem {
         let detail = error.to_string();
         let code = match error {
             EngineError::NoCollection(_) => Code::NoCollection,
@@ -273,7 +291,7 @@ impl From<EngineError> for Problem {
             EngineError::Closed => Code::ShuttingDown,
             EngineError::CollectionExists(_) => Code::CollectionExists,
             EngineError::Upload(_) => Code::MalformedRequest,
-            EngineError::Spool(ref source) | EngineError::Backup(BackupError::Io(ref source)) => {
+            EngineError::Spool(source) | EngineError::Backup(BackupError::Io(source)) => {
                 if is_full(source) {
                     return Problem::new(Code::DiskFull, format!("{detail}: {source}"));
                 }
@@ -281,8 +299,8 @@ impl From<EngineError> for Problem {
             }
             EngineError::Backup(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
-            EngineError::Store(ref source) => return Problem::internal(&detail, source),
-            EngineError::Snapshot(ref source) => return Problem::internal(&detail, source),
+            EngineError::Store(source) => return Problem::internal(&detail, source),
+            EngineError::Snapshot(source) => return Problem::internal(&detail, source),
         };
         Problem::new(code, detail)
     }

@@ -8,6 +8,7 @@
 mod access;
 mod backups;
 mod bulk;
+mod calibrate;
 mod collections;
 mod compare;
 mod deadline;
@@ -23,6 +24,7 @@ mod observe;
 mod openapi;
 mod operations;
 mod similar;
+mod spans;
 mod wire;
 
 use std::sync::Arc;
@@ -92,6 +94,10 @@ fn router(state: State) -> Router {
         )
         .route("/collections/{collection}/backup", get(backups::backup))
         .route("/collections/{collection}/restore", axum::routing::post(backups::restore))
+        .route(
+            "/collections/{collection}/calibrate",
+            get(calibrate::get).post(calibrate::begin).delete(calibrate::forget),
+        )
         .route("/snapshots", get(operations::snapshots).post(operations::snapshot))
         .route("/livez", get(operations::livez))
         .route("/readyz", get(operations::readyz))

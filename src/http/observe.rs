@@ -22,6 +22,7 @@ use tower::Service;
 
 use super::access::Bearer;
 use super::error::{Code, Problem, Reason};
+use super::spans::RequestSpan;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest request id taken over from a client.
@@ -51,6 +52,7 @@ where
     let id = request_id(&request);
     let method = method(&request);
     let route = route(request.uri().path());
+    let span = RequestSpan::of(&request, method, route, &id);
     let passed = gate(&mut request);
     let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
     let answer = match passed {
@@ -59,12 +61,13 @@ where
     };
     async move {
         // A panic costs its own request and no other; what it may have left half done is the handler's own.
-        let mut response = match AssertUnwindSafe(answer).catch_unwind().await {
+        let mut response = match span.around(AssertUnwindSafe(answer).catch_unwind()).await {
             Ok(Ok(response)) => response,
             Err(payload) => panicked(payload.as_ref()),
         };
         let status = response.status().as_u16();
         let elapsed = start.elapsed();
+        span.answered(status);
         count(method, route, status, elapsed.as_secs_f64());
         if let Some(bucket) = bucket {
             // The first unit was taken before.
@@ -130,7 +133,7 @@ fn method(request: &Request) -> &'static str {
 /// The route of a path as metrics name it. Paths that are none of these count as one, so that nobody can
 /// make a series for every path he thinks of.
 fn route(path: &str) -> &'static str {
-    const PLAIN: [&str; 15] = [
+    const PLAIN: [&str; 16] = [
         "/similar",
         "/documents",
         "/fingerprint",
@@ -139,6 +142,7 @@ fn route(path: &str) -> &'static str {
         "/compare",
         "/backup",
         "/restore",
+        "/calibrate",
         "/stats",
         "/snapshots",
         "/livez",

@@ -13,7 +13,7 @@ use utoipa::{IntoResponses, OpenApi};
 
 use super::error::{AnyProblem, Body, NotAllowed};
 use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{backups, collections, compare, documents, fingerprint, operations, similar};
+use super::{backups, calibrate, collections, compare, documents, fingerprint, operations, similar};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -27,6 +27,7 @@ use super::{backups, collections, compare, documents, fingerprint, operations, s
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
+        calibrate::begin, calibrate::get, calibrate::forget,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),

@@ -9,5 +9,5 @@ mod signature;
 
 pub use hash::{Hash, HashError, Width, Word};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
-pub use signature::SignatureShape;
 pub(crate) use signature::is_blank;
+pub use signature::{SignatureShape, share_caught};

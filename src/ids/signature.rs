@@ -89,14 +89,19 @@ impl SignatureShape {
         (0..=u32::from(self.cells)).rev().find(reaches).unwrap_or(0)
     }
 
-    /// The share of pairs of this similarity that agree in a band: `1 - (1 - s^rows)^bands` (Leskovec, Rajaraman and
-    /// Ullman, "Mining of Massive Datasets", 3.4). Sets with a common element always do.
+    /// The share of pairs of this similarity that agree in a band. Sets with a common element always do.
     pub fn caught(self, similarity: f64) -> f64 {
         if self.is_set {
             return f64::from(u8::from(similarity > 0.0));
         }
-        1.0 - (1.0 - similarity.powi(i32::from(self.rows))).powi(i32::from(self.bands))
+        share_caught(similarity, usize::from(self.bands), usize::from(self.rows))
     }
+}
+
+/// The share of pairs of this similarity, 0 to 1, that agree in one of so many bands of so many rows:
+/// `1 - (1 - s^rows)^bands` (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
+pub fn share_caught(similarity: f64, bands: usize, rows: usize) -> f64 {
+    1.0 - libm::pow(1.0 - libm::pow(similarity, rows as f64), bands as f64)
 }
 
 /// Whether a cell of a set holds no element.

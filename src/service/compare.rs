@@ -77,6 +77,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`] if a side cannot be found or has no feature, or if the widths differ.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn compare(
         &self,
         collection: &CollectionName,
@@ -166,7 +167,7 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
                     return Err(ServiceError::invalid(field, detail));
                 }
                 texts.push(text);
-                signatures.extend(profile.sign(text).signature);
+                signatures.extend(profile.signature(text));
                 known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
             }
         }
@@ -192,8 +193,8 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
     };
     let diff = if let [a, b] = texts[..] { diff(a, b) } else { None };
     let parts = match profile.signatures() {
-        Some(shape) => (u32::from(shape.cells), "cells"),
-        None => (profile.width().bits(), "bits"),
+        Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
+        None => ("hashes", profile.width().bits(), "bits"),
     };
     let summary = summary(&hashes, parts, features.as_ref(), [&a, &b], k);
     Ok(Comparison { profile, sides: [a, b], hashes, similarity, features, diff, k, summary })
@@ -240,13 +241,12 @@ fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
 /// The answer for a person.
 fn summary(
     hashes: &HashComparison,
-    (count, parts): (u32, &str),
+    (what, count, parts): (&str, u32, &str),
     features: Option<&FeatureComparison>,
     sides: [&Side; 2],
     k: u32,
 ) -> String {
     let distance = hashes.distance;
-    let what = if parts == "bits" { "hashes" } else { "signatures" };
     let mut text = match distance {
         0 => format!("The {what} are equal in all {count} {parts}, so these match at any k"),
         near if near <= k => format!("{near} of {count} {parts} differ, no more than k={k}, so these match"),

@@ -169,6 +169,7 @@ impl Service {
         Ok(self.pool.run(patience, move || parse().into_iter().map(each).collect()).await?)
     }
 
+    #[tracing::instrument(level = "trace", skip_all)]
     async fn prepare_one(
         &self,
         collection: &CollectionName,
@@ -236,6 +237,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`]; nothing was stored, unless it is [`EngineError::Unknown`].
+    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn add(
         &self,
         collection: &CollectionName,
@@ -251,6 +253,7 @@ impl Service {
         Ok(added)
     }
 
+    #[tracing::instrument(level = "trace", skip_all)]
     async fn neighbours_of_added(&self, collection: &CollectionName, added: &Added) -> Vec<Match> {
         let query = Query {
             hash: added.hash,

@@ -56,6 +56,17 @@ pub enum ServiceError {
         /// The id.
         id: DocumentId,
     },
+    /// The collection was not calibrated.
+    #[error("collection \"{0}\" was not calibrated since the server began; POST to the same place begins")]
+    NoCalibration(CollectionName),
+    /// The collection is being calibrated.
+    #[error(
+        "collection \"{0}\" is being calibrated; GET the same place tells how far it has come, and DELETE ends it"
+    )]
+    Calibrating(CollectionName),
+    /// Nobody wants to know any more.
+    #[error("the calibration was ended by a request")]
+    Forgotten,
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] EngineError),

@@ -88,6 +88,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is busy.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn fingerprint(
         &self,
         profile: &'static Profile,
@@ -108,6 +109,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if the pool is busy.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn explain(
         &self,
         profile: &'static Profile,
@@ -115,8 +117,7 @@ impl Service {
     ) -> Result<Explained, ServiceError> {
         let work = move || {
             let text = content.into_text().unwrap_or_default();
-            let signature = profile.sign(&text).signature;
-            Explained { profile, explanation: profile.explain(&text), signature }
+            Explained { profile, explanation: profile.explain(&text), signature: profile.signature(&text) }
         };
         Ok(self.pool.run(Patience::Interactive, work).await?)
     }

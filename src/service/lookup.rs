@@ -151,6 +151,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`] of the first question that cannot be answered.
+    #[tracing::instrument(level = "trace", skip_all)]
     pub async fn similar_batch(
         &self,
         collection: &CollectionName,

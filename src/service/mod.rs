@@ -8,6 +8,7 @@
 
 mod backups;
 mod buckets;
+mod calibrate;
 mod collections;
 mod compare;
 mod cursor;
@@ -23,6 +24,7 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Semaphore;
 
+pub use calibrate::{CALIBRATION_TEXTS, Calibrated, Calibration, WantedCalibration};
 pub use collections::WantedCollection;
 pub use compare::{Change, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
@@ -38,6 +40,7 @@ pub use crate::engine::{
     Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
     Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
+pub use crate::eval::{Banded, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
 pub use crate::text::decode;
@@ -46,6 +49,7 @@ use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
 use buckets::Buckets;
+use calibrate::Calibrations;
 use lookup::{Counters, Distances};
 
 /// What the outside world gives to the service.
@@ -69,6 +73,7 @@ pub struct Service {
     distances: Distances,
     counters: Counters,
     buckets: Buckets,
+    calibrations: Calibrations,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -93,6 +98,7 @@ impl Service {
             distances: Distances::default(),
             counters: Counters::default(),
             buckets: Buckets::default(),
+            calibrations: Calibrations::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }

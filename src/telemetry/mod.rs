@@ -1,7 +1,10 @@
-//! Logs and metrics: how the process tells what it does.
+//! Logs, metrics and traces: how the process tells what it does.
 //!
 //! Logs go to standard error, as text or as one JSON object a line. Metrics are recorded through the
 //! `metrics` facade by whoever has something to count, and rendered here in the text format of Prometheus.
+
+#[cfg(feature = "opentelemetry")]
+mod traces;
 
 use std::io::IsTerminal;
 use std::sync::OnceLock;
@@ -9,8 +12,10 @@ use std::sync::OnceLock;
 use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_process::Collector;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{LevelFilter, ParseError};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
 
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +26,84 @@ pub enum LogFormat {
     Json,
 }
 
-/// Starts logging. A second call changes nothing.
+/// Where spans of requests go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TracesTo {
+    /// The base URL of a collector that speaks OTLP over HTTP.
+    pub endpoint: String,
+    /// Of how many requests in a hundred that bring no decision of their caller's, 0 to 100.
+    pub percent: u32,
+}
+
+/// Why logs or traces cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The filter of the log is none.
+    #[error("log.level {level:?} is no log filter: {source}")]
+    Level {
+        /// What was given.
+        level: String,
+        /// What is wrong with it.
+        source: ParseError,
+    },
+    /// The program was built without traces.
+    #[error(
+        "traces.endpoint is set, and this program was built without traces: build it with --features opentelemetry, or \
+         leave traces.endpoint out"
+    )]
+    NoTraces,
+    /// The collector cannot be spoken to.
+    #[error("traces.endpoint {endpoint:?} cannot be used: {detail}")]
+    Collector {
+        /// What was given.
+        endpoint: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+}
+
+/// What goes on as long as it is kept: spans that were not sent yet go out when it is dropped.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    #[cfg(feature = "opentelemetry")]
+    _traces: Option<traces::Traces>,
+}
+
+/// Starts logging, and traces if there is somewhere to send them. A second call changes nothing.
 ///
 /// # Errors
-/// If `level` is no filter directive.
-pub fn start_logs(level: &str, format: LogFormat) -> Result<(), ParseError> {
+/// [`TelemetryError`] if the level is no filter directive, or if there are no traces.
+pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Telemetry, TelemetryError> {
+    let filter = filter(level).map_err(|source| TelemetryError::Level { level: level.to_owned(), source })?;
+    let ansi = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(ansi);
+    let lines = match format {
+        LogFormat::Text => lines.with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
+    #[cfg(feature = "opentelemetry")]
+    {
+        let started = to.map(traces::start).transpose().map_err(|error| TelemetryError::Collector {
+            endpoint: to.map(|to| to.endpoint.clone()).unwrap_or_default(),
+            detail: error.to_string(),
+        })?;
+        let (traces, layer) = started.unzip();
+        // Only the first subscriber of a process can be set; tests start several servers in one.
+        let _ = subscriber.with(layer).try_init();
+        Ok(Telemetry { _traces: traces })
+    }
+    #[cfg(not(feature = "opentelemetry"))]
+    {
+        if to.is_some() {
+            return Err(TelemetryError::NoTraces);
+        }
+        let _ = subscriber.try_init();
+        Ok(Telemetry::default())
+    }
+}
+
+fn filter(level: &str) -> Result<EnvFilter, ParseError> {
     for directive in level.split(',').map(str::trim) {
         // A word alone would be taken for the name of a module, and everything else silenced.
         if !directive.contains(['=', '[', ':']) {
@@ -33,16 +111,7 @@ pub fn start_logs(level: &str, format: LogFormat) -> Result<(), ParseError> {
         }
     }
     // The storage engine tells of every file it writes at "info"; a directive of the caller's overrules this.
-    let filter = EnvFilter::try_new(format!("lsm_tree=warn,{level}"))?;
-    let ansi = std::io::stderr().is_terminal();
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(ansi);
-    // Only the first subscriber of a process can be set; tests start several servers in one.
-    let _ = match format {
-        LogFormat::Text => builder.with_target(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
-    };
-    Ok(())
+    EnvFilter::try_new(format!("lsm_tree=warn,{level}"))
 }
 
 /// The metrics of the process.

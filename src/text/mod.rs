@@ -28,3 +28,4 @@ pub use runs::{Run, System, runs};
 pub use segment::{NewWords, is_word_character, words};
 pub use simplify::simplified;
 pub use tokens::tokens;
+pub use visible::visible_text;

@@ -12,7 +12,7 @@ use html5ever::tokenizer::{
 };
 
 /// The text of a page without tags, comments, scripts and styles.
-pub(super) fn visible_text(html: &str) -> String {
+pub fn visible_text(html: &str) -> String {
     let input = BufferQueue::default();
     input.push_back(StrTendril::from_slice(html));
     let tokenizer = Tokenizer::new(Visible::default(), TokenizerOpts::default());

@@ -52,6 +52,9 @@ fn routes() -> Vec<Route> {
         put("/collections/other", json!({}), "a"),
         route(Method::DELETE, "/collections/other", "a"),
         route(Method::GET, "/collections/n%65ws/export", "rwaRWA"),
+        route(Method::GET, "/collections/news/calibrate", "rwaRWA"),
+        post("/collections/news/calibrate", json!({}), "aA"),
+        route(Method::DELETE, "/collections/news/calibrate", "aA"),
         route(Method::GET, "/collections/..%2Fnews/export", "rwa"),
     ];
     let of_collection = [

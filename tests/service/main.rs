@@ -11,6 +11,7 @@
 mod backup;
 mod bad_input;
 mod bulk;
+mod calibrate;
 mod command_line;
 mod contract;
 mod corpus;
@@ -31,3 +32,4 @@ mod road;
 mod server;
 mod signatures;
 mod tls;
+mod traces;

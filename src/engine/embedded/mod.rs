@@ -42,8 +42,7 @@ use super::{
     Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
-use crate::index::Subject;
-use crate::index::{GROUP, Progress};
+use crate::index::{GROUP, Progress, Subject};
 use crate::pool::{CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::{Store, StoreError};

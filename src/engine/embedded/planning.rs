@@ -308,7 +308,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Vec<Match>, StoreError> {
         let subject = subject(collection, document);
         let is_near =
-            |other: Hash| distance(collection, subject, other).is_some_and(|distance| distance <= k);
+            |other: Hash| collection.index.distance(subject, other).is_some_and(|distance| distance <= k);
         if let Some(Checked { seen, nearest }) = checked
             && let Some(mut hashes) = recent.since(*seen, collection.id, is_near)
         {
@@ -331,7 +331,7 @@ impl<'a> Plan<'a> {
         hashes: Vec<Hash>,
     ) -> Result<Vec<Match>, StoreError> {
         let subject = subject(collection, document);
-        let with_distance = |near| Some((distance(collection, subject, near)?, near));
+        let with_distance = |near| Some((collection.index.distance(subject, near)?, near));
         let mut hashes: Vec<(u32, Hash)> = hashes.into_iter().filter_map(with_distance).collect();
         hashes.sort_unstable();
         hashes.dedup();
@@ -360,7 +360,8 @@ impl<'a> Plan<'a> {
         let mut found: Vec<Neighbour<Hash>> = Vec::new();
         collection.index.within(subject, k, &mut found);
         let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
-        let near = |other: &Hash| distance(collection, subject, *other).is_some_and(|distance| distance <= k);
+        let near =
+            |other: &Hash| collection.index.distance(subject, *other).is_some_and(|distance| distance <= k);
         let of_group = self.postings.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
         hashes.extend(of_group.filter(near));
         hashes.sort_unstable();
@@ -372,9 +373,4 @@ impl<'a> Plan<'a> {
 /// What is looked around for a document.
 fn subject<'d>(collection: &Collection, document: &'d Document) -> Subject<'d> {
     Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) }
-}
-
-/// How far a hash is away; `None` of a signature that has gone since.
-fn distance(collection: &Collection, subject: Subject<'_>, other: Hash) -> Option<u32> {
-    collection.index.distance(subject, other)
 }

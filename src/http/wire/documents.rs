@@ -228,11 +228,11 @@ impl ExportOut {
     /// A document of a collection, which may be one of signatures.
     pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> ExportOut {
         let row = document.row;
-        let made = row.text.is_none();
+        let has_no_text = row.text.is_none();
         ExportOut {
             id: Id(document.id),
-            hash: (made && !is_signed).then_some(Hex(row.hash)),
-            signature: row.sketch.filter(|_| made && is_signed).map(SignatureHex),
+            hash: (has_no_text && !is_signed).then_some(Hex(row.hash)),
+            signature: row.sketch.filter(|_| has_no_text && is_signed).map(SignatureHex),
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
             expires_at: row.expires_ms.map(Timestamp),

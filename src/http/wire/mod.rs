@@ -1,11 +1,13 @@
 //! What goes over the wire: JSON as clients write and read it. Nothing but shapes and their conversion.
 
+mod calibrate;
 mod collections;
 mod compare;
 mod documents;
 mod similar;
 mod values;
 
+pub(super) use calibrate::{CalibrateIn, CalibrationOut};
 pub(super) use collections::{
     CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };

@@ -1,0 +1,26 @@
+//! Hashes, ids, names, shapes of signatures, and words cut out of a text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use lookalike::fingerprint::{Profile, Status};
+use lookalike::ids::{CollectionName, DocumentId, Hash};
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    if let Ok(hash) = text.parse::<Hash>() {
+        assert_eq!(hash.to_string().parse::<Hash>().ok(), Some(hash));
+    }
+    if let Ok(id) = DocumentId::new(&text) {
+        assert!(id.as_str() == text && id.as_str().len() <= 256);
+    }
+    if let Ok(name) = CollectionName::new(&text) {
+        assert!(!name.as_str().contains(['/', '.', '\0']));
+    }
+    // Of any text at all: a hash or the word that there is none, and twice the same.
+    for profile in ["copies-64", "copies-128", "keywords-zh", "longest-sentences"].map(Profile::named) {
+        let profile = profile.expect("it is built in");
+        let made = profile.fingerprint(&text);
+        assert_eq!(made.status == Status::Empty, made.features == 0);
+        assert_eq!(profile.sign(&text).fingerprint.hash, made.hash);
+    }
+});

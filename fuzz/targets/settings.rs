@@ -1,0 +1,41 @@
+//! What a file of settings, of keys and of profiles may hold, and what variables may.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use libfuzzer_sys::fuzz_target;
+use lookalike::{config, keys::KeyFile, profiles};
+use tempfile::TempDir;
+
+static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
+    // In memory, where there is such a place: files are written for each run.
+    TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a directory")
+});
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    let path = DIRECTORY.path().join("file.toml");
+    let text = String::from_utf8_lossy(bytes).into_owned();
+    let load = |variables: Vec<(String, String)>| {
+        let _ = config::load(None, variables.into_iter(), &[]);
+    };
+    match kind % 5 {
+        0 => {
+            std::fs::write(&path, bytes).expect("a file");
+            let _ = config::load(Some(&path), std::iter::empty(), &[]);
+        }
+        1 => {
+            std::fs::write(&path, bytes).expect("a file");
+            let _ = KeyFile::at(&path).read();
+        }
+        2 => {
+            // A profile is kept for ever once it is read; one that was read is not read again.
+            if text.contains("like") || text.contains('[') {
+                std::fs::write(&path, bytes).expect("a file");
+                let _ = profiles::load(Some(&path));
+            }
+        }
+        3 => load(vec![("LOOKALIKE_STORE__CACHE_BYTES".to_owned(), text)]),
+        _ => load(vec![(format!("LOOKALIKE_{text}"), "1".to_owned())]),
+    }
+});

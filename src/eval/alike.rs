@@ -1,0 +1,86 @@
+//! Copies that nobody marked: in a collection of real documents there are some, and what finds them is not wrong.
+//!
+//! Leaves out: whether they are copies indeed. They are set aside, and count neither as right nor as wrong.
+
+use std::collections::HashMap;
+
+use super::Set;
+use crate::fingerprint::{Profile, signature_of};
+use crate::ids::{Hash, SignatureShape};
+use crate::index::Bands;
+
+/// The estimated Jaccard similarity from which a pair is set aside: a little below 0.5, from which `minhash-copies`
+/// takes a pair for copies.
+const ALIKE: f64 = 0.4;
+
+/// Bands that catch 99.6 of 100 pairs at that similarity.
+const SHAPE: SignatureShape = SignatureShape { cells: 255, cell_bytes: 1, bands: 85, rows: 3, is_set: false };
+
+/// Sets aside the pairs that are alike by the features of `by` and not marked, and with them the pairs of what is
+/// marked as a copy of the one and of the other; how many there are.
+pub fn set_aside_copies(set: &mut Set, by: &Profile) -> usize {
+    let index = Bands::new(SHAPE);
+    let before = set.labels.ignored.len();
+    let mut copies: HashMap<u32, Vec<u32>> = HashMap::new();
+    for &(a, b) in &set.labels.positive {
+        copies.entry(a).or_default().push(b);
+        copies.entry(b).or_default().push(a);
+    }
+    let with_copies = |of: u32| std::iter::once(of).chain(copies.get(&of).into_iter().flatten().copied());
+    let most = SHAPE.distance_for(ALIKE);
+    let mut near = Vec::new();
+    for (number, text) in (0_u32..).zip(&set.texts) {
+        let features = by.feature_set(text);
+        if features.is_empty() {
+            continue;
+        }
+        let signature = signature_of(&features, SHAPE);
+        near.clear();
+        index.within(&signature, most, &mut near);
+        for found in &near {
+            let other = found.hash.value() as u32;
+            if set.labels.positive.contains(&(other, number)) {
+                continue;
+            }
+            for (a, b) in
+                with_copies(other).flat_map(|a| with_copies(number).map(move |b| (a.min(b), a.max(b))))
+            {
+                if a != b && !set.labels.positive.contains(&(a, b)) {
+                    set.labels.ignored.insert((a, b));
+                }
+            }
+        }
+        index.insert(Hash::from_u128(u128::from(number)), &signature);
+    }
+    set.labels.ignored.len() - before
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::{Labels, with_edits};
+
+    #[test]
+    fn copies_that_nobody_marked_do_not_count() {
+        assert!(SHAPE.checked().is_some() && SHAPE.caught(ALIKE) > 0.995);
+        let text = |n: usize| -> String { (0..60).map(|word| format!("w{} ", word * n + n)).collect() };
+        let mut texts: Vec<String> = (1..20).map(text).collect();
+        texts.push(texts[3].clone() + "and an end");
+        texts.push(String::new());
+        let by = Profile::named("shingles-64").unwrap();
+        let mut set = Set { texts: texts.clone(), ..Set::default() };
+        assert_eq!(set_aside_copies(&mut set, by), 1);
+        assert!(set.labels.ignored.contains(&(3, 19)));
+        let labels = Labels { positive: [(3, 19)].into(), ..Labels::default() };
+        let mut marked = Set { texts, labels, ..Set::default() };
+        assert_eq!(set_aside_copies(&mut marked, by), 0);
+        let mut edited = with_edits("own", set.texts, 1);
+        set_aside_copies(&mut edited, by);
+        // Text 3, its copy, and the edited variant of each: all pairs but the two marked ones.
+        let copy_of = |of: u32| edited.labels.positive.iter().find(|pair| pair.0 == of).unwrap().1;
+        let (a, b) = (copy_of(3), copy_of(19));
+        for pair in [(3, 19), (3, b), (19, a), (a.min(b), a.max(b))] {
+            assert!(edited.labels.ignored.contains(&pair), "{pair:?}");
+        }
+    }
+}

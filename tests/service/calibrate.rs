@@ -1,0 +1,257 @@
+//! Calibration: what it counts is held against hashes fetched one by one, and it runs beside everything else.
+
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::server::{Server, directory};
+
+const WORDS: [&str; 40] = [
+    "harbour",
+    "ferry",
+    "islands",
+    "morning",
+    "captain",
+    "storm",
+    "ticket",
+    "children",
+    "office",
+    "bread",
+    "mill",
+    "bridge",
+    "winter",
+    "library",
+    "evening",
+    "reader",
+    "station",
+    "mountain",
+    "valley",
+    "teacher",
+    "market",
+    "flower",
+    "garden",
+    "window",
+    "图书馆",
+    "周末",
+    "读者",
+    "晚上",
+    "城市",
+    "经济",
+    "发展",
+    "建设",
+    "паром",
+    "острова",
+    "港の",
+    "事務所",
+    "제주",
+    "여객선",
+    "مدينة",
+    "बंदरगाह",
+];
+
+/// A text of sentences that nobody else has.
+fn text(number: usize) -> String {
+    let mut state = number as u64 + 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize
+    };
+    let sentence = |next: &mut dyn FnMut() -> usize| -> String {
+        let words: Vec<String> = (0..9)
+            .map(|_| {
+                let word = WORDS[next() % WORDS.len()];
+                format!("{word}{}", next() % 1_000)
+            })
+            .collect();
+        words.join(" ") + ". "
+    };
+    (0..12).map(|_| sentence(&mut next)).collect()
+}
+
+/// The calibration when it has ended.
+async fn ended(server: &Server, collection: &str) -> Value {
+    for _ in 0..1_200 {
+        let told = server.json(&format!("/collections/{collection}/calibrate")).await;
+        if told["state"] != "running" {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    panic!("it does not end");
+}
+
+fn point(measured: &Value, k: u64) -> &Value {
+    measured["points"].as_array().unwrap().iter().find(|point| point["k"] == k).unwrap()
+}
+
+#[tokio::test]
+async fn marked_pairs_are_counted_as_their_hashes_lie() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let (status, _) = server.put("/collections/news", json!({"keep_text": true})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let mut lines = String::new();
+    let mut pairs = Vec::new();
+    for number in 0..150 {
+        let original = text(number);
+        let line = |id: String, text: &str| json!({"id": id, "text": text}).to_string() + "\n";
+        lines += &line(format!("a{number}"), &original);
+        if number < 60 {
+            // More and more words of the copy are others.
+            let mut words: Vec<String> = original.split(' ').map(str::to_owned).collect();
+            (0..number / 2).for_each(|at| words[at * 3] = format!("other{at}"));
+            words.push("end".to_owned());
+            lines += &line(format!("b{number}"), &words.join(" "));
+            pairs.push(json!([format!("b{number}"), format!("a{number}")]));
+        }
+    }
+    server.stream("/collections/news/documents", lines).await;
+    let place = "/collections/news/calibrate";
+    assert_eq!(server.get(place).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_calibration");
+    let wanted = json!({"pairs": pairs, "profiles": ["copies-64", "minhash-copies"], "documents": 5_000_000});
+    let begun = server.client.post(format!("{}{place}", server.url)).json(&wanted).send().await.unwrap();
+    assert_eq!(begun.status(), StatusCode::ACCEPTED);
+    assert_eq!(begun.headers()["location"], place);
+    let told = ended(&server, "news").await;
+    let result = &told["result"];
+    assert_eq!((&told["state"], &result["labels"]), (&json!("done"), &json!("pairs")), "{told}");
+    assert_eq!((&result["texts"], &result["pairs"]), (&json!(210), &json!(60)));
+    assert_eq!(told["progress"]["documents_read"], 210);
+    let measured = &result["profiles"][0];
+    // The dumb twin: every hash by itself, every pair of them.
+    let mut distances = Vec::new();
+    for number in 0..60 {
+        let (a, b) = (format!("a{number}"), format!("b{number}"));
+        let (_, compared) = server
+            .post(
+                "/collections/news/compare",
+                json!({"a": {"id": a}, "b": {"id": b}, "profile": "copies-64"}),
+            )
+            .await;
+        distances.push(compared["distance"].as_u64().unwrap());
+    }
+    for k in [0, 3, 7, 11, 16] {
+        let found = distances.iter().filter(|distance| **distance <= k).count();
+        let recall = point(measured, k)["recall"].as_f64().unwrap();
+        assert!((recall - found as f64 / 60.0).abs() < 1e-9, "k={k}: {recall} {found}");
+    }
+    assert!(
+        distances.iter().any(|distance| *distance > 7) && distances.iter().any(|distance| *distance <= 7)
+    );
+    let bound = &point(measured, 3)["false_neighbours"].as_f64().unwrap();
+    let negative = f64::from(210 * 209 / 2 - 60) - result["unmarked_copies"].as_f64().unwrap();
+    assert!((bound - 3.0 / negative * 5e6).abs() < 1e-6 && point(measured, 3)["is_bound"] == true);
+    let signatures = &result["signatures"][0];
+    assert_eq!((&signatures["profile"], &signatures["bands"]), (&json!("minhash-copies@2"), &json!(50)));
+    assert!(result["summary"].as_str().unwrap().contains("As the collection is set (copies-64@"), "{result}");
+    // It is forgotten with the collection, and by request.
+    assert_eq!(server.delete(place).await, StatusCode::NO_CONTENT);
+    assert_eq!(server.delete(place).await, StatusCode::NOT_FOUND);
+    let (_, begun) = server.post(place, wanted).await;
+    assert_eq!(begun["progress"]["profiles"], 2, "{begun}");
+    ended(&server, "news").await;
+    assert_eq!(server.delete("/collections/news").await, StatusCode::NO_CONTENT);
+    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_collection");
+    server.put("/collections/news", json!({})).await;
+    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_calibration");
+}
+
+#[tokio::test]
+async fn texts_of_the_request_are_measured_with_edited_copies() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    // 60 texts stand there twice: copies that nobody made, and that are found rightly.
+    let texts: Vec<String> = (0..200).chain(0..60).map(text).collect();
+    let wanted = json!({"texts": texts, "seed": 7});
+    let (status, _) = server.post("/collections/default/calibrate", wanted.clone()).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let told = ended(&server, "default").await;
+    let result = &told["result"];
+    assert_eq!(result["labels"], "edits", "{told}");
+    assert!(result["unmarked_copies"].as_u64().unwrap() >= 60, "{}", result["unmarked_copies"]);
+    let names: Vec<&str> =
+        result["profiles"].as_array().unwrap().iter().map(|one| one["profile"].as_str().unwrap()).collect();
+    assert_eq!(names, ["copies-64@2", "copies-128@2"]);
+    let point = point(&result["profiles"][0], 7);
+    assert!(point["precision"].as_f64().unwrap() > 0.99, "{point}");
+    let recall = point["recall"].as_f64().unwrap();
+    assert!((0.1..1.0).contains(&recall), "{point}");
+    assert_eq!(result["profiles"][0]["edits"].as_array().unwrap().len(), 14);
+    assert!(result["recommended"]["k"].as_u64().unwrap() > 0, "{}", result["recommended"]);
+    // The same seed gives the same, but for the speed.
+    server.post("/collections/default/calibrate", wanted).await;
+    let again = ended(&server, "default").await;
+    assert_eq!(again["result"]["profiles"][0]["points"], result["profiles"][0]["points"]);
+}
+
+#[tokio::test]
+async fn one_runs_at_a_time_and_can_be_ended() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/other", json!({})).await;
+    let texts: Vec<String> = (0..1_500).map(|number| text(number).repeat(4)).collect();
+    let place = "/collections/default/calibrate";
+    assert_eq!(server.post(place, json!({"texts": texts})).await.0, StatusCode::ACCEPTED);
+    let few: Vec<String> = (0..100).map(text).collect();
+    let few = json!({"texts": few, "profiles": ["copies-64"]});
+    let (status, problem) = server.post(place, few.clone()).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("calibrating")), "{problem}");
+    let (status, problem) = server.post("/collections/other/calibrate", few.clone()).await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{problem}");
+    // Nobody else waits for it.
+    let (status, _) = server.post("/documents", json!({"id": "x", "text": "some words of a text"})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    assert_eq!(server.json(place).await["state"], "running");
+    assert_eq!(server.delete(place).await, StatusCode::NO_CONTENT);
+    assert_eq!(server.get(place).await.status(), StatusCode::NOT_FOUND);
+    let mut tries = 0;
+    while server.post("/collections/other/calibrate", few.clone()).await.0 != StatusCode::ACCEPTED {
+        tries += 1;
+        assert!(tries < 600, "the one that nobody wants goes on");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert_eq!(ended(&server, "other").await["state"], "done");
+}
+
+#[tokio::test]
+async fn what_cannot_be_measured_is_refused_with_the_field() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/kept", json!({"keep_text": true})).await;
+    let few: Vec<String> = (0..99).map(text).collect();
+    let cases = [
+        ("default", json!({}), "/texts", "keeps no texts"),
+        ("default", json!({"texts": few}), "/texts", "99 texts; it ranges from 100 to 20000"),
+        ("kept", json!({"sample": 20_001}), "/sample", "it ranges from 100 to 20000"),
+        ("kept", json!({"profiles": ["none"]}), "/profile", "there is no profile"),
+        ("kept", json!({"profiles": ["longest-sentences"]}), "/profiles", "has no curve to measure"),
+        ("kept", json!({"profiles": vec!["copies-64"; 9]}), "/profiles", "the limit is 8"),
+        ("kept", json!({"pairs": [["a", ""]]}), "/pairs/0/1", "id"),
+        ("kept", json!({"seeds": 3}), "/seeds", "unknown field"),
+    ];
+    for (collection, body, field, said) in cases {
+        let (status, problem) = server.post(&format!("/collections/{collection}/calibrate"), body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
+        assert_eq!(problem["errors"][0]["pointer"], field, "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
+    }
+    // What only shows while it runs is told by the calibration.
+    let (status, _) = server.post("/collections/kept/calibrate", json!({"pairs": [["a", "b"]]})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let told = ended(&server, "kept").await;
+    assert_eq!(
+        (&told["state"], &told["error"]["code"]),
+        (&json!("failed"), &json!("invalid_field")),
+        "{told}"
+    );
+    assert!(told["error"]["detail"].as_str().unwrap().contains("names document \"a\""), "{told}");
+    let empty =
+        server.client.post(format!("{}/collections/kept/calibrate", server.url)).send().await.unwrap();
+    assert_eq!(empty.status(), StatusCode::ACCEPTED);
+    assert!(
+        ended(&server, "kept").await["error"]["detail"].as_str().unwrap().contains("there are 0 texts"),
+        "a collection without documents"
+    );
+}
