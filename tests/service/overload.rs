@@ -4,8 +4,8 @@
 //! run by hand and prints its figures: `LOOKALIKE_TEST_OVERLOAD_SECONDS=20 cargo test --release --locked --test service
 //! overload -- --nocapture --test-threads 1`.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use reqwest::StatusCode;
@@ -26,9 +26,21 @@ fn text(number: u64) -> String {
     format!("{number}市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的。").repeat(20)
 }
 
-/// Requests made beforehand: the client has the same processors as the server.
-static BODIES: LazyLock<Vec<String>> =
-    LazyLock::new(|| (0..256).map(|number| json!({"text": text(number)}).to_string()).collect());
+/// A question that takes the server long to answer and the client nothing to ask, who has the same processors: a scan.
+fn scan(http: &reqwest::Client, url: &str, number: u64) -> reqwest::RequestBuilder {
+    let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    http.get(format!("{url}/similar?hash={hash:016x}&k=3&limit=1&verify=scan"))
+}
+
+/// Stores so many hashes at random.
+async fn store(server: &Server, count: u64) {
+    for part in 0..count.div_ceil(100_000) {
+        let numbers = part * 100_000..count.min((part + 1) * 100_000);
+        let hash = |number: u64| (number + 1).wrapping_mul(0xd134_2543_de82_ef95);
+        let lines = numbers.map(|i| format!("{{\"id\":\"{i}\",\"hash\":\"{:016x}\"}}\n", hash(i)));
+        server.stream("/documents", lines.collect()).await;
+    }
+}
 
 #[derive(Default)]
 struct Tally {
@@ -46,11 +58,7 @@ async fn offer(server: &Server, rate: f64, time: Duration) -> (f64, f64) {
         let due = (begin.elapsed().as_secs_f64() * rate) as u64;
         for number in sent..due {
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-            let request = server
-                .client
-                .post(format!("{}/fingerprint", server.url))
-                .header("content-type", "application/json")
-                .body(BODIES[number as usize % BODIES.len()].as_str());
+            let request = scan(&server.client, &server.url, number);
             let tally = Arc::clone(&tally);
             tasks.spawn(async move {
                 let _place = place;
@@ -91,11 +99,7 @@ async fn best(server: &Server, time: Duration) -> f64 {
                 if begin.elapsed() > time {
                     break;
                 }
-                let request = http
-                    .post(format!("{url}/fingerprint"))
-                    .header("content-type", "application/json")
-                    .body(BODIES[(client + number) as usize % BODIES.len()].as_str());
-                let answer = request.send().await.unwrap();
+                let answer = scan(&http, &url, client + 8 * number).send().await.unwrap();
                 done.fetch_add(u64::from(answer.status() == StatusCode::OK), Ordering::Relaxed);
             }
         });
@@ -110,6 +114,7 @@ async fn at_three_times_the_load_the_server_goes_on_doing_its_best() {
     let data = directory();
     let server =
         Server::start_with(data.path(), &[("LOOKALIKE_SERVER__CONNECTIONS_PER_ADDRESS", "1024")]).await;
+    store(&server, if by_hand { 2_000_000 } else { 100_000 }).await;
     best(&server, Duration::from_millis(300)).await;
     let before = best(&server, time).await;
     let (done, refused) = offer(&server, before * 3.0, time).await;
