@@ -35,6 +35,8 @@ pub(super) fn start<S>(to: &TracesTo) -> Result<(Traces, impl Layer<S> + use<S>)
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
 {
+    // The exporter's client asks for one even where it speaks no TLS.
+    let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let base = to.endpoint.trim_end_matches('/');
     let endpoint = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
     let exporter =

@@ -51,7 +51,7 @@ mod exported {
         taken.lock().unwrap().iter().any(|body| body.windows(wanted.len()).any(|part| part == wanted))
     }
 
-    #[tokio::test]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn requests_are_told_to_the_collector_with_their_callers_trace() {
         let (url, taken) = collector().await;
         let data = directory();
