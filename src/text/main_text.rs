@@ -8,7 +8,7 @@
 //! places looks at all descendants of each node, which is why the limits are needed.
 
 use dom_query::{Document, Tree};
-use dom_smoothie::Readability;
+use dom_smoothie::{Config, Readability};
 use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{ParseOpts, parse_document};
 
@@ -18,6 +18,11 @@ use super::visible::visible_text;
 const MAX_DEPTH: usize = 256;
 /// The most nodes for the article finder; a long article has some thousands.
 const MAX_NODES: usize = 50_000;
+/// What is shorter, in characters, is not taken for an article as long as there is more. The finder's own bound of 500 is
+/// one for long English articles: of shorter ones it gives up its rules one after the other, and takes menus and teasers.
+const ARTICLE: usize = 100;
+/// A line of fewer characters that ends without a mark is no sentence.
+const SENTENCE: usize = 80;
 /// How much of the page is parsed between two looks at the tree, in bytes.
 const PIECE: usize = 4096;
 
@@ -35,11 +40,29 @@ fn article(html: &str) -> Option<String> {
     let document = parse_within_limits(html)?;
     // A defect of the finder must cost an article and not the request.
     let found = std::panic::catch_unwind(move || {
-        let mut reader = Readability::with_document(document, None, None).ok()?;
+        let config = Config { char_threshold: ARTICLE, ..Config::default() };
+        let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
         // The finder's own text glues the last word of a block to the first of the next.
-        Some(visible_text(&reader.parse().ok()?.content))
+        Some(without_edges(&visible_text(&reader.parse().ok()?.content)).to_owned())
     });
     found.ok().flatten().filter(|text| !text.trim().is_empty())
+}
+
+/// A text without the lines before its first sentence and after its last one: what is left there of menus, captions and
+/// teasers. All of it if that would be most of it, as of a list.
+fn without_edges(text: &str) -> &str {
+    let is_sentence = |line: &&str| {
+        let line = line.trim();
+        let words = line.trim_end_matches(['"', '\'', '”', '’', '」', '』', '）', ')', '»']);
+        let marks = ['.', '!', '?', '。', '．', '！', '？', '…', '；', '۔', '؟', '।', '။', '។'];
+        line.chars().nth(SENTENCE - 1).is_some() || words.ends_with(marks)
+    };
+    let start = |line: &str| line.as_ptr() as usize - text.as_ptr() as usize;
+    let mut sentences = text.lines().filter(is_sentence);
+    let Some(first) = sentences.next() else { return text };
+    let last = sentences.next_back().unwrap_or(first);
+    let inner = &text[start(first)..start(last) + last.len()];
+    if 2 * inner.len() < text.trim().len() { text } else { inner }
 }
 
 /// Parses piece by piece and gives up as soon as the tree is too deep or too large.
@@ -105,6 +128,36 @@ mod tests {
         let text = main_text(&page(&ARTICLE.repeat(8)));
         assert!(text.contains("vinegar"), "{text}");
         assert!(!text.contains("Imprint") && !text.contains("Home") && !text.contains("var x"), "{text}");
+    }
+
+    #[test]
+    fn short_articles_are_found_without_menus_and_teasers() {
+        let article = "图书馆昨天宣布延长开放时间。".repeat(9);
+        let page = format!(
+            "<table><tr><td><a href=#>首页</a><br><a href=#>滚动新闻</a></td><td><h2>正文</h2><div><p>{article}</p></div></td>\
+             <td><b>相关阅读</b><br><a href=#>另一条新闻的标题</a><br><a href=#>又一条新闻的标题</a></td></tr></table>"
+        );
+        assert_eq!(main_text(&page).trim(), article);
+    }
+
+    #[test]
+    fn what_is_no_sentence_is_cut_from_both_ends() {
+        let sentence = "He said: \u{201c}it floats.\u{201d}";
+        for (text, expected) in [
+            (
+                format!("\nHome\nMenu\n{sentence}\nin between\n{sentence}\nShare\n"),
+                format!("{sentence}\nin between\n{sentence}"),
+            ),
+            ("a list\nof words\nwithout marks".to_owned(), "a list\nof words\nwithout marks".to_owned()),
+            (
+                "one.\na long list\nof things that\nhave no marks".to_owned(),
+                "one.\na long list\nof things that\nhave no marks".to_owned(),
+            ),
+            (format!("x\n{}\ny", "字".repeat(SENTENCE)), "字".repeat(SENTENCE)),
+            (String::new(), String::new()),
+        ] {
+            assert_eq!(without_edges(&text), expected, "{text}");
+        }
     }
 
     #[test]
