@@ -89,7 +89,33 @@ pub fn run(count: usize) {
             ratio(&similar, &floor)
         );
     }
-    println!();
+    let batches = batches(&stored);
+    let [several] = take_turns([&mut || requests_a_second(server.address, &batches.0)]);
+    println!(
+        "\nBy {BATCH} in one request, half of them with a match: {:.2} M hashes/s.\n",
+        median(several.iter().copied()) * BATCH as f64 / 1e6
+    );
+}
+
+/// Hashes asked about in one request.
+const BATCH: usize = 1_000;
+
+/// A script that has wrk ask about hashes by the thousand, half of them within one bit of a stored one.
+fn batches(stored: &[u64]) -> (NamedTempFile, NamedTempFile) {
+    let near = stored.iter().step_by((stored.len() / POPULAR).max(1)).take(POPULAR);
+    let asked: Vec<u64> =
+        Even(9).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
+    let body = |part: &[u64]| {
+        let queries: Vec<String> =
+            part.iter().map(|hash| format!("{{\"hash\":\"{hash:016x}\",\"k\":3}}")).collect();
+        format!("{{\"queries\":[{}]}}\n", queries.join(","))
+    };
+    let bodies = file_with(&asked.chunks_exact(BATCH).map(body).collect::<String>());
+    let script = format!(
+        "local bodies = {{}}\nfor line in io.lines(\"{}\") do bodies[#bodies + 1] = line end\nlocal at = 0\nlocal headers = {{[\"content-type\"] = \"application/json\"}}\nfunction request()\n  at = at % #bodies + 1\n  return wrk.format(\"POST\", \"/similar\", headers, bodies[at])\nend\n",
+        bodies.path().display()
+    );
+    (file_with(&script), bodies)
 }
 
 /// Stores the hashes over HTTP, durable, and waits until the store has settled.

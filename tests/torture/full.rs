@@ -69,8 +69,10 @@ async fn holds_while_full(server: &Server, when: &str) {
 async fn heals(server: &Server, when: &str) {
     readyz(server, 200, when).await;
     let (status, answer) = write(server, "probe").await;
-    assert_eq!(status, 201, "{when}: {answer}");
-    assert_eq!(server.delete("/documents/probe").await.as_u16(), 204, "{when}");
+    assert_eq!(status, 201, "{when}: {answer}\n{}", server.log());
+    let deleted = server.client.delete(format!("{}/documents/probe", server.url)).send().await.unwrap();
+    let (status, answer) = (deleted.status().as_u16(), deleted.text().await.unwrap());
+    assert_eq!(status, 204, "{when}: {answer}\n{}", server.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -99,6 +99,8 @@ impl Journal {
         // What reads back is replayed and answers queries from here on: it counts as acknowledged, and must not be lost
         // by the next crash either.
         for closed in &scan.closed {
+            // A process that was killed gave no room back. If it cannot be given back now it only takes more of the disk.
+            let _ = give_back(closed);
             let synced = File::open(&closed.path).and_then(|file| file.sync_all());
             synced.map_err(|source| StoreError::io(&closed.path, "synced", source))?;
         }
@@ -347,6 +349,12 @@ fn make_segment(path: &Path, head: &[u8], room: u64) -> io::Result<File> {
     Ok(file)
 }
 
+/// Gives the room back that was reserved for a segment and that nothing was written to.
+fn give_back(closed: &Closed) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(&closed.path)?;
+    if file.metadata()?.len() > closed.bytes { file.set_len(closed.bytes) } else { Ok(()) }
+}
+
 pub(super) fn sync_directory(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
@@ -429,6 +437,22 @@ mod tests {
             }
             drop(journal);
             assert_eq!(reopened(dir.path(), 6).1, [6, 7]);
+        }
+    }
+
+    #[test]
+    fn processes_that_are_killed_one_after_the_other_keep_no_room() {
+        let dir = tempfile::tempdir().unwrap();
+        Journal::create(dir.path(), STORE).unwrap();
+        for number in 1..=20 {
+            let (mut journal, seen) = reopened(dir.path(), 1);
+            assert_eq!(seen.len() as u64, number - 1);
+            journal.append(100 + number, &payload(number)).unwrap();
+            journal.sync().unwrap();
+            // Dropped without an end, as by a kill: one segment alone has its room reserved.
+            let sizes =
+                segments(dir.path()).unwrap().into_iter().map(|(_, path)| path.metadata().unwrap().len());
+            assert!(sizes.sum::<u64>() < (1 << 16) + number * 200);
         }
     }
 
