@@ -255,8 +255,9 @@ impl Core {
                 }
             }
             Err(error) => {
-                self.fail(&error);
+                // In this order: whoever is refused finds the reason in the log.
                 tracing::error!(%error, "the store cannot be kept; no more writes are taken until the server is restarted");
+                self.fail(&error);
             }
         }
     }

@@ -125,11 +125,18 @@ async fn examine(server: &Server, context: &str) -> Effect {
         return Effect::Full;
     }
     assert!(!answer["detail"].as_str().unwrap_or_default().is_empty(), "{context}: /readyz does not say why");
-    let log = server.log();
-    let told = log
-        .lines()
-        .any(|line| line.contains("ERROR") || (line.contains("WARN") && line.contains("cannot be")));
-    assert!(told, "{context}: the log does not say so:\n{log}");
+    let is_told = |log: &str| {
+        log.lines()
+            .any(|line| line.contains("ERROR") || (line.contains("WARN") && line.contains("cannot be")))
+    };
+    // The log comes through a pipe, perhaps after answers.
+    for _ in 0..200 {
+        if is_told(&server.log()) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(is_told(&server.log()), "{context}: the log does not say so:\n{}", server.log());
     match answer["code"].as_str() {
         Some("disk_full") => Effect::Full,
         Some("read_only") => {
