@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use lsm_tree::AbstractTree;
 use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, AnyTree};
 use parking_lot::{Condvar, Mutex};
 
 use super::error::StoreError;
@@ -27,6 +27,8 @@ use super::manifest::Manifest;
 use super::room::Room;
 use super::trees::{Trees, Writes};
 
+/// The file of a tree that names its version, whose number is its first eight bytes.
+const POINTER: &str = "current";
 /// Closed memtables of a tree at which the writer waits for them to be written out.
 const SEALED_LIMIT: usize = 4;
 /// Overlapping tables of a tree at which the writer waits for compaction.
@@ -191,7 +193,7 @@ impl Core {
         for tree in self.trees.all() {
             if tree.sealed_memtable_count() > 0 {
                 let lock = tree.get_flush_lock();
-                tree.flush(&lock, self.trees.views.horizon())?;
+                tree.flush(&lock, self.trees.views.horizon()).map_err(|error| unless_ahead(tree, error))?;
                 self.compacting.ring();
             }
         }
@@ -236,7 +238,8 @@ impl Core {
                     return Ok(());
                 }
                 let before = tree.current_version().id();
-                tree.compact(Arc::new(Leveled::default()), self.trees.views.horizon())?;
+                tree.compact(Arc::new(Leveled::default()), self.trees.views.horizon())
+                    .map_err(|error| unless_ahead(tree, error))?;
                 if tree.current_version().id() == before {
                     break;
                 }
@@ -261,6 +264,28 @@ impl Core {
             }
         }
     }
+}
+
+/// What an error of a tree means. A disk without room is tried again, but not if the tree's pointer names a version by
+/// then that the tree itself does not know: the next try would write another one over it, and a kill before it is
+/// pointed to would leave a pointer with the checksum of the one before.
+fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError {
+    let error = StoreError::from(error);
+    if !error.is_full() {
+        return error;
+    }
+    let path = tree.tree_config().path.join(POINTER);
+    // The other thread may be between the disk and the memory.
+    for _ in 0..50 {
+        let named =
+            fs::read(&path).ok().and_then(|bytes| bytes.first_chunk().copied()).map(u64::from_le_bytes);
+        if named == Some(tree.current_version().id()) {
+            return error;
+        }
+        std::thread::sleep(PAUSE);
+    }
+    let source = std::io::Error::other(format!("{error}, after the version of the tree had been replaced"));
+    StoreError::io(&path, "synced", source)
 }
 
 /// The threads that keep a store.
