@@ -378,12 +378,12 @@ impl Work for Meeting<'_, '_> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        for Asked { run: Run { segment, from, homes, lead }, entry } in self.asked {
+        for Asked { run: Run { segment, from, homes }, entry } in self.asked {
             // A back is the band's hash after its lead, and the first bits of the number.
-            let back = BAND.store(*entry).1;
+            let (back, lead) = (BAND.store(*entry).1, BAND.first(*entry, LEAD_BITS));
             for line in segment.run(*from, *homes) {
                 for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
-                    if let Some(stored) = segment.hash(line, place, *lead)
+                    if let Some(stored) = segment.hash(line, place, lead)
                         && BAND.first(stored, BAND_BITS) == BAND.first(*entry, BAND_BITS)
                     {
                         self.numbers.push(stored as u32);

@@ -50,17 +50,28 @@ impl Plan {
     /// `None` if comparing all of them is expected to be cheaper.
     #[inline]
     pub(super) fn expected<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static Plan> {
-        type OfKind = [[OnceLock<Option<Plan>>; 129]; CLASSES];
+        Plan::known::<W>(kind, k, hashes).map(|(plan, _)| plan)
+    }
+
+    /// What a question takes in the cheapest way that is expected, in nanoseconds or so.
+    pub(super) fn expected_cost<W: Filed>(kind: Kind, k: u32, hashes: usize) -> u64 {
+        let known = Plan::known::<W>(kind, k, hashes);
+        known.map_or_else(|| Plan::cost_of_scan::<W>(k, hashes), |(_, cost)| *cost)
+    }
+
+    /// The cheapest plan and its cost among as many hashes as the class has in the middle; reckoned once.
+    #[inline]
+    fn known<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static (Plan, u64)> {
+        type OfKind = [[OnceLock<Option<(Plan, u64)>>; 129]; CLASSES];
         static PLANS: [OfKind; KINDS] =
             [const { [const { [const { OnceLock::new() }; 129] }; CLASSES] }; KINDS];
         let class = class(hashes);
-        let plan = &PLANS[kind as usize][class][k as usize];
-        plan.get_or_init(|| {
+        let known = PLANS[kind as usize][class][k as usize].get_or_init(|| {
             let expectation = Expectation::of::<W>(k, hashes_of(class));
             let (plan, cost) = cheapest(kind, k, |block, radius| expectation.cost(block, radius))?;
-            (cost < expectation.scan()).then_some(plan)
-        })
-        .as_ref()
+            (cost < expectation.scan()).then_some((plan, (cost * NANOSECONDS) as u64))
+        });
+        known.as_ref()
     }
 
     /// The plan of the least cost where `lengths` are the true lines in the run of the query's own value
@@ -112,25 +123,6 @@ impl Plan {
     #[inline]
     pub fn bits(&self) -> &[u8] {
         &self.bits[..self.kind.blocks().len()]
-    }
-
-    /// The largest k that the plan covers.
-    fn covered(&self) -> u32 {
-        self.radii()
-            .iter()
-            .map(|&radius| (i32::from(radius) + 1).unsigned_abs())
-            .sum::<u32>()
-            .saturating_sub(1)
-    }
-
-    /// What the plan is expected to take, in nanoseconds or so.
-    pub(super) fn cost<W: Filed>(&self, hashes: usize) -> u64 {
-        let expectation = Expectation::of::<W>(self.covered(), hashes);
-        let blocks = self.radii().iter().zip(self.bits());
-        let cost = blocks.filter_map(|(&radius, &bits)| {
-            Some(expectation.ball(u32::from(bits), u32::try_from(radius).ok()?))
-        });
-        (cost.sum::<f64>() * NANOSECONDS) as u64
     }
 
     /// What comparing all of so many hashes is expected to take, in nanoseconds or so.

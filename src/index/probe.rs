@@ -7,7 +7,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::block::{Block, Filed};
+use super::block::{Block, Filed, LEAD_BITS};
 use super::layout::{Layout, MAX_BLOCKS};
 use super::memory::{Compare, Line, Pin, Work, cells, prefetch, with_best};
 use super::plan::Plan;
@@ -71,26 +71,27 @@ pub(super) fn probe<W: Filed>(
         let bits = u32::from(plan.bits()[number]).max(view.depth());
         reader.bits[number] = bits;
         reader.halves[number] = block.store(query);
+        let runs = view.runs(bits);
         let own = block.first(query, bits);
         let expected = plan.expected_lines::<W>(number, hashes) + 1;
-        let shown = expected.min(ASKED);
         let hot = if heeds_hot { HOT_LINES + HOT * expected } else { usize::MAX };
         for ones in 0..=radius.min(bits).min(k) {
+            let with_backs = k - ones >= W::BOTH_FROM;
             let mut flips = (1u64 << ones) - 1;
             while flips < 1 << bits {
                 let prefix = own ^ flips as u32;
-                let Run { segment, from, homes, lead } = view.run(prefix, bits);
-                prefetch(&segment.fronts()[from..], shown);
-                if k - ones >= W::BOTH_FROM {
-                    prefetch(&segment.backs()[from..], shown);
+                let Run { segment, from, homes } = runs.of(prefix);
+                ask(segment.fronts(), from, homes, expected);
+                if with_backs {
+                    ask(segment.backs(), from, homes, expected);
                 }
                 if homes > hot {
                     reader.found.truncate(already);
                     return false;
                 }
-                let end = (from + homes.max(expected)).min(segment.fronts().len());
-                let (number, ones) = (number as u8, ones as u8);
-                filling.push(Asked { segment, from, end, prefix, lead, number, ones });
+                let lines = homes.max(expected) as u32;
+                let (from, number, ones) = (from as u32, number as u8, ones as u8);
+                filling.push(Asked { segment, from, lines, prefix, number, ones });
                 if filling.is_full() {
                     reader.compare(waiting);
                     waiting.clear();
@@ -119,9 +120,16 @@ pub(super) fn approach<W: Filed>(layout: &Layout<W>, plan: &Plan, query: W, hash
         let view = table.view(pin);
         let bits = u32::from(plan.bits()[number]).max(view.depth());
         let run = view.run(layout.kind.blocks()[number].first(query, bits), bits);
-        let shown = (plan.expected_lines::<W>(number, hashes) + 1).min(ASKED);
-        prefetch(&run.segment.fronts()[run.from..], shown);
+        let expected = plan.expected_lines::<W>(number, hashes) + 1;
+        ask(run.segment.fronts(), run.from, run.homes, expected);
     }
+}
+
+/// Asks for the lines of a run: the first and the last of its homes, and as many as are expected.
+#[inline(always)]
+fn ask<L: Line>(lines: &[L], from: usize, homes: usize, expected: usize) {
+    prefetch(&lines[from..], expected.min(ASKED));
+    prefetch(&lines[from + homes - 1..], 1);
 }
 
 /// The same by comparing everything.
@@ -158,12 +166,11 @@ pub(super) fn adapted<W: Filed>(
 /// A run that was asked for.
 struct Asked<'a, W: Filed> {
     segment: &'a Segment<W>,
-    from: usize,
-    /// Lines before this one are compared before asking whether the run goes on: its homes, and not fewer than
-    /// are expected. A loop that ends where it cannot be foretold costs more than a line or two.
-    end: usize,
+    from: u32,
+    /// Lines that are compared before asking whether the run goes on: its homes, and not fewer than are expected. A
+    /// loop that ends where it cannot be foretold costs more than a line or two.
+    lines: u32,
     prefix: u32,
-    lead: u32,
     number: u8,
     /// In how many bits the prefix differs from the query's.
     ones: u8,
@@ -215,45 +222,57 @@ struct Comparing<'r, 'a, W: Filed> {
 impl<W: Filed> Work for Comparing<'_, '_, W> {
     type Output = usize;
 
-    /// How many entries were compared.
+    /// How many entries were compared. At first it is only found out which runs need a second look, which few do: a
+    /// loop in which nothing else happens.
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> usize {
         let Comparing { reader, batch } = self;
         let mut lines = 0;
-        for asked in batch {
-            // What differs in the prefix is not in the front, so the front may differ by the rest at most.
-            let rest = reader.k - u32::from(asked.ones);
-            let halves = reader.halves[usize::from(asked.number)];
-            let (fronts, backs) = (asked.segment.fronts(), asked.segment.backs());
-            let (mut from, mut end) = (asked.from, asked.end);
-            loop {
-                if rest >= W::BOTH_FROM {
-                    for (at, (front, back)) in (from..).zip(fronts[from..end].iter().zip(&backs[from..end])) {
-                        match front.near_both(compare, back, halves, reader.k) {
-                            0 => {}
-                            near => reader.note(asked, at, near),
-                        }
-                    }
-                } else if fronts[from..end]
-                    .iter()
-                    .fold(0, |any, line| any | line.near(compare, halves.0, rest))
-                    != 0
-                {
-                    for (at, line) in (from..).zip(&fronts[from..end]) {
-                        match line.near(compare, halves.0, rest) {
-                            0 => {}
-                            near => reader.note(asked, at, near),
-                        }
-                    }
-                }
-                if !asked.segment.goes_on_after(end - 1) {
-                    break;
-                }
-                (from, end) = (end, end + 1);
+        let (mut near, mut open) = (0u32, 0u32);
+        for (at, asked) in batch.iter().enumerate() {
+            let front = reader.halves[usize::from(asked.number)].0;
+            let rest = asked.rest(reader.k);
+            let fronts = asked.segment.fronts();
+            let (from, end) = asked.span();
+            if rest >= W::BOTH_FROM {
+                near |= 1 << at;
+            } else {
+                let any = fronts[from..end].iter().fold(0, |any, line| any | line.near(compare, front, rest));
+                near |= u32::from(any != 0) << at;
             }
-            lines += end - asked.from;
+            if asked.segment.goes_on_after(end - 1) {
+                prefetch(&fronts[end..], 1);
+                open |= 1 << at;
+            }
+            lines += end - from;
+        }
+        for at in cells(near | open) {
+            let asked = &batch[at];
+            let (from, mut end) = asked.span();
+            if near >> at & 1 == 1 {
+                reader.look(compare, asked, from, end);
+            }
+            while asked.segment.goes_on_after(end - 1) {
+                reader.look(compare, asked, end, end + 1);
+                (end, lines) = (end + 1, lines + 1);
+            }
         }
         lines * Segment::<W>::PER_LINE
+    }
+}
+
+impl<W: Filed> Asked<'_, W> {
+    /// The lines to compare at once: the first, and the one after the last.
+    #[inline(always)]
+    fn span(&self) -> (usize, usize) {
+        let from = self.from as usize;
+        (from, (from + self.lines as usize).min(self.segment.fronts().len()))
+    }
+
+    /// By how much fronts may differ: what differs in the prefix is not in them.
+    #[inline(always)]
+    fn rest(&self, k: u32) -> u32 {
+        k - u32::from(self.ones)
     }
 }
 
@@ -266,11 +285,30 @@ impl<'a, W: Filed> Reader<'a, W> {
         }
     }
 
+    /// Notes what is near in the lines from `from` to before `end`.
+    #[inline(always)]
+    fn look<C: Compare>(&mut self, compare: C, asked: &Asked<'a, W>, from: usize, end: usize) {
+        let (front, back) = self.halves[usize::from(asked.number)];
+        let rest = asked.rest(self.k);
+        let (fronts, backs) = (&asked.segment.fronts()[from..end], &asked.segment.backs()[from..end]);
+        for (at, (line, beside)) in (from..).zip(fronts.iter().zip(backs)) {
+            let near = if rest >= W::BOTH_FROM {
+                line.near_both(compare, beside, (front, back), self.k)
+            } else {
+                line.near(compare, front, rest)
+            };
+            if near != 0 {
+                self.note(asked, at, near);
+            }
+        }
+    }
+
     /// Asks for the backs of entries whose fronts are near.
     #[inline(never)]
     fn note(&mut self, asked: &Asked<'a, W>, line: usize, near: u32) {
         prefetch(&asked.segment.backs()[line..], 1);
-        let Asked { segment, prefix, lead, number, .. } = *asked;
+        let &Asked { segment, prefix, number, .. } = asked;
+        let lead = prefix >> (self.bits[usize::from(number)] - LEAD_BITS);
         self.noted.push(Noted { segment, line, near, prefix, lead, number });
         if self.noted.is_full() {
             self.take();

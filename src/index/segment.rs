@@ -59,9 +59,15 @@ impl Homes {
     /// The home of a key, given by its last bits.
     #[inline(always)]
     fn of(&self, key: u64) -> usize {
+        self.at(key << (u64::BITS - self.bits))
+    }
+
+    /// The home of a key, given by its place among the keys of the segment, in 2⁻⁶⁴ of them all.
+    #[inline(always)]
+    fn at(&self, place: u64) -> usize {
         match &self.cuts {
-            None => ((u128::from(key) * u128::from(self.lines)) >> self.bits) as usize,
-            Some(cuts) => cuts.home(key, self.bits),
+            None => ((u128::from(place) * u128::from(self.lines)) >> u64::BITS) as usize,
+            Some(cuts) => cuts.home(place >> (u64::BITS - self.bits), self.bits),
         }
     }
 }
@@ -185,12 +191,12 @@ impl<W: Filed> Segment<W> {
         &self.lines[self.lines.len() / 2..]
     }
 
-    /// The home lines of the keys from `first` to `last`: the first one, and how many. The keys' hashes stand in
-    /// those and, as long as the line before is full, in lines after them.
+    /// The home lines of the keys from `first` to `last`, given by their places in 2⁻⁶⁴ of all: the first one, and how
+    /// many. The keys' hashes stand in those and, as long as the line before is full, in lines after them.
     #[inline(always)]
     pub(super) fn homes(&self, first: u64, last: u64) -> (usize, usize) {
-        let from = self.homes.of(first);
-        (from, self.homes.of(last) - from + 1)
+        let from = self.homes.at(first);
+        (from, self.homes.at(last) - from + 1)
     }
 
     /// The hash in an entry of a line; `lead` is the first bits of the segment's keys.
@@ -354,8 +360,9 @@ fn first_free<W: Filed>(line: &W::Line) -> usize {
     first
 }
 
+/// So many ones, the last bits.
 #[inline(always)]
-fn mask(bits: u32) -> u64 {
+pub(super) fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
@@ -416,8 +423,8 @@ mod tests {
         expected.sort_unstable();
         assert_eq!(all, expected);
         for &hash in hashes {
-            let key = block.key(hash) & mask(bits);
-            let (from, homes) = segment.homes(key, key);
+            let place = (block.key(hash) & mask(bits)) << (u64::BITS - bits);
+            let (from, homes) = segment.homes(place, place);
             let ends = |line: &usize| *line + 1 >= from + homes && has_room::<W>(&segment.fronts()[*line]);
             let last = (from..segment.fronts().len()).find(ends).unwrap_or(segment.fronts().len() - 1);
             let here =

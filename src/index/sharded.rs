@@ -294,8 +294,8 @@ impl<W: Filed> Index<W> {
     /// What a query within `k` is expected to take, in nanoseconds or so: a measure to tell cheap queries from
     /// dear ones by.
     pub fn cost(&self, k: u32) -> u64 {
-        let hashes = self.len();
-        self.plan(k).map_or_else(|| Plan::cost_of_scan::<W>(k, hashes), |plan| plan.cost::<W>(hashes))
+        let kind = self.layout.get(&pin()).kind;
+        Plan::expected_cost::<W>(kind, k.min(W::WIDTH.bits()), self.len())
     }
 
     /// The same of [`Index::scan`].

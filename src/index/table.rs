@@ -12,7 +12,7 @@
 
 use super::block::{Block, Filed, KEY_BITS, LEAD_BITS};
 use super::memory::{Followed, Pin};
-use super::segment::{Fill, Segment};
+use super::segment::{Fill, Segment, mask};
 
 /// How many first bits of the key tell segments apart, in tables that grow.
 const DEPTHS: [u32; 5] = [LEAD_BITS, 6, 8, 10, 12];
@@ -231,8 +231,27 @@ pub(super) struct Run<'p, W: Filed> {
     pub(super) from: usize,
     /// How many lines are homes of the keys asked for; more are to be read while the last one read is full.
     pub(super) homes: usize,
-    /// The two first bits of the keys.
-    pub(super) lead: u32,
+}
+
+/// The runs of a view whose keys begin with the same so many bits.
+pub(super) struct Runs<'p, W: Filed> {
+    segments: &'p [Followed<Segment<W>>],
+    pin: &'p Pin,
+    bits: u32,
+    depth: u32,
+    /// The keys of a run, less one, in 2⁻⁶⁴ of those of a segment.
+    keys: u64,
+}
+
+impl<'p, W: Filed> Runs<'p, W> {
+    /// The run whose keys begin with these bits.
+    #[inline(always)]
+    pub(super) fn of(&self, prefix: u32) -> Run<'p, W> {
+        let segment = self.segments[(prefix >> (self.bits - self.depth)) as usize].get(self.pin);
+        let first = u64::from(prefix) << (u64::BITS - self.bits) << self.depth;
+        let (from, homes) = segment.homes(first, first + self.keys);
+        Run { segment, from, homes }
+    }
 }
 
 impl<'p, W: Filed> View<'p, W> {
@@ -242,17 +261,19 @@ impl<'p, W: Filed> View<'p, W> {
         self.directory.depth
     }
 
-    /// The lines of the keys that begin with the `bits` bits of `prefix`; `bits` is the depth at least and the block's
-    /// at most.
+    /// The runs of keys that begin with the same `bits` bits; `bits` is the depth at least and the block's at most.
+    #[inline(always)]
+    pub(super) fn runs(&self, bits: u32) -> Runs<'p, W> {
+        let depth = self.directory.depth;
+        let within = KEY_BITS - depth;
+        let keys = mask(KEY_BITS - bits) << (u64::BITS - within);
+        Runs { segments: &self.directory.segments, pin: self.pin, bits, depth, keys }
+    }
+
+    /// The lines of the keys that begin with the `bits` bits of `prefix`; `bits` as for [`View::runs`].
     #[inline(always)]
     pub(super) fn run(&self, prefix: u32, bits: u32) -> Run<'p, W> {
-        let rest = KEY_BITS - bits;
-        let within = KEY_BITS - self.directory.depth;
-        let number = (prefix >> (bits - self.directory.depth)) as usize;
-        let first = u64::from(prefix) << rest & ((1 << within) - 1);
-        let segment = self.segment(number);
-        let (from, homes) = segment.homes(first, first + ((1 << rest) - 1));
-        Run { segment, from, homes, lead: self.lead(number) }
+        self.runs(bits).of(prefix)
     }
 
     /// A segment by its number.
@@ -287,8 +308,8 @@ impl<'p, W: Filed> View<'p, W> {
             }
             return;
         }
-        let Run { segment, from, homes, lead } = self.run(prefix, bits);
-        segment.for_each_from(from, homes, lead, |hash| {
+        let Run { segment, from, homes } = self.run(prefix, bits);
+        segment.for_each_from(from, homes, prefix >> (bits - LEAD_BITS), |hash| {
             if self.block.first(hash, bits) == prefix {
                 each(hash);
             }
