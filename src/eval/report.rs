@@ -63,12 +63,12 @@ fn costs(out: &mut String, measured: &[Measured]) {
     let _ = writeln!(
         out,
         "| profile | bits | MB/s, one core | index, bytes a document | short | empty | distinct hashes | fullest 16-bit \
-         bucket | collision factor |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+         bucket | collision factor, worst block |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for one in measured {
         let _ = writeln!(
             out,
-            "| `{}` | {} | {:.1} | {:.1} | {} | {} | {} | {:.3} % | {:.2} |",
+            "| `{}` | {} | {:.1} | {:.1} | {} | {} | {} | {:.3} % | {:.2}, {:.2} |",
             one.profile.id(),
             one.profile.width().bits(),
             one.bytes_a_second / 1e6,
@@ -77,7 +77,8 @@ fn costs(out: &mut String, measured: &[Measured]) {
             one.empty,
             one.skew.distinct,
             one.skew.fullest * 100.0,
-            one.skew.collision_factor
+            one.skew.collision_factor,
+            one.skew.worst_block
         );
     }
     out.push('\n');

@@ -11,8 +11,11 @@ pub struct Skew {
     pub distinct: usize,
     /// The share of them in the fullest bucket of any block.
     pub fullest: f64,
-    /// The chance that two of them share the worst block, times 65,536; 1 if they are spread evenly.
+    /// The chance that two of them share a block of 16 bits, the mean of all blocks, times 65,536; 1 if they are spread
+    /// evenly.
     pub collision_factor: f64,
+    /// The same of the worst block.
+    pub worst_block: f64,
 }
 
 /// The skew of the hashes that are `taken`.
@@ -20,20 +23,22 @@ pub fn skew(hashes: &[Hash], taken: &[bool]) -> Skew {
     let distinct: HashSet<u128> =
         hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
     let blocks = hashes.first().map_or(64, |hash| hash.width().bits()) / 16;
-    let (mut fullest, mut worst) = (0, 0.0_f64);
+    let (mut fullest, mut worst, mut sum) = (0, 0.0_f64, 0.0);
     for block in 0..blocks {
         let mut counts = vec![0_u64; 1 << 16];
         distinct.iter().for_each(|value| counts[(value >> (16 * block)) as usize & 0xffff] += 1);
         fullest = fullest.max(counts.iter().copied().max().unwrap_or(0));
         let pairs: u64 = counts.iter().map(|count| count * count.saturating_sub(1)).sum();
         worst = worst.max(pairs as f64);
+        sum += pairs as f64;
     }
     let n = distinct.len() as f64;
-    let all = (n * (n - 1.0)).max(1.0);
+    let factor = 65_536.0 / (n * (n - 1.0)).max(1.0);
     Skew {
         distinct: distinct.len(),
         fullest: fullest as f64 / n.max(1.0),
-        collision_factor: worst / all * 65_536.0,
+        collision_factor: sum / f64::from(blocks) * factor,
+        worst_block: worst * factor,
     }
 }
 
@@ -42,10 +47,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_block_counts() {
+    fn the_mean_of_the_blocks_and_the_worst_one() {
         let hashes: Vec<Hash> =
             (0..100).map(|low| Hash::from_u64(0xaaaa_0000_0000_0000 | low << 16 | low)).collect();
         let skew = skew(&hashes, &[true; 100]);
-        assert_eq!((skew.distinct, skew.fullest, skew.collision_factor), (100, 1.0, 65_536.0));
+        // Two blocks are the same in all, two differ in each.
+        assert_eq!((skew.distinct, skew.fullest), (100, 1.0));
+        assert_eq!((skew.collision_factor, skew.worst_block), (32_768.0, 65_536.0));
     }
 }
