@@ -337,3 +337,65 @@ impl Drop for Keeper {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    fn no_room() -> lsm_tree::Error {
+        lsm_tree::Error::Io(ErrorKind::StorageFull.into())
+    }
+
+    /// A pointer to the version after the one that the tree knows.
+    fn ahead(tree: &AnyTree, pointer: &[u8]) -> Vec<u8> {
+        let next = tree.current_version().id() + 1;
+        [&next.to_le_bytes(), &pointer[8..]].concat()
+    }
+
+    #[test]
+    fn want_of_room_is_tried_again_unless_the_pointer_is_ahead_of_the_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let tree = &trees.all()[0];
+        let path = tree.tree_config().path.join(POINTER);
+        let before = fs::read(&path).unwrap();
+        assert_eq!(before[..8], tree.current_version().id().to_le_bytes());
+        assert!(unless_ahead(tree, no_room()).is_full());
+
+        for unknown in [ahead(tree, &before), before[..7].to_vec()] {
+            fs::write(&path, unknown).unwrap();
+            let error = unless_ahead(tree, no_room());
+            assert!(!error.is_full(), "{error}");
+            assert!(error.to_string().contains("current"), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert!(!unless_ahead(tree, no_room()).is_full());
+    }
+
+    #[test]
+    fn a_pointer_that_the_other_thread_is_about_to_catch_up_with_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let tree = &trees.all()[0];
+        let path = tree.tree_config().path.join(POINTER);
+        let own = fs::read(&path).unwrap();
+        fs::write(&path, ahead(tree, &own)).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(PAUSE * 3);
+                fs::write(&path, own).unwrap();
+            });
+            assert!(unless_ahead(tree, no_room()).is_full());
+        });
+    }
+
+    #[test]
+    fn other_errors_stay_what_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let error = unless_ahead(&trees.all()[0], lsm_tree::Error::Io(ErrorKind::PermissionDenied.into()));
+        assert!(matches!(error, StoreError::Tree(_)) && !error.is_full(), "{error}");
+    }
+}
