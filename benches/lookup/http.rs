@@ -16,6 +16,8 @@ use crate::server::Server;
 /// Seconds of one round of one contender.
 const SECONDS: &str = "4";
 const CONNECTIONS: &str = "32";
+/// Connections that ask by the thousand: with more, some would wait longer for their turn than `pool.wait_ms`.
+const BATCHING: &str = "8";
 /// What the store gets after a million writes to finish its compactions, which would take a core.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(5);
 /// What the bare handler answers: as long as the answer without a match.
@@ -78,8 +80,8 @@ pub fn run(count: usize) {
         ("every other one with a match never asked for before", &first),
     ] {
         let [similar, floor] =
-            take_turns([&mut || requests_a_second(server.address, &queries.0), &mut || {
-                requests_a_second(bare, &queries.0)
+            take_turns([&mut || requests_a_second(server.address, &queries.0, CONNECTIONS), &mut || {
+                requests_a_second(bare, &queries.0, CONNECTIONS)
             }]);
         let medians = (median(similar.iter().copied()), median(floor.iter().copied()));
         println!(
@@ -90,7 +92,7 @@ pub fn run(count: usize) {
         );
     }
     let batches = batches(&stored);
-    let [several] = take_turns([&mut || requests_a_second(server.address, &batches.0)]);
+    let [several] = take_turns([&mut || requests_a_second(server.address, &batches.0, BATCHING)]);
     println!(
         "\nBy {BATCH} in one request, half of them with a match: {:.2} M hashes/s.\n",
         median(several.iter().copied()) * BATCH as f64 / 1e6
@@ -140,12 +142,12 @@ async fn fill(server: &Server, stored: &[u64]) {
     tokio::time::sleep(SETTLE).await;
 }
 
-fn requests_a_second(address: SocketAddr, script: &NamedTempFile) -> f64 {
+fn requests_a_second(address: SocketAddr, script: &NamedTempFile, connections: &str) -> f64 {
     let output = Command::new("wrk")
         .args([
             "-t1",
             "-c",
-            CONNECTIONS,
+            connections,
             "-d",
             SECONDS,
             "-s",

@@ -358,6 +358,17 @@ pub trait Engine: Send + Sync {
         queries: Vec<Query>,
     ) -> Result<Vec<Answer>, EngineError>;
 
+    /// Answers queries in order, on the caller's thread, if they are expected to take no longer than `most` nanoseconds
+    /// or so: `None`, and nothing is answered, if they are; else what was expected. After an error what `each` was
+    /// given does not count.
+    fn similar_here(
+        &self,
+        collection: &CollectionName,
+        queries: &[Query],
+        most: u64,
+        each: &mut dyn FnMut(Answer),
+    ) -> Result<Option<u64>, EngineError>;
+
     /// Up to `limit` documents in the order of their ids, from the one after `after`.
     async fn export(
         &self,

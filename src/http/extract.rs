@@ -170,7 +170,14 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
 
 /// Reads `T` from JSON; the error says where.
 pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
-    let mut deserializer = serde_json::Deserializer::from_slice(without_mark(bytes));
+    let bytes = without_mark(bytes);
+    serde_json::from_slice(bytes).or_else(|_| parse_tracked(bytes))
+}
+
+/// The same, keeping track of the place, which takes longer than reading; for what could not be read.
+#[cold]
+fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();

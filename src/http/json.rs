@@ -15,9 +15,41 @@ pub(super) struct Json<T>(pub(super) T);
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
         let mut text = Vec::with_capacity(USUAL);
-        serde_json::to_writer(&mut text, &self.0).expect("wire types always serialise into memory");
-        let mut response = Response::new(Body::from(text));
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        response
+        write(&mut text, &self.0);
+        response(text)
     }
+}
+
+/// An answer of one list, `results`, written element by element as they come.
+pub(super) struct Results(Vec<u8>);
+
+impl Results {
+    pub(super) fn new() -> Results {
+        Results(b"{\"results\":[".to_vec())
+    }
+
+    pub(super) fn push<T: Serialize>(&mut self, element: &T) {
+        if self.0.last() != Some(&b'[') {
+            self.0.push(b',');
+        }
+        write(&mut self.0, element);
+    }
+}
+
+impl IntoResponse for Results {
+    fn into_response(self) -> Response {
+        let mut text = self.0;
+        text.extend(b"]}");
+        response(text)
+    }
+}
+
+fn write<T: Serialize>(text: &mut Vec<u8>, value: &T) {
+    serde_json::to_writer(text, value).expect("wire types always serialise into memory");
+}
+
+fn response(text: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

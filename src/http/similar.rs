@@ -1,5 +1,8 @@
 //! Looking up neighbours.
 
+use std::sync::Arc;
+
+use axum::body::Bytes;
 use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 
@@ -7,12 +10,10 @@ use super::State;
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::Json;
-use super::wire::{
-    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, SimilarIn, SimilarOut, SimilarParams,
-};
+use super::json::{Json, Results};
+use super::wire::{AnsweredOneOrSeveral, AskIn, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
-use crate::service::{Ask, Limits};
+use crate::service::{Ask, Limits, Service as Lookalike};
 
 /// Matches in the answer to several questions, at most: each may bring its metadata.
 const MATCHES_IN_ALL: usize = 20_000;
@@ -77,21 +78,44 @@ pub(super) async fn by_body(
     check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
     let bytes = read(request, limits.batch_bytes).await?;
-    match parse_aside(&state, bytes, move |bytes| questions(bytes, &limits)).await? {
-        Questions::One(ask, stats) => {
+    // A large body goes to the pool, and what of it takes little is answered there at once.
+    let (service, at_once) = (Arc::clone(&state.service), Lookalike::goes_aside(bytes.len()));
+    let name = collection.clone();
+    let read = move |bytes: &Bytes| match questions(bytes, &limits)? {
+        Questions::One(ask, stats) => Ok(Read::One(ask, stats)),
+        Questions::Several(asks, stats) => {
+            let (mut results, mut stats) = (Results::new(), stats.into_iter());
+            let mut rest = asks;
+            if at_once {
+                let write = |found| results.push(&SimilarOut::new(found, stats.next() == Some(true)));
+                rest = service.similar_here(&name, rest, write)?;
+            }
+            Ok(Read::Several { results, rest, stats })
+        }
+    };
+    match deadline.query(parse_aside(&state, bytes, read)).await? {
+        Read::One(ask, stats) => {
             Ok(Json(deadline.query(one(&state, &collection, *ask, stats)).await?).into_response())
         }
-        Questions::Several(asks, stats) => {
-            let found = deadline.query(state.service.similar_batch(&collection, asks)).await?;
+        Read::Several { results, rest, .. } if rest.is_empty() => Ok(results.into_response()),
+        Read::Several { mut results, rest, stats } => {
+            let found = deadline.query(state.service.similar_batch(&collection, rest)).await?;
             let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
             let write = move || {
-                let results =
-                    found.into_iter().zip(stats).map(|(found, stats)| SimilarOut::new(found, stats));
-                Json(BatchOut { results: results.collect() }).into_response()
+                for (found, stats) in found.into_iter().zip(stats) {
+                    results.push(&SimilarOut::new(found, stats));
+                }
+                results.into_response()
             };
             Ok(state.service.aside(matches * MATCH_BYTES, write).await?)
         }
     }
+}
+
+/// What became of a body: one question, or the answers to the first of several and the rest of them.
+enum Read {
+    One(Box<Ask>, bool),
+    Several { results: Results, rest: Vec<Ask>, stats: std::vec::IntoIter<bool> },
 }
 
 /// What a body asks, and for each question whether to tell how it was answered.

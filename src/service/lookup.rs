@@ -21,6 +21,11 @@ use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 const MATCHES_AT_ONCE: usize = 2_500;
 /// Bytes of metadata in the answers to a batch.
 const ANSWER_BYTES: usize = 32 << 20;
+/// Queries that are asked of the engine at a time where a batch is answered on one thread: as many as stay in the
+/// processor's cache.
+const TOGETHER: usize = 64;
+/// What such a thread is kept busy at most, in nanoseconds or so.
+const HERE: u64 = 5_000_000;
 
 /// What to look around.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +57,21 @@ pub struct Ask {
     pub min_similarity: Option<f64>,
     /// By what texts are compared.
     pub measure: Measure,
+}
+
+impl Ask {
+    /// The hash that is asked about, if it is one.
+    fn hash(&self) -> Option<Hash> {
+        match self.by {
+            By::Content(Content::Hash(hash)) => Some(hash),
+            _ => None,
+        }
+    }
+
+    /// Whether it is about a hash and needs the engine alone.
+    fn is_plain(&self) -> bool {
+        self.hash().is_some() && self.threshold.is_none() && self.min_similarity.is_none()
+    }
 }
 
 /// An answer.
@@ -115,11 +135,33 @@ impl Default for Counters {
     }
 }
 
+/// What some queries cost together: counting them one by one would have all processors write to the same places.
+#[derive(Default)]
+struct Tally {
+    by_index: u64,
+    by_scan: u64,
+    probes: u64,
+    candidates: u64,
+}
+
+impl Tally {
+    fn add(&mut self, work: &Work) {
+        *if work.scanned { &mut self.by_scan } else { &mut self.by_index } += 1;
+        self.probes += work.probes;
+        self.candidates += work.candidates;
+    }
+}
+
 impl Counters {
-    fn count(&self, work: &Work) {
-        if work.scanned { &self.by_scan } else { &self.by_index }.increment(1);
-        self.probes.increment(work.probes);
-        self.candidates.increment(work.candidates);
+    fn count(&self, tally: &Tally) {
+        let Tally { by_index, by_scan, probes, candidates } = *tally;
+        for (counter, more) in [(&self.by_index, by_index), (&self.by_scan, by_scan)] {
+            if more > 0 {
+                counter.increment(more);
+            }
+        }
+        self.probes.increment(probes);
+        self.candidates.increment(candidates);
     }
 }
 
@@ -144,7 +186,10 @@ impl Service {
         let (query, status) = self.query(collection, ask).await?;
         let asked = (query.hash, query.k);
         let answer = self.engine()?.similar(collection, query).await?;
-        Ok(self.found(answer, asked, status))
+        let mut tally = Tally::default();
+        let found = self.found(answer, asked, status, &mut tally);
+        self.counters.count(&tally);
+        Ok(found)
     }
 
     /// Answers questions about one collection, in order.
@@ -170,25 +215,64 @@ impl Service {
         let parts = cut(queries.into_iter().map(|(query, _)| query));
         let answers = stream::iter(parts).map(|queries| engine.similar_batch(collection, queries));
         let mut answers = answers.buffered(self.pool.permits());
-        let (mut found, mut bytes) = (Vec::with_capacity(asked.len()), 0);
+        let (mut found, mut bytes, mut tally) = (Vec::with_capacity(asked.len()), 0, Tally::default());
         while let Some(answers) = answers.next().await {
             for answer in answers? {
-                bytes += answer
-                    .matches
-                    .iter()
-                    .map(|found| found.metadata.as_ref().map_or(0, String::len))
-                    .sum::<usize>();
+                bytes += metadata_bytes(&answer);
                 let (asked, status) = asked[found.len()];
-                found.push(self.found(answer, asked, status));
+                found.push(self.found(answer, asked, status, &mut tally));
             }
             if bytes > ANSWER_BYTES {
-                let detail = format!(
-                    "the metadata of all that was found has more than {ANSWER_BYTES} bytes; ask less at a time, or for fewer matches (limit)"
-                );
-                return Err(ServiceError::invalid("queries", detail));
+                return Err(too_much_metadata());
             }
         }
+        self.counters.count(&tally);
         Ok(found)
+    }
+
+    /// Answers questions by hashes in order, on the caller's thread, which should be one of the pool's, as long as they
+    /// are expected to take little; the others are given back.
+    ///
+    /// # Errors
+    /// [`ServiceError`] of the first question that cannot be answered.
+    pub fn similar_here(
+        &self,
+        collection: &CollectionName,
+        asks: Vec<Ask>,
+        mut each: impl FnMut(Found),
+    ) -> Result<Vec<Ask>, ServiceError> {
+        let engine = self.engine()?;
+        let (mut left, mut bytes, mut answered) = (HERE, 0, 0);
+        while answered < asks.len() {
+            let mut queries: Vec<Query> = Vec::with_capacity(TOGETHER);
+            let mut matches = 0;
+            for ask in asks[answered..].iter().take(TOGETHER).take_while(|ask| ask.is_plain()) {
+                let query = self.query_of_hash(ask)?;
+                matches += query.limit;
+                if matches > MATCHES_AT_ONCE && !queries.is_empty() {
+                    break;
+                }
+                queries.push(query);
+            }
+            if queries.is_empty() {
+                break;
+            }
+            let (mut at, mut tally) = (0, Tally::default());
+            let taken = engine.similar_here(collection, &queries, left, &mut |answer| {
+                bytes += metadata_bytes(&answer);
+                each(self.found(answer, (queries[at].hash, queries[at].k), None, &mut tally));
+                at += 1;
+            })?;
+            self.counters.count(&tally);
+            let Some(taken) = taken else { break };
+            left -= taken;
+            answered += queries.len();
+            if bytes > ANSWER_BYTES {
+                return Err(too_much_metadata());
+            }
+        }
+        let mut asks = asks;
+        Ok(asks.split_off(answered))
     }
 
     /// What is to be asked of the engine. Texts are fingerprinted on all processors; hashes need none.
@@ -197,26 +281,29 @@ impl Service {
         collection: &CollectionName,
         asks: Vec<Ask>,
     ) -> Result<Vec<(Query, Option<Status>)>, ServiceError> {
-        let of_hash = |ask: &Ask| match ask.by {
-            By::Content(Content::Hash(hash)) => Some(hash),
-            _ => None,
-        };
-        if asks.iter().all(|ask| of_hash(ask).is_some() && ask.threshold.is_none()) {
-            let query = |ask: Ask| {
-                self.check(&ask)?;
-                let hash = of_hash(&ask).unwrap_or(Hash::from_u64(0));
-                let located = Located { hash, signature: None, status: None };
-                Ok((self.query_about(located, ask)?, None))
-            };
-            return asks.into_iter().map(query).collect();
+        if asks.iter().all(Ask::is_plain) {
+            return asks.iter().map(|ask| Ok((self.query_of_hash(ask)?, None))).collect();
         }
         let asks = stream::iter(asks).map(|ask| self.query(collection, ask));
         asks.buffered(self.pool.permits()).try_collect().await
     }
 
-    fn found(&self, answer: Answer, (hash, k): (Hash, Option<u32>), status: Option<Status>) -> Found {
+    /// What is to be asked for a question that is plain.
+    fn query_of_hash(&self, ask: &Ask) -> Result<Query, ServiceError> {
+        self.check(ask)?;
+        let hash = ask.hash().unwrap_or(Hash::from_u64(0));
+        self.query_about(Located { hash, signature: None, status: None }, ask)
+    }
+
+    fn found(
+        &self,
+        answer: Answer,
+        (hash, k): (Hash, Option<u32>),
+        status: Option<Status>,
+        tally: &mut Tally,
+    ) -> Found {
         self.distances.count(&answer.matches);
-        self.counters.count(&answer.work);
+        tally.add(&answer.work);
         if answer.work.elapsed >= self.limits.slow_query {
             let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
             tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");
@@ -258,7 +345,7 @@ impl Service {
             By::Content(content) => (Box::pin(self.located_in(collection, content.clone())).await?, None),
         };
         let status = located.status;
-        let mut query = self.query_about(located, ask)?;
+        let mut query = self.query_about(located, &ask)?;
         query.filter.exclude.extend(itself);
         Ok((query, status))
     }
@@ -282,13 +369,11 @@ impl Service {
     }
 
     /// The query of a question that was checked, now that the hash is known.
-    fn query_about(&self, located: Located, ask: Ask) -> Result<Query, ServiceError> {
+    fn query_about(&self, located: Located, ask: &Ask) -> Result<Query, ServiceError> {
         let Located { hash, signature, .. } = located;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
-        let filter = ask.filter;
-        let k = ask.k;
-        let after = ask.cursor.map(|cursor| cursor::read(&cursor, hash, k)).transpose()?;
-        Ok(Query { hash, signature, k, limit, after, filter, scan: ask.scan })
+        let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, ask.k)).transpose()?;
+        Ok(Query { hash, signature, k: ask.k, limit, after, filter: ask.filter.clone(), scan: ask.scan })
     }
 
     async fn located_in(
@@ -299,6 +384,18 @@ impl Service {
         let profile = self.profile_of(collection).await?;
         self.locate(profile, content).await
     }
+}
+
+/// The bytes of metadata in an answer.
+fn metadata_bytes(answer: &Answer) -> usize {
+    answer.matches.iter().map(|found| found.metadata.as_ref().map_or(0, String::len)).sum()
+}
+
+fn too_much_metadata() -> ServiceError {
+    let detail = format!(
+        "the metadata of all that was found has more than {ANSWER_BYTES} bytes; ask less at a time, or for fewer matches (limit)"
+    );
+    ServiceError::invalid("queries", detail)
 }
 
 /// Cuts queries into parts of not too many matches.

@@ -137,6 +137,11 @@ impl Service {
         self.surroundings.profiles
     }
 
+    /// Whether work on so many bytes is done on the CPU pool.
+    pub fn goes_aside(bytes: usize) -> bool {
+        bytes > ASIDE_BYTES
+    }
+
     /// Does work on so many bytes: at once if they are few, else on the CPU pool.
     ///
     /// # Errors
@@ -146,7 +151,7 @@ impl Service {
         bytes: usize,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, ServiceError> {
-        if bytes <= ASIDE_BYTES {
+        if !Service::goes_aside(bytes) {
             return Ok(work());
         }
         Ok(self.pool.run(Patience::Interactive, work).await?)

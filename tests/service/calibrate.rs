@@ -229,6 +229,9 @@ async fn what_cannot_be_measured_is_refused_with_the_field() {
         ("kept", json!({"profiles": ["longest-sentences"]}), "/profiles", "has no curve to measure"),
         ("kept", json!({"profiles": vec!["copies-64"; 9]}), "/profiles", "the limit is 8"),
         ("kept", json!({"pairs": [["a", ""]]}), "/pairs/0/1", "id"),
+        ("kept", json!({"pairs": [["a", "b"], ["a"]]}), "/pairs/1", "an array of two ids"),
+        ("kept", json!({"pairs": [["a", "b", "c"]]}), "/pairs/0", "an array of two ids"),
+        ("kept", json!({"pairs": [["a", "b"], "c"]}), "/pairs/1", "an array of two ids"),
         ("kept", json!({"seeds": 3}), "/seeds", "unknown field"),
     ];
     for (collection, body, field, said) in cases {

@@ -196,7 +196,7 @@ async fn a_client_may_ask_for_less_time() {
     };
     // Loads what fingerprinting needs first.
     assert_eq!(ask("60000", json!({"text": text(1)})).await.0, StatusCode::OK);
-    let long = json!({"text": text(2).repeat(40)});
+    let long = json!({"text": text(2).repeat(200)});
     let (status, problem) = ask("1", long).await;
     assert_eq!((status.as_u16(), problem["code"].as_str()), (503, Some("deadline_exceeded")), "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("1 ms (X-Timeout-Ms)"), "{problem}");

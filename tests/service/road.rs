@@ -195,6 +195,58 @@ async fn filters_and_batches_answer_as_single_questions_do() {
     assert!(!ids(&alone).contains(&"doc-00003".to_owned()) && ids(&alone).contains(&"doc-00000".to_owned()));
 }
 
+/// What is answered at once, what takes longer and what is no hash come mixed, in bodies on both sides of the size from
+/// which they are read on the pool.
+#[tokio::test]
+async fn a_batch_of_any_size_and_mixture_answers_as_single_questions_do() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.stream("/documents", hash_lines(3_000)).await;
+    let hash = |i: u64| if i.is_multiple_of(3) { i / 30 } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
+    let of_hash = |i: u64| json!({"hash": format!("{:016x}", hash(i * 7 % 4_000) ^ (i % 3)), "k": i % 9, "limit": 1 + i % 20});
+    let question = |i: u64, mixed: bool| match i % 10 {
+        3 if mixed => json!({"hash": format!("{:016x}", i), "k": 5, "verify": "scan", "stats": true}),
+        5 if mixed => json!({"id": format!("doc-{:05}", i), "k": 2}),
+        6 if mixed => json!({"hash": format!("{:016x}", i / 30), "k": 64, "limit": 3}),
+        8 if mixed => {
+            json!({"hash": format!("{:016x}", i / 30), "k": 3, "filter": {"metadata": {"even": true}}})
+        }
+        _ => of_hash(i),
+    };
+    let untimed = |mut answer: Value| {
+        if let Some(stats) = answer.get_mut("stats") {
+            stats["microseconds"] = json!(0);
+        }
+        answer
+    };
+    // From which question on they are mixed: none, all, and those after what is answered at once.
+    for (count, mixed_from) in [(20, 20), (20, 0), (1_000, 1_000), (1_000, 0), (1_000, 700)] {
+        let queries: Vec<Value> = (0..count).map(|i| question(i, i >= mixed_from)).collect();
+        let (status, batch) = server.post("/similar", json!({"queries": queries})).await;
+        assert_eq!(status, StatusCode::OK, "{batch}");
+        let results = batch["results"].as_array().unwrap();
+        assert_eq!(results.len(), queries.len());
+        for (query, result) in queries.iter().zip(results).step_by(if count > 100 { 7 } else { 1 }) {
+            let (_, alone) = server.post("/similar", query.clone()).await;
+            assert_eq!(untimed(result.clone()), untimed(alone), "{query}");
+        }
+    }
+    // One question that cannot be answered, among many that can.
+    for (wrong, status) in [
+        (json!({"hash": "0123456789abcdef0123456789abcdef"}), StatusCode::UNPROCESSABLE_ENTITY),
+        (json!({"hash": "0123456789abcdef", "k": 65}), StatusCode::UNPROCESSABLE_ENTITY),
+        (json!({"hash": "0123456789abcdef", "limit": 0}), StatusCode::UNPROCESSABLE_ENTITY),
+        (json!({"id": "nobody"}), StatusCode::NOT_FOUND),
+    ] {
+        let (_, alone) = server.post("/similar", wrong.clone()).await;
+        let mut queries: Vec<Value> = (0..990).map(of_hash).collect();
+        queries[800] = wrong;
+        let (found, problem) = server.post("/similar", json!({"queries": queries})).await;
+        assert_eq!((found, &problem["code"]), (status, &alone["code"]), "{problem}");
+        assert!(problem.get("results").is_none(), "{problem}");
+    }
+}
+
 #[tokio::test]
 async fn an_export_imports_into_an_equal_collection() {
     let data = directory();

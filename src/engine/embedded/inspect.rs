@@ -8,10 +8,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::directory::Directory;
+use super::intake::has_signature;
 use super::planning::Plan;
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{EmbeddedSettings, has_signature, recovery};
+use super::{EmbeddedSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::ids::{DocumentId, Hash, Sequence};
 use crate::index::Progress;

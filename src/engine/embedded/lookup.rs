@@ -9,12 +9,13 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::clock::Clock;
-use super::has_signature;
+use super::intake::has_signature;
 use super::registry::Collection;
+use super::shared::Shared;
 use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
-use crate::index::{Neighbour, Report, Subject};
+use crate::index::{GROUP, Neighbour, Report, Subject};
 use crate::store::{Bearer, Posting, Store, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
@@ -33,6 +34,22 @@ pub(super) fn approach(collection: &Collection, queries: &[Query]) {
     };
     let hashes: Vec<Hash> = queries.iter().map(|query| query.hash).collect();
     collection.index.approach(&hashes, k);
+}
+
+/// Answers queries in order, whatever they take.
+pub(super) fn answer_each(
+    shared: &Shared,
+    collection: &Collection,
+    queries: &[Query],
+    each: &mut dyn FnMut(Answer),
+) -> Result<(), EngineError> {
+    for group in queries.chunks(GROUP) {
+        approach(collection, group);
+        for query in group {
+            each(similar(&shared.store, &shared.clock, collection, query)?);
+        }
+    }
+    Ok(())
 }
 
 /// Answers one query where it is asked, if that takes little: `None` if it found so much that reading it should

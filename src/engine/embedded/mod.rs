@@ -15,6 +15,7 @@ mod clock;
 mod directory;
 mod expiry;
 mod inspect;
+mod intake;
 mod lookup;
 mod planning;
 mod recent;
@@ -34,7 +35,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::future::{Either, ready};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
     Admission, Answer, Answering, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine,
@@ -51,6 +52,7 @@ use budget::Budget;
 use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
 pub use inspect::{Flaw, Repaired, repair, verify};
+use intake::{WriteQueue, fits, has_profile};
 use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;
@@ -61,8 +63,6 @@ use writer::{Command, Write, Writer};
 const INLINE_COST: u64 = 20_000;
 /// Backups under way at a time: each holds a view of the store and a thread.
 const BACKUPS: usize = 2;
-/// The unit in which bytes of queued writes are counted.
-const ROOM_UNIT: usize = 1_024;
 
 /// When snapshots are taken and how many are kept.
 #[derive(Clone, Copy, Debug)]
@@ -102,12 +102,11 @@ pub struct Embedded {
     pool: CpuPool,
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
-    room: [Arc<Semaphore>; 2],
+    queue: WriteQueue,
     /// Backups and restores under way.
     backups: Arc<Semaphore>,
     restores: Arc<Semaphore>,
     incoming: PathBuf,
-    settings: EmbeddedSettings,
     /// Writer and snapshot thread, until they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
 }
@@ -168,45 +167,17 @@ impl Embedded {
             })?,
             start("lookalike-snapshots", move || checkpointer.run())?,
         );
-        let units = settings.queue_bytes.div_ceil(ROOM_UNIT);
-        let room = [settings.queue_operations, units].map(|permits| Arc::new(Semaphore::new(permits)));
         Ok(Embedded {
             shared,
             pool,
             commands,
             requests,
-            room,
+            queue: WriteQueue::new(settings.queue_operations, settings.queue_bytes),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             restores: Arc::new(Semaphore::new(1)),
             incoming: directory.incoming,
-            settings,
             threads: Mutex::new(Some(threads)),
         })
-    }
-
-    /// Takes a share of the queue for these operations.
-    async fn take_room(
-        &self,
-        operations: &[Operation],
-        admission: Admission,
-    ) -> Result<[OwnedSemaphorePermit; 2], EngineError> {
-        let bytes: usize = operations.iter().map(size).sum();
-        let wanted = [operations.len(), bytes.div_ceil(ROOM_UNIT)];
-        let limits = [self.settings.queue_operations, self.settings.queue_bytes.div_ceil(ROOM_UNIT)];
-        let mut taken = Vec::with_capacity(2);
-        for ((room, wanted), limit) in self.room.iter().zip(wanted).zip(limits) {
-            // What is larger than the whole queue gets all of it, and so waits for all before it.
-            let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
-            let room = Arc::clone(room);
-            let permit = match admission {
-                Admission::Shed => {
-                    room.try_acquire_many_owned(wanted).map_err(|_| EngineError::Busy("the write queue"))?
-                }
-                Admission::Wait => room.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?,
-            };
-            taken.push(permit);
-        }
-        taken.try_into().map_err(|_| EngineError::Closed)
     }
 
     /// Looks for near-duplicates beside the writer where that takes long; see [`recent`].
@@ -315,7 +286,7 @@ impl Engine for Embedded {
         for operation in &operations {
             checks.push(self.check(&collection, operation).await);
         }
-        let room = self.take_room(&operations, admission).await?;
+        let room = self.queue.take(&operations, admission).await?;
         let checked = operations.into_iter().zip(checks).collect();
         let (reply, answer) = oneshot::channel();
         let write = Write { collection, operations: checked, reply, room };
@@ -379,13 +350,27 @@ impl Engine for Embedded {
         }
         let shared = Arc::clone(&self.shared);
         let answer = move || -> Result<Vec<Answer>, EngineError> {
-            let answers = queries.chunks(GROUP).flat_map(|group| {
-                lookup::approach(&collection, group);
-                group.iter().map(|query| lookup::similar(&shared.store, &shared.clock, &collection, query))
-            });
-            answers.collect()
+            let mut answers = Vec::with_capacity(queries.len());
+            lookup::answer_each(&shared, &collection, &queries, &mut |answer| answers.push(answer))?;
+            Ok(answers)
         };
         self.pool.run(Patience::Interactive, answer).await?
+    }
+
+    fn similar_here(
+        &self,
+        collection: &CollectionName,
+        queries: &[Query],
+        most: u64,
+        each: &mut dyn FnMut(Answer),
+    ) -> Result<Option<u64>, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        let expected = queries.iter().map(|query| cost(&collection, query)).sum();
+        if expected > most {
+            return Ok(None);
+        }
+        lookup::answer_each(&self.shared, &collection, queries, each)?;
+        Ok(Some(expected))
     }
 
     async fn export(
@@ -463,7 +448,7 @@ impl Engine for Embedded {
     }
 
     async fn stats(&self) -> Result<EngineStats, EngineError> {
-        let queued = self.settings.queue_operations - self.room[0].available_permits();
+        let queued = self.queue.len();
         let read = move |shared: &Shared| {
             let sequence = shared.applied();
             Ok(EngineStats {
@@ -517,59 +502,10 @@ fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(OpenError::Thread)
 }
 
-/// Documents that were fingerprinted for a collection may find another one under its name.
-fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
-    let settings = collection.settings();
-    if settings.profile == wanted {
-        return Ok(());
-    }
-    Err(EngineError::SettingsConflict {
-        name: collection.name.clone(),
-        setting: "profile",
-        stored: settings.profile.clone(),
-        wanted: wanted.to_owned(),
-    })
-}
-
 /// What a query is expected to take, in nanoseconds or so.
 fn cost(collection: &Collection, query: &Query) -> u64 {
     let k = query.k.unwrap_or_else(|| collection.settings().k);
     let index = &collection.index;
     let looked_up = if query.scan { index.cost_of_scan(k) } else { index.cost(k) };
     looked_up + if query.filter.needs_row() { INLINE_COST } else { 0 }
-}
-
-fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {
-    let Operation::Put { document, .. } = operation else {
-        return Ok(());
-    };
-    let (expected, found) = (collection.index.width(), document.row.hash.width());
-    if expected != found {
-        return Err(EngineError::Width { name: collection.name.clone(), expected, found });
-    }
-    has_signature(collection, document.row.sketch.as_deref())
-}
-
-/// Where hashes are names of signatures, what is stored has to have one.
-fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
-    match (collection.signatures, signature) {
-        (Some(shape), found) if found.map(<[u8]>::len) != Some(shape.bytes()) => {
-            let (expected, found) = (shape.bytes(), found.map_or(0, <[u8]>::len));
-            Err(EngineError::Signature { name: collection.name.clone(), expected, found })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The bytes that an operation keeps in the queue, about.
-fn size(operation: &Operation) -> usize {
-    let fixed = 256;
-    match operation {
-        Operation::Delete(id) => fixed + id.as_str().len(),
-        Operation::Put { document: Document { id, row }, .. } => {
-            let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
-            let sketch = row.sketch.as_ref().map_or(0, Vec::len);
-            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text) + sketch
-        }
-    }
 }

@@ -15,7 +15,7 @@ use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
-use super::has_signature;
+use super::intake::has_signature;
 use super::planning::Plan;
 use super::registry::Collection;
 use super::shared::Shared;

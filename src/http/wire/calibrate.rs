@@ -1,13 +1,64 @@
 //! Calibrations on the wire.
 
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use std::fmt;
+
+use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::openapi::schema::{ArrayBuilder, Schema};
+use utoipa::openapi::{Ref, RefOr};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::values::{Id, Timestamp};
 use crate::http::error::{Body, Problem};
 use crate::service::{
     Banded, CALIBRATION_TEXTS, Calibrated, Calibration, Measured, Recommendation, WantedCalibration,
 };
+
+/// Two stored documents that are copies of each other: an array of two ids. A tuple would do, but of an array that is
+/// too long the reader of JSON says that it is no JSON.
+#[derive(Debug)]
+struct CopiesIn(Id, Id);
+
+impl<'de> Deserialize<'de> for CopiesIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CopiesIn, D::Error> {
+        struct Two;
+
+        impl<'de> Visitor<'de> for Two {
+            type Value = CopiesIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array of two ids")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut ids: A) -> Result<CopiesIn, A::Error> {
+                let first = ids.next_element()?.ok_or_else(|| Error::invalid_length(0, &self))?;
+                let second = ids.next_element()?.ok_or_else(|| Error::invalid_length(1, &self))?;
+                let mut more = 0;
+                while ids.next_element::<IgnoredAny>()?.is_some() {
+                    more += 1;
+                }
+                if more > 0 {
+                    return Err(Error::invalid_length(2 + more, &self));
+                }
+                Ok(CopiesIn(first, second))
+            }
+        }
+
+        deserializer.deserialize_seq(Two)
+    }
+}
+
+impl PartialSchema for CopiesIn {
+    fn schema() -> RefOr<Schema> {
+        let two = ArrayBuilder::new()
+            .items(Ref::from_schema_name(Id::name()))
+            .min_items(Some(2))
+            .max_items(Some(2));
+        RefOr::T(two.into())
+    }
+}
+
+impl ToSchema for CopiesIn {}
 
 /// What to measure. All of it may be left out.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -23,8 +74,8 @@ pub(in crate::http) struct CalibrateIn {
     texts: Option<Vec<String>>,
     /// Up to 10,000 pairs of stored documents that are copies of each other, in place of edited copies.
     #[serde(default)]
-    #[schema(value_type = Vec<Vec<Id>>)]
-    pairs: Vec<(Id, Id)>,
+    #[schema(inline)]
+    pairs: Vec<CopiesIn>,
     /// How many texts are taken at random, 100 to 20,000; 5,000 if it is left out.
     #[schema(minimum = 100, maximum = 20_000)]
     sample: Option<usize>,
@@ -44,7 +95,7 @@ impl From<CalibrateIn> for WantedCalibration {
         WantedCalibration {
             profiles: wanted.profiles,
             texts: wanted.texts,
-            pairs: wanted.pairs.into_iter().map(|(a, b)| (a.0, b.0)).collect(),
+            pairs: wanted.pairs.into_iter().map(|CopiesIn(a, b)| (a.0, b.0)).collect(),
             sample: wanted.sample,
             documents: wanted.documents,
             seed: wanted.seed,

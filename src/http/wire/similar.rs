@@ -438,6 +438,7 @@ pub(in crate::http) enum AnsweredOneOrSeveral {
 /// Answers, in the order of the questions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SimilarBatch)]
+#[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
 pub(in crate::http) struct BatchOut {
     /// One for each question.
     pub(in crate::http) results: Vec<SimilarOut>,

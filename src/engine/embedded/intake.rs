@@ -1,0 +1,104 @@
+//! What may join the queue of writes, and how much of it may wait there.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::registry::Collection;
+use crate::engine::{Admission, Document, EngineError, Operation};
+
+/// The unit in which bytes of queued writes are counted.
+const ROOM_UNIT: usize = 1_024;
+
+/// The room of the queue: each write holds its share, in operations and in bytes, until it is answered.
+pub(super) struct WriteQueue {
+    room: [Arc<Semaphore>; 2],
+    limits: [usize; 2],
+}
+
+impl WriteQueue {
+    /// Room for so many operations and bytes.
+    pub(super) fn new(operations: usize, bytes: usize) -> WriteQueue {
+        let limits = [operations, bytes.div_ceil(ROOM_UNIT)];
+        WriteQueue { room: limits.map(|permits| Arc::new(Semaphore::new(permits))), limits }
+    }
+
+    /// Operations that wait or are being written.
+    pub(super) fn len(&self) -> usize {
+        self.limits[0] - self.room[0].available_permits()
+    }
+
+    /// Takes a share of the queue for these operations.
+    pub(super) async fn take(
+        &self,
+        operations: &[Operation],
+        admission: Admission,
+    ) -> Result<[OwnedSemaphorePermit; 2], EngineError> {
+        let bytes: usize = operations.iter().map(size).sum();
+        let wanted = [operations.len(), bytes.div_ceil(ROOM_UNIT)];
+        let mut taken = Vec::with_capacity(2);
+        for ((room, wanted), limit) in self.room.iter().zip(wanted).zip(self.limits) {
+            // What is larger than the whole queue gets all of it, and so waits for all before it.
+            let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
+            let room = Arc::clone(room);
+            let permit = match admission {
+                Admission::Shed => {
+                    room.try_acquire_many_owned(wanted).map_err(|_| EngineError::Busy("the write queue"))?
+                }
+                Admission::Wait => room.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?,
+            };
+            taken.push(permit);
+        }
+        taken.try_into().map_err(|_| EngineError::Closed)
+    }
+}
+
+/// Documents that were fingerprinted for a collection may find another one under its name.
+pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
+    let settings = collection.settings();
+    if settings.profile == wanted {
+        return Ok(());
+    }
+    Err(EngineError::SettingsConflict {
+        name: collection.name.clone(),
+        setting: "profile",
+        stored: settings.profile.clone(),
+        wanted: wanted.to_owned(),
+    })
+}
+
+/// Whether a document has what its collection stores.
+pub(super) fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {
+    let Operation::Put { document, .. } = operation else {
+        return Ok(());
+    };
+    let (expected, found) = (collection.index.width(), document.row.hash.width());
+    if expected != found {
+        return Err(EngineError::Width { name: collection.name.clone(), expected, found });
+    }
+    has_signature(collection, document.row.sketch.as_deref())
+}
+
+/// Where hashes are names of signatures, what is stored has to have one.
+pub(super) fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
+    match (collection.signatures, signature) {
+        (Some(shape), found) if found.map(<[u8]>::len) != Some(shape.bytes()) => {
+            let (expected, found) = (shape.bytes(), found.map_or(0, <[u8]>::len));
+            Err(EngineError::Signature { name: collection.name.clone(), expected, found })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The bytes that an operation keeps in the queue, about.
+fn size(operation: &Operation) -> usize {
+    let fixed = 256;
+    match operation {
+        Operation::Delete(id) => fixed + id.as_str().len(),
+        Operation::Put { document: Document { id, row }, .. } => {
+            let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
+            let sketch = row.sketch.as_ref().map_or(0, Vec::len);
+            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text) + sketch
+        }
+    }
+}
