@@ -33,7 +33,10 @@ use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
 use axum::routing::get;
+use futures::FutureExt;
+use futures::future::Either;
 use tokio::net::TcpListener;
+use tower::Service;
 use tower_http::compression::CompressionLayer;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
@@ -71,13 +74,19 @@ pub async fn serve(
     let state = Arc::new(shared);
     let router = router(Arc::clone(&state));
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    let answer = move |request| {
+    let answer = move |request: Request| {
         let gate = |request: &mut Request| {
             head::check(request)?;
             access::check(&state.keys, request)?;
             if state.service.is_busy() { head::check_load(request) } else { Ok(()) }
         };
-        observe::answer(router.clone(), &gate, request)
+        let route = |request| {
+            if similar::goes_straight(&request) {
+                return Either::Left(similar::straight(Arc::clone(&state), request));
+            }
+            Either::Right(router.clone().call(request).map(|Ok(response)| response))
+        };
+        observe::answer(&gate, route, request)
     };
     edge::serve(listener, answer, limits, tls, stop).await
 }

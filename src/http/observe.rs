@@ -4,7 +4,6 @@
 //! in a few microseconds and each layer costs some hundred nanoseconds of them.
 
 use std::any::Any;
-use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +17,6 @@ use foldhash::fast::RandomState;
 use futures::FutureExt;
 use futures::future::Either;
 use metrics::{Counter, Histogram};
-use tower::Service;
 
 use super::access::Bearer;
 use super::error::{Code, Problem, Reason};
@@ -39,14 +37,14 @@ static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = La
 /// Method, route and status.
 type Series = (&'static str, &'static str, u16);
 
-/// Has a service answer a request that passes the gate, and takes note of it.
-pub(super) fn answer<S>(
-    mut service: S,
+/// Has a request answered that passes the gate, and takes note of it.
+pub(super) fn answer<F>(
     gate: &dyn Fn(&mut Request) -> Result<(), Problem>,
+    route: impl FnOnce(Request) -> F,
     mut request: Request,
-) -> impl Future<Output = Response> + use<S>
+) -> impl Future<Output = Response> + use<F>
 where
-    S: Service<Request, Response = Response, Error = Infallible, Future: Send + 'static>,
+    F: Future<Output = Response> + Send + 'static,
 {
     let start = Instant::now();
     let id = request_id(&request);
@@ -56,13 +54,13 @@ where
     let passed = gate(&mut request);
     let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
     let answer = match passed {
-        Ok(()) => Either::Left(service.call(request)),
-        Err(problem) => Either::Right(std::future::ready(Ok(problem.into_response()))),
+        Ok(()) => Either::Left(route(request)),
+        Err(problem) => Either::Right(std::future::ready(problem.into_response())),
     };
     async move {
         // A panic costs its own request and no other; what it may have left half done is the handler's own.
         let mut response = match span.around(AssertUnwindSafe(answer).catch_unwind()).await {
-            Ok(Ok(response)) => response,
+            Ok(response) => response,
             Err(payload) => panicked(payload.as_ref()),
         };
         let status = response.status().as_u16();
@@ -215,13 +213,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_in_a_handler_is_an_answer_and_the_service_goes_on() {
-        let handler = tower::service_fn(|request: Request| async move {
+        let handler = |request: Request| async move {
             assert!(request.uri().path() != "/panic", "on purpose");
-            Ok::<_, Infallible>(Response::new(Body::empty()))
-        });
+            Response::new(Body::empty())
+        };
         for (path, status) in [("/panic", 500), ("/livez", 200), ("/panic", 500)] {
             let request = Request::get(path).body(Body::empty()).unwrap();
-            let response = answer(handler, &|_| Ok(()), request).await;
+            let response = answer(&|_| Ok(()), handler, request).await;
             assert_eq!(response.status().as_u16(), status);
             assert!(response.headers().contains_key(&REQUEST_ID));
         }

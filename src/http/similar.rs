@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{Request, State as From_};
+use axum::extract::{FromRequestParts, Request, State as From_};
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
@@ -11,7 +12,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::{Json, Results};
-use super::wire::{AnsweredOneOrSeveral, AskIn, NearIdParams, SimilarIn, SimilarOut, SimilarParams};
+use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::{Ask, Limits, Service as Lookalike};
 
@@ -37,6 +38,24 @@ pub(super) async fn by_query(
     let stats = params.wants_stats();
     let ask = params.ask().map_err(Problem::in_query)?;
     deadline.query(one(&state, &collection, ask, stats)).await.map(Json).map_err(Problem::in_query)
+}
+
+/// Whether a request is `GET /similar`, which most are: it need not go through the router.
+pub(super) fn goes_straight(request: &Request) -> bool {
+    *request.method() == Method::GET && request.uri().path() == "/similar"
+}
+
+/// Answers such a request as the router would have it answered; there its future and the path's parameters take room on
+/// the heap.
+pub(super) async fn straight(state: State, request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    let answer = async {
+        let params = Params::from_request_parts(&mut parts, &state).await?;
+        let deadline = Deadline::from_request_parts(&mut parts, &state).await?;
+        let target = Target(CollectionName::default_collection());
+        by_query(From_(Arc::clone(&state)), target, params, deadline).await
+    };
+    answer.await.into_response()
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -125,8 +144,8 @@ enum Questions {
 }
 
 fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
-    let mut body: SimilarIn<'_> = parse_object(bytes)?;
-    let Some(queries) = body.queries.take() else {
+    let mut body: SimilarIn = parse_object(bytes)?;
+    let Some(SeveralIn { count, asks, stats, wrong }) = body.queries.take() else {
         let stats = body.wants_stats();
         return Ok(Questions::One(Box::new(body.ask()?), stats));
     };
@@ -135,18 +154,11 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
     let most = limits.batch_items;
-    if queries.len() > most {
-        let detail = format!("there are {} queries; at most {most} are taken in one request", queries.len());
+    if count > most {
+        let detail = format!("there are {count} queries; at most {most} are taken in one request");
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    let mut asks = Vec::with_capacity(queries.len());
-    let mut stats = Vec::with_capacity(queries.len());
-    for (number, query) in queries.into_iter().enumerate() {
-        let within = |problem: Problem| problem.within(&format!("/queries/{number}"));
-        let query: AskIn = parse_object(query.get().as_bytes()).map_err(within)?;
-        stats.push(query.wants_stats());
-        asks.push(query.ask().map_err(within)?);
-    }
+    wrong.map_or(Ok(()), Err)?;
     let limit = |ask: &Ask| ask.limit.unwrap_or(limits.default_matches);
     let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(limit(ask)));
     if wanted > MATCHES_IN_ALL {

@@ -1,19 +1,23 @@
 //! Questions and answers about neighbours on the wire.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde::de::Error;
+use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
-use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
 use super::values::{Bits, Count, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp};
 use crate::http::error::{Code, Problem};
+use crate::http::extract::Object;
 use crate::ids::{DocumentId, SignatureShape};
 use crate::service::{Ask, By, Found, Measure};
 use crate::service::{Filter, Match, Strict, Work};
+
+/// Questions of one batch that are kept, at most: `limits.batch_items` admits no more.
+const KEPT: usize = 100_000;
 
 /// How an answer is to be found.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -36,10 +40,10 @@ pub(in crate::http) enum MeasureIn {
 
 /// Defines a question: the fields of its own, then those that say how it is to be answered.
 macro_rules! question {
-    ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? { $($own:tt)* }) => {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
         $(#[$about])*
         #[serde(deny_unknown_fields)]
-        pub(in crate::http) struct $name $(<$life>)? {
+        pub(in crate::http) struct $name {
             $($own)*
             /// The distance in bits, 0 to the width, or in cells of signatures; the collection's if there is none.
             k: Option<Bits>,
@@ -55,7 +59,7 @@ macro_rules! question {
             verify: Option<Verify>,
         }
 
-        impl $(<$life>)? $name $(<$life>)? {
+        impl $name {
             /// Whether to say how the answer was found.
             pub(in crate::http) fn wants_stats(&self) -> bool {
                 self.stats.unwrap_or(false)
@@ -83,10 +87,10 @@ macro_rules! question {
 
 /// The same for a question in a body.
 macro_rules! question_in_body {
-    ($(#[$about:meta])* $name:ident $(<$life:lifetime>)? { $($own:tt)* }) => {
+    ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
         question! {
             $(#[$about])*
-            $name $(<$life>)? {
+            $name {
                 $($own)*
                 /// The hash to look around.
                 #[schema(value_type = Option<Hex>)]
@@ -112,7 +116,7 @@ macro_rules! question_in_body {
             }
         }
 
-        impl $(<$life>)? $name $(<$life>)? {
+        impl $name {
             /// The question as the service takes it.
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
@@ -170,11 +174,64 @@ question_in_body! {
     /// One question, or several in `queries`.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = SimilarRequest)]
-    SimilarIn<'a> {
+    SimilarIn {
         /// Several questions, at most 1,000; then nothing else.
-        #[serde(borrow)]
         #[schema(value_type = Option<Vec<AskIn>>)]
-        pub(in crate::http) queries: Option<Vec<&'a RawValue>>,
+        pub(in crate::http) queries: Option<SeveralIn>,
+    }
+}
+
+/// Several questions, each made what the service takes as soon as it is read: a batch is one pass over its text.
+#[derive(Debug, Default)]
+pub(in crate::http) struct SeveralIn {
+    /// How many there are.
+    pub(in crate::http) count: usize,
+    /// They themselves, as long as they are right.
+    pub(in crate::http) asks: Vec<Ask>,
+    /// Whether to say how each was answered.
+    pub(in crate::http) stats: Vec<bool>,
+    /// What is wrong with the first that is.
+    pub(in crate::http) wrong: Option<Problem>,
+}
+
+impl SeveralIn {
+    fn push(&mut self, ask: AskIn) {
+        let (number, stats) = (self.count, ask.wants_stats());
+        self.count += 1;
+        if self.wrong.is_some() || number >= KEPT {
+            return;
+        }
+        match ask.ask() {
+            Ok(ask) => {
+                self.asks.push(ask);
+                self.stats.push(stats);
+            }
+            Err(problem) => self.wrong = Some(problem.within(&format!("/queries/{number}"))),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for SeveralIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SeveralIn, D::Error> {
+        struct Elements;
+
+        impl<'de> Visitor<'de> for Elements {
+            type Value = SeveralIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<SeveralIn, A::Error> {
+                let mut several = SeveralIn::default();
+                while let Some(Object(ask)) = elements.next_element::<Object<AskIn>>()? {
+                    several.push(ask);
+                }
+                Ok(several)
+            }
+        }
+
+        deserializer.deserialize_seq(Elements)
     }
 }
 
@@ -258,7 +315,7 @@ impl From<FilterIn> for Filter {
     }
 }
 
-impl SimilarIn<'_> {
+impl SimilarIn {
     /// Whether a field beside `queries` is there.
     pub(in crate::http) fn has_single(&self) -> bool {
         let made = self.hash.is_some() || self.signature.is_some();
