@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::future::{BoxFuture, Either, Ready};
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
 pub use error::{EngineError, OpenError};
@@ -123,10 +123,6 @@ pub enum Outcome {
 /// Resolves when the operations of a write are durable, with an outcome for each.
 pub type Receipt = BoxFuture<'static, Result<Vec<Outcome>, EngineError>>;
 
-/// An answer: at hand for most questions, still on its way for dear ones.
-pub type Answering =
-    Either<Ready<Result<Answer, EngineError>>, BoxFuture<'static, Result<Answer, EngineError>>>;
-
 /// Whether a writer waits for room in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -159,10 +155,22 @@ pub struct Query {
     pub limit: usize,
     /// Answer with what comes after this.
     pub after: Option<Position>,
-    /// Which documents count.
-    pub filter: Filter,
+    /// Which documents count; all, if there is none.
+    pub filter: Option<Box<Filter>>,
     /// Compare every stored hash in place of probing the index.
     pub scan: bool,
+}
+
+impl Query {
+    /// Whether the id alone rules a document out.
+    fn excludes(&self, id: &DocumentId) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.excludes(id))
+    }
+
+    /// Whether rows have to be read to know which documents count.
+    fn needs_row(&self) -> bool {
+        self.filter.as_ref().is_some_and(|filter| filter.needs_row())
+    }
 }
 
 /// A document within k.
@@ -349,7 +357,14 @@ pub trait Engine: Send + Sync {
     ) -> Result<Option<Document>, EngineError>;
 
     /// Answers a query.
-    fn similar(&self, collection: &CollectionName, query: Query) -> Answering;
+    async fn similar(&self, collection: &CollectionName, query: Query) -> Result<Answer, EngineError>;
+
+    /// Answers a query on the caller's thread, if that takes less than handing it to another: `None` if it takes more.
+    fn similar_at_once(
+        &self,
+        collection: &CollectionName,
+        query: &Query,
+    ) -> Result<Option<Answer>, EngineError>;
 
     /// Answers queries, in order.
     async fn similar_batch(

@@ -3,12 +3,13 @@
 //! The time runs from when the body is there. Nothing is set for what is answered at once: only who has to wait for it
 //! gets a timer.
 
-use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use axum::extract::FromRequestParts;
+use axum::http::HeaderMap;
 use axum::http::request::Parts;
+use futures::FutureExt;
 
 use super::State;
 use super::error::{Code, Problem};
@@ -44,21 +45,29 @@ impl FromRequestParts<State> for Deadline {
 }
 
 impl Deadline {
+    /// Whether a client says how long it waits.
+    pub(super) fn is_set(headers: &HeaderMap) -> bool {
+        headers.contains_key(HEADER)
+    }
+
     /// Does what changes nothing.
-    pub(super) async fn query<T, E>(self, work: impl Future<Output = Result<T, E>>) -> Result<T, Problem>
+    pub(super) fn query<T, E, F>(self, work: F) -> impl Future<Output = Result<T, Problem>>
     where
+        F: Future<Output = Result<T, E>>,
         Problem: From<E>,
     {
-        within(self.query, work).await.unwrap_or_else(|| Err(self.problem(self.query, "limits.query_ms")))
+        let late = move || Err(self.problem(self.query, "limits.query_ms"));
+        within(self.query, work).map(move |done| done.unwrap_or_else(late))
     }
 
     /// Does what changes something: it may be done all the same when nobody waits for it any more.
-    pub(super) async fn write<T, E>(self, work: impl Future<Output = Result<T, E>>) -> Result<T, Problem>
+    pub(super) fn write<T, E, F>(self, work: F) -> impl Future<Output = Result<T, Problem>>
     where
+        F: Future<Output = Result<T, E>>,
         Problem: From<E>,
     {
-        let late = || Err(self.problem(self.write, "limits.write_ms").with_unknown_outcome());
-        within(self.write, work).await.unwrap_or_else(late)
+        let late = move || Err(self.problem(self.write, "limits.write_ms").with_unknown_outcome());
+        within(self.write, work).map(move |done| done.unwrap_or_else(late))
     }
 
     fn problem(self, time: Duration, limit: &str) -> Problem {
@@ -69,21 +78,24 @@ impl Deadline {
     }
 }
 
-/// The result, if it is there in time.
-async fn within<T, E>(time: Duration, work: impl Future<Output = Result<T, E>>) -> Option<Result<T, Problem>>
+/// The result, if it is there in time. The work is boxed: an `async fn` would have room for it twice, and so would each
+/// one around it.
+fn within<T, E>(
+    time: Duration,
+    work: impl Future<Output = Result<T, E>>,
+) -> impl Future<Output = Option<Result<T, Problem>>>
 where
     Problem: From<E>,
 {
-    let mut work = pin!(work);
+    let mut work = Box::pin(work);
     let mut sleep = None;
-    std::future::poll_fn(|context| {
+    std::future::poll_fn(move |context| {
         if let Poll::Ready(result) = work.as_mut().poll(context) {
             return Poll::Ready(Some(result.map_err(Problem::from)));
         }
         let sleep = sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
         sleep.as_mut().poll(context).map(|()| None)
     })
-    .await
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, Uri, header};
 use futures::StreamExt;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -67,7 +67,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
+        Params::of(&parts.uri)
+    }
+}
+
+impl<T: DeserializeOwned> Params<T> {
+    /// The parameters of a request for this.
+    pub(super) fn of(uri: &Uri) -> Result<Params<T>, Problem> {
+        let query = uri.query().unwrap_or_default();
         if query.contains('%') {
             check_utf8(query)?;
         }
@@ -171,7 +178,9 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
 /// Reads `T` from JSON; the error says where.
 pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     let bytes = without_mark(bytes);
-    serde_json::from_slice(bytes).or_else(|_| parse_tracked(bytes))
+    // A text that is known to be UTF-8 as a whole need not be looked at string by string.
+    let read = std::str::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok());
+    read.map_or_else(|| parse_tracked(bytes), Ok)
 }
 
 /// The same, keeping track of the place, which takes longer than reading; for what could not be read.

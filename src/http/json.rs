@@ -14,25 +14,34 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        let mut text = Vec::with_capacity(USUAL);
-        write(&mut text, &self.0);
-        response(text)
+        written(|text| write(text, &self.0))
     }
+}
+
+/// An answer whose JSON this writes.
+pub(super) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
+    let mut text = Vec::with_capacity(USUAL);
+    write(&mut text);
+    response(text)
 }
 
 /// An answer of one list, `results`, written element by element as they come.
 pub(super) struct Results(Vec<u8>);
 
 impl Results {
-    pub(super) fn new() -> Results {
-        Results(b"{\"results\":[".to_vec())
+    /// A list of so many elements, about.
+    pub(super) fn of(elements: usize) -> Results {
+        let mut text = Vec::with_capacity(USUAL / 2 * (elements + 2));
+        text.extend(b"{\"results\":[");
+        Results(text)
     }
 
-    pub(super) fn push<T: Serialize>(&mut self, element: &T) {
+    /// Adds the element that this writes.
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         if self.0.last() != Some(&b'[') {
             self.0.push(b',');
         }
-        write(&mut self.0, element);
+        write(&mut self.0);
     }
 }
 
@@ -44,7 +53,8 @@ impl IntoResponse for Results {
     }
 }
 
-fn write<T: Serialize>(text: &mut Vec<u8>, value: &T) {
+/// Appends a value as JSON.
+pub(super) fn write<T: Serialize>(text: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(text, value).expect("wire types always serialise into memory");
 }
 

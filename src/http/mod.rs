@@ -34,7 +34,7 @@ use axum::extract::Request;
 use axum::http::{Method, Uri};
 use axum::routing::get;
 use futures::FutureExt;
-use futures::future::Either;
+use futures::future::{Either, ready};
 use tokio::net::TcpListener;
 use tower::Service;
 use tower_http::compression::CompressionLayer;
@@ -80,13 +80,11 @@ pub async fn serve(
             access::check(&state.keys, request)?;
             if state.service.is_busy() { head::check_load(request) } else { Ok(()) }
         };
-        let route = |request| {
-            if similar::goes_straight(&request) {
-                return Either::Left(similar::straight(Arc::clone(&state), request));
-            }
-            Either::Right(router.clone().call(request).map(|Ok(response)| response))
+        let handle = |request| match similar::at_once(&state, &request) {
+            Some(response) => Either::Left(ready(response)),
+            None => Either::Right(router.clone().call(request).map(|Ok(response)| response)),
         };
-        observe::answer(&gate, route, request)
+        observe::answer(&gate, &handle, request)
     };
     edge::serve(listener, answer, limits, tls, stop).await
 }

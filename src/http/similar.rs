@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequestParts, Request, State as From_};
+use axum::extract::{Request, State as From_};
 use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 
@@ -11,7 +11,7 @@ use super::State;
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::{Json, Results};
+use super::json::{Json, Results, written};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::{Ask, Limits, Service as Lookalike};
@@ -40,22 +40,18 @@ pub(super) async fn by_query(
     deadline.query(one(&state, &collection, ask, stats)).await.map(Json).map_err(Problem::in_query)
 }
 
-/// Whether a request is `GET /similar`, which most are: it need not go through the router.
-pub(super) fn goes_straight(request: &Request) -> bool {
-    *request.method() == Method::GET && request.uri().path() == "/similar"
-}
-
-/// Answers such a request as the router would have it answered; there its future and the path's parameters take room on
-/// the heap.
-pub(super) async fn straight(state: State, request: Request) -> Response {
-    let (mut parts, _) = request.into_parts();
-    let answer = async {
-        let params = Params::from_request_parts(&mut parts, &state).await?;
-        let deadline = Deadline::from_request_parts(&mut parts, &state).await?;
-        let target = Target(CollectionName::default_collection());
-        by_query(From_(Arc::clone(&state)), target, params, deadline).await
-    };
-    answer.await.into_response()
+/// Answers `GET /similar` about a hash, which most requests are, without router and future: each would cost as much as
+/// the lookup. What is wrong, or takes longer, goes the usual way.
+pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
+    let is_it = *request.method() == Method::GET && request.uri().path() == "/similar";
+    if !is_it || Deadline::is_set(request.headers()) {
+        return None;
+    }
+    let Params(params) = Params::<SimilarParams>::of(request.uri()).ok()?;
+    let stats = params.wants_stats();
+    let found = state.service.similar_at_once(&CollectionName::default_collection(), &params.ask().ok()?);
+    let found = SimilarOut::new(found.ok()??, stats);
+    Some(written(|text| found.write(text)))
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -103,10 +99,13 @@ pub(super) async fn by_body(
     let read = move |bytes: &Bytes| match questions(bytes, &limits)? {
         Questions::One(ask, stats) => Ok(Read::One(ask, stats)),
         Questions::Several(asks, stats) => {
-            let (mut results, mut stats) = (Results::new(), stats.into_iter());
+            let (mut results, mut stats) = (Results::of(asks.len()), stats.into_iter());
             let mut rest = asks;
             if at_once {
-                let write = |found| results.push(&SimilarOut::new(found, stats.next() == Some(true)));
+                let write = |found| {
+                    let found = SimilarOut::new(found, stats.next() == Some(true));
+                    results.push(|text| found.write(text));
+                };
                 rest = service.similar_here(&name, rest, write)?;
             }
             Ok(Read::Several { results, rest, stats })
@@ -122,7 +121,7 @@ pub(super) async fn by_body(
             let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
             let write = move || {
                 for (found, stats) in found.into_iter().zip(stats) {
-                    results.push(&SimilarOut::new(found, stats));
+                    results.push(|text| SimilarOut::new(found, stats).write(text));
                 }
                 results.into_response()
             };

@@ -58,6 +58,11 @@ mod exported {
             RequestSpan(span)
         }
 
+        /// What is done within it at once.
+        pub(in crate::http) fn within<T>(&self, done: impl FnOnce() -> T) -> T {
+            self.0.in_scope(done)
+        }
+
         /// What is done within it.
         pub(in crate::http) fn around<F: Future>(&self, done: F) -> impl Future<Output = F::Output> + use<F> {
             done.instrument(self.0.clone())
@@ -89,6 +94,11 @@ mod nothing {
             _: &HeaderValue,
         ) -> RequestSpan {
             RequestSpan
+        }
+
+        #[allow(clippy::unused_self, reason = "as where there is a span")]
+        pub(in crate::http) fn within<T>(&self, done: impl FnOnce() -> T) -> T {
+            done()
         }
 
         #[allow(clippy::unused_self, reason = "as where there is a span")]

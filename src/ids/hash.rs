@@ -47,8 +47,33 @@ impl Width {
     }
 }
 
-/// The hexadecimal digits.
-const DIGITS: &[u8; 16] = b"0123456789abcdef";
+/// The two hexadecimal digits of each byte.
+const DIGITS: [[u8; 2]; 256] = {
+    let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
+    while byte < pairs.len() {
+        pairs[byte] = [digits[byte >> 4], digits[byte & 0xf]];
+        byte += 1;
+    }
+    pairs
+};
+
+/// What each byte stands for as a hexadecimal digit.
+const VALUES: [u8; 256] = {
+    let (mut values, mut byte) = ([NO_DIGIT; 256], 0);
+    while byte < values.len() {
+        values[byte] = match byte as u8 {
+            digit @ b'0'..=b'9' => digit - b'0',
+            digit @ b'a'..=b'f' => digit - b'a' + 10,
+            digit @ b'A'..=b'F' => digit - b'A' + 10,
+            _ => NO_DIGIT,
+        };
+        byte += 1;
+    }
+    values
+};
+
+/// Above all digits, in bits that none has.
+const NO_DIGIT: u8 = 0xf0;
 
 /// A fingerprint of 64 or 128 bits.
 ///
@@ -109,8 +134,8 @@ impl Hash {
         let mut digits = [0; 32];
         let mut write = |at: usize, word: u64| {
             for (place, byte) in word.to_be_bytes().into_iter().enumerate() {
-                digits[at + 2 * place] = DIGITS[usize::from(byte >> 4)];
-                digits[at + 2 * place + 1] = DIGITS[usize::from(byte & 0xf)];
+                let at = at + 2 * place;
+                digits[at..at + 2].copy_from_slice(&DIGITS[usize::from(byte)]);
             }
         };
         match self.width {
@@ -164,11 +189,13 @@ impl FromStr for Hash {
 
 /// The word that 16 digits stand for.
 fn word(digits: &[u8; 16]) -> Option<u64> {
-    let mut word = 0;
+    let (mut word, mut all) = (0, 0);
     for &digit in digits {
-        word = word << 4 | u64::from(char::from(digit).to_digit(16)?);
+        let value = VALUES[usize::from(digit)];
+        word = word << 4 | u64::from(value);
+        all |= value;
     }
-    Some(word)
+    (all & NO_DIGIT == 0).then_some(word)
 }
 
 fn why_not(digits: &str) -> HashError {
@@ -245,6 +272,18 @@ mod tests {
             let mut bytes = Vec::new();
             hash.write_bytes(&mut bytes);
             assert_eq!(Hash::from_bytes(&bytes), Some(hash));
+        }
+    }
+
+    #[test]
+    fn every_byte_counts_as_the_digit_that_it_is() {
+        for byte in 0..=u8::MAX {
+            let digits = [[byte], [b'0']].concat().repeat(8);
+            let value = char::from(byte).to_digit(16);
+            let word = super::word(&digits.try_into().unwrap());
+            assert_eq!(word, value.map(|value| u64::from(value) * 0x1010_1010_1010_1010), "{byte}");
+            let hash = Hash::from_u64(u64::from(byte) * 0x0101_0101_0101_0101);
+            assert_eq!(hash.to_string(), format!("{byte:02x}").repeat(8));
         }
     }
 

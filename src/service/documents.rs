@@ -261,7 +261,7 @@ impl Service {
             k: None,
             limit: self.limits.default_matches,
             after: None,
-            filter: Filter::without(added.id.clone()),
+            filter: Some(Box::new(Filter::without(added.id.clone()))),
             scan: false,
         };
         // The document is stored: that nobody has the time to look around, or that its collection was deleted

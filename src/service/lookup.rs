@@ -49,8 +49,8 @@ pub struct Ask {
     pub limit: Option<usize>,
     /// Where the page before this one ended.
     pub cursor: Option<String>,
-    /// Which documents count.
-    pub filter: Filter,
+    /// Which documents count; all, if there is none.
+    pub filter: Option<Box<Filter>>,
     /// Answer by linear scan.
     pub scan: bool,
     /// Compare the texts of what is found, or sketches of them, and answer with those of this similarity or more, 0 to 1.
@@ -176,6 +176,29 @@ impl Service {
             // Boxed for the same reason as fingerprinting below.
             Some(least) => Box::pin(self.similar_checked(collection, ask, least)).await,
         }
+    }
+
+    /// Answers a question about a hash on the caller's thread: `None` if it is not one, or takes more than a few
+    /// microseconds.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if it cannot be answered.
+    pub fn similar_at_once(
+        &self,
+        collection: &CollectionName,
+        ask: &Ask,
+    ) -> Result<Option<Found>, ServiceError> {
+        if !ask.is_plain() {
+            return Ok(None);
+        }
+        let query = self.query_of_hash(ask)?;
+        let Some(answer) = self.engine()?.similar_at_once(collection, &query)? else {
+            return Ok(None);
+        };
+        let mut tally = Tally::default();
+        let found = self.found(answer, (query.hash, query.k), None, &mut tally);
+        self.counters.count(&tally);
+        Ok(Some(found))
     }
 
     pub(super) async fn similar_unchecked(
@@ -346,7 +369,9 @@ impl Service {
         };
         let status = located.status;
         let mut query = self.query_about(located, &ask)?;
-        query.filter.exclude.extend(itself);
+        if let Some(itself) = itself {
+            query.filter.get_or_insert_default().exclude.insert(itself);
+        }
         Ok((query, status))
     }
 
@@ -360,7 +385,8 @@ impl Service {
             );
             return Err(ServiceError::invalid("limit", detail));
         }
-        let (excluded, most) = (ask.filter.exclude.len(), self.limits.batch_items);
+        let excluded = ask.filter.as_ref().map_or(0, |filter| filter.exclude.len());
+        let most = self.limits.batch_items;
         if excluded > most {
             let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
             return Err(ServiceError::invalid("filter/exclude", detail));

@@ -8,6 +8,8 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use parking_lot::RwLockReadGuard;
+
 use super::clock::Clock;
 use super::intake::has_signature;
 use super::registry::Collection;
@@ -45,8 +47,12 @@ pub(super) fn answer_each(
 ) -> Result<(), EngineError> {
     for group in queries.chunks(GROUP) {
         approach(collection, group);
+        // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
+        let all_quick = group.iter().all(|query| is_quick(collection, query));
+        let gate = all_quick.then(|| collection.gate.read());
         for query in group {
-            each(similar(&shared.store, &shared.clock, collection, query)?);
+            let answer = answer(gate.as_ref(), &shared.store, &shared.clock, collection, query, usize::MAX)?;
+            each(answer.expect(NOT_TOO_MUCH));
         }
     }
     Ok(())
@@ -60,7 +66,7 @@ pub(super) fn similar_at_once(
     collection: &Collection,
     query: &Query,
 ) -> Result<Option<Answer>, EngineError> {
-    answer(store, clock, collection, query, FEW)
+    answer(None, store, clock, collection, query, FEW)
 }
 
 /// Answers one query, whatever it takes.
@@ -70,10 +76,21 @@ pub(super) fn similar(
     collection: &Collection,
     query: &Query,
 ) -> Result<Answer, EngineError> {
-    Ok(answer(store, clock, collection, query, usize::MAX)?.expect("nothing is too much"))
+    Ok(answer(None, store, clock, collection, query, usize::MAX)?.expect(NOT_TOO_MUCH))
 }
 
+/// Whether all within k is looked for at once before anything else.
+fn is_quick(collection: &Collection, query: &Query) -> bool {
+    let k = query.k.unwrap_or_else(|| collection.settings().k);
+    !query.scan && query.after.is_none() && !query.needs_row() && collection.index.cost(k) <= QUICK
+}
+
+/// Why an answer without a bound is there.
+const NOT_TOO_MUCH: &str = "nothing is too much";
+
+/// Answers one query, behind the gate if the caller holds it, else it is taken.
 fn answer(
+    gate: Option<&RwLockReadGuard<'_, ()>>,
     store: &Store,
     clock: &Clock,
     collection: &Collection,
@@ -99,7 +116,7 @@ fn answer(
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
-    let _gate = collection.gate.read();
+    let _gate = gate.is_none().then(|| collection.gate.read());
     if page.is_known() {
         return Ok(Some(page.finish(start)));
     }
@@ -194,11 +211,7 @@ impl Page<'_> {
     /// while no commit falls in between.
     fn is_known(&mut self) -> bool {
         let query = self.query;
-        if query.scan
-            || query.after.is_some()
-            || query.filter.needs_row()
-            || self.collection.index.cost(self.k) > QUICK
-        {
+        if !is_quick(self.collection, query) {
             return false;
         }
         let mut found = Vec::new();
@@ -220,7 +233,7 @@ impl Page<'_> {
             let Some(SoleBearer { id, expires_ms, metadata }) = sole.get(near.hash) else {
                 return false;
             };
-            if !self.query.filter.excludes(&id) && !self.time.has_lapsed(expires_ms) {
+            if !self.query.excludes(&id) && !self.time.has_lapsed(expires_ms) {
                 let (hash, distance) = (near.hash, near.distance);
                 self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
             }
@@ -339,7 +352,9 @@ impl Page<'_> {
     }
 
     fn counts(&self, view: &View<'_>, id: &DocumentId) -> Result<bool, StoreError> {
-        let filter = &self.query.filter;
+        let Some(filter) = &self.query.filter else {
+            return Ok(true);
+        };
         if filter.excludes(id) {
             return Ok(false);
         }

@@ -34,13 +34,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::future::{Either, ready};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
-    Admission, Answer, Answering, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine,
-    EngineError, EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces, Query, Receipt,
-    Restored, Snapshot,
+    Admission, Answer, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine, EngineError,
+    EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces, Query, Receipt, Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::{GROUP, Progress, Subject};
@@ -312,22 +310,27 @@ impl Engine for Embedded {
         Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
-    fn similar(&self, collection: &CollectionName, query: Query) -> Answering {
-        let collection = match self.shared.registry.get(collection) {
-            Ok(collection) => collection,
-            Err(error) => return Either::Left(ready(Err(error))),
-        };
-        if cost(&collection, &query) <= INLINE_COST {
-            let Shared { store, clock, .. } = self.shared.as_ref();
-            match lookup::similar_at_once(store, clock, &collection, &query) {
-                Ok(Some(answer)) => return Either::Left(ready(Ok(answer))),
-                Ok(None) => {}
-                Err(error) => return Either::Left(ready(Err(error))),
-            }
+    async fn similar(&self, collection: &CollectionName, query: Query) -> Result<Answer, EngineError> {
+        if let Some(answer) = self.similar_at_once(collection, &query)? {
+            return Ok(answer);
         }
-        let (shared, pool) = (Arc::clone(&self.shared), self.pool.clone());
+        let collection = self.shared.registry.get(collection)?;
+        let shared = Arc::clone(&self.shared);
         let answer = move || lookup::similar(&shared.store, &shared.clock, &collection, &query);
-        Either::Right(Box::pin(async move { pool.run(Patience::Interactive, answer).await? }))
+        self.pool.run(Patience::Interactive, answer).await?
+    }
+
+    fn similar_at_once(
+        &self,
+        collection: &CollectionName,
+        query: &Query,
+    ) -> Result<Option<Answer>, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        if cost(&collection, query) > INLINE_COST {
+            return Ok(None);
+        }
+        let Shared { store, clock, .. } = self.shared.as_ref();
+        lookup::similar_at_once(store, clock, &collection, query)
     }
 
     async fn similar_batch(
@@ -507,5 +510,5 @@ fn cost(collection: &Collection, query: &Query) -> u64 {
     let k = query.k.unwrap_or_else(|| collection.settings().k);
     let index = &collection.index;
     let looked_up = if query.scan { index.cost_of_scan(k) } else { index.cost(k) };
-    looked_up + if query.filter.needs_row() { INLINE_COST } else { 0 }
+    looked_up + if query.needs_row() { INLINE_COST } else { 0 }
 }

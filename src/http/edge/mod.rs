@@ -190,14 +190,14 @@ async fn talk<F>(
         }
         let answering = answer(request_of(request, &peer, limits));
         let peer = Arc::clone(&peer);
-        Either::Right(async move {
-            let mut response: Response = answering.await;
+        // Not an async block, which would have room for the answering twice.
+        Either::Right(answering.map(move |mut response| {
             if peer.has_rest() {
                 // The connection ends with this answer; a client that were not told could send its next request there.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response.map(|body| Answer { body, ending: Ending(peer) }))
-        })
+        }))
     });
     let mut builder = http1::Builder::new();
     builder.max_buf_size(BUFFER_BYTES).max_header_size(HEAD_BYTES);

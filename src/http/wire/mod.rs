@@ -17,7 +17,7 @@ pub(super) use documents::{
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
 pub(super) use similar::{
-    AnsweredOneOrSeveral, AskIn, BatchOut, NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn,
-    SimilarOut, SimilarParams,
+    AnsweredOneOrSeveral, BatchOut, NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarOut,
+    SimilarParams,
 };
 pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};

@@ -12,6 +12,7 @@ use super::documents::one_content;
 use super::values::{Bits, Count, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
+use crate::http::json;
 use crate::ids::{DocumentId, SignatureShape};
 use crate::service::{Ask, By, Found, Measure};
 use crate::service::{Filter, Match, Strict, Work};
@@ -75,7 +76,7 @@ macro_rules! question {
                     threshold: self.threshold,
                     limit,
                     cursor,
-                    filter: Filter::default(),
+                    filter: None,
                     scan: self.verify.is_some(),
                     min_similarity: None,
                     measure: Measure::default(),
@@ -106,7 +107,7 @@ macro_rules! question_in_body {
                 #[schema(value_type = Option<Id>)]
                 id: Option<Id>,
                 /// Which documents count.
-                filter: Option<FilterIn>,
+                filter: Option<Box<FilterIn>>,
                 /// Compare the texts of the nearest 1,000 within k, or sketches of them, and answer with those whose words
                 /// are similar by so much or more, 0 to 1, the most similar first. The collection must keep texts or
                 /// sketches.
@@ -121,7 +122,7 @@ macro_rules! question_in_body {
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
-                let filter = self.filter.take().map(Filter::from).unwrap_or_default();
+                let filter = self.filter.take().map(|filter| Box::new(Filter::from(*filter)));
                 let min_similarity = self.min_similarity;
                 let measure = match self.measure {
                     Some(_) if min_similarity.is_none() => {
@@ -422,7 +423,7 @@ pub(in crate::http) struct SimilarOut {
     next: Option<String>,
     /// How the answer was found, if that was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stats: Option<StatsOut>,
+    stats: Option<Box<StatsOut>>,
 }
 
 /// How an answer was found.
@@ -477,8 +478,50 @@ impl SimilarOut {
             status: found.status.map(StatusOut::from),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),
             next: found.next,
-            stats: stats.then(|| StatsOut::new(&found.work, found.signatures, found.k)),
+            stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
         }
+    }
+}
+
+impl SimilarOut {
+    /// Appends it as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing but
+    /// id, hash and distance is known: of these the names of the fields need not be looked through for what to escape.
+    pub(in crate::http) fn write(&self, text: &mut Vec<u8>) {
+        if !self.is_plain() {
+            return json::write(text, self);
+        }
+        let mut number = itoa::Buffer::new();
+        text.extend(b"{\"hash\":\"");
+        self.hash.write(text);
+        text.extend(b"\",\"k\":");
+        text.extend(number.format(self.k).as_bytes());
+        text.extend(b",\"similar\":[");
+        for (at, found) in self.similar.iter().enumerate() {
+            text.extend(if at == 0 { &b"{\"id\":\""[..] } else { b",{\"id\":\"" });
+            text.extend(found.id.0.as_str().as_bytes());
+            text.extend(b"\",\"hash\":\"");
+            found.hash.write(text);
+            text.extend(b"\",\"distance\":");
+            text.extend(number.format(found.distance).as_bytes());
+            text.push(b'}');
+        }
+        text.extend(b"]}");
+    }
+
+    /// Whether nothing is known but ids that stand as they are, hashes and distances.
+    fn is_plain(&self) -> bool {
+        let SimilarOut { hash: _, k: _, threshold, status, similar, next, stats } = self;
+        let beside = threshold.is_some() || status.is_some() || next.is_some() || stats.is_some();
+        !beside && similar.iter().all(MatchOut::is_plain)
+    }
+}
+
+impl MatchOut {
+    fn is_plain(&self) -> bool {
+        let MatchOut { id, hash: _, distance: _, similarity, expires_at, metadata } = self;
+        let beside = similarity.is_some() || expires_at.is_some() || metadata.is_some();
+        // An id has no control characters.
+        !beside && !id.0.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
     }
 }
 
@@ -499,4 +542,44 @@ pub(in crate::http) enum AnsweredOneOrSeveral {
 pub(in crate::http) struct BatchOut {
     /// One for each question.
     pub(in crate::http) results: Vec<SimilarOut>,
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option::weighted;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ids::Hash;
+
+    fn hashes() -> impl Strategy<Value = Hash> {
+        prop_oneof![any::<u64>().prop_map(Hash::from_u64), any::<u128>().prop_map(Hash::from_u128)]
+    }
+
+    fn matches() -> impl Strategy<Value = Match> {
+        let ids = "[ -~àß中文🦀]{1,40}".prop_map(|id| DocumentId::new(&id).unwrap());
+        let metadata = weighted(0.1, Just(r#"{"a":[1,"\\"]}"#.to_owned()));
+        let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata);
+        (ids, hashes(), 0..=128u32, known).prop_map(|(id, hash, distance, known)| {
+            let (similarity, expires_ms, metadata) = known;
+            Match { id, hash, distance, similarity, expires_ms, metadata }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn an_answer_is_written_as_serde_writes_it(
+            (hash, k, matches) in (hashes(), 0..=128u32, vec(matches(), 0..5)),
+            next in weighted(0.1, "[a-z]{1,9}"),
+            stats in weighted(0.1, Just(())),
+        ) {
+            let work = Work::default();
+            let found = Found { hash, status: None, k, signatures: None, matches, next, work };
+            let answer = SimilarOut::new(found, stats.is_some());
+            let mut written = Vec::new();
+            answer.write(&mut written);
+            prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&answer).unwrap());
+        }
+    }
 }

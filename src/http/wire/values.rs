@@ -28,6 +28,13 @@ pub(in crate::http) struct Count(pub(in crate::http) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct Hex(pub(in crate::http) Hash);
 
+impl Hex {
+    /// Appends its digits.
+    pub(super) fn write(self, text: &mut Vec<u8>) {
+        text.extend(&self.0.to_digits()[..self.0.width().digits()]);
+    }
+}
+
 impl Serialize for Hex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let digits = self.0.to_digits();
