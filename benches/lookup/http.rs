@@ -10,11 +10,12 @@ use tempfile::NamedTempFile;
 use tokio::net::TcpListener;
 
 use crate::data::Even;
-use crate::rounds::{median, ratio, take_turns};
+use crate::rounds::{median, ratio, take_turns_in};
 use crate::server::Server;
 
-/// Seconds of one round of one contender.
-const SECONDS: &str = "4";
+/// Seconds of one round of one contender, and how many rounds: what else the machine does changes within seconds.
+const SECONDS: &str = "1";
+const ROUNDS: usize = 25;
 const CONNECTIONS: &str = "32";
 /// Connections that ask by the thousand: with more, some would wait longer for their turn than `pool.wait_ms`.
 const BATCHING: &str = "8";
@@ -26,10 +27,9 @@ const BARE: &str = r#"{"hash":"0123456789abcdef","k":3,"similar":[]}"#;
 /// Matches asked for again and again, as popular documents are; what was looked up lately is at hand.
 const POPULAR: usize = 20_000;
 
-/// The queries, one a line: every other one a stored hash with one bit flipped, of which there are `distinct`,
-/// the rest random ones; all random if there are none. And the script that has wrk ask them in turn.
-fn load(stored: &[u64], distinct: usize) -> (NamedTempFile, NamedTempFile) {
-    let near = stored.iter().step_by((stored.len() / distinct.max(1)).max(1)).take(distinct);
+/// The queries, one a line: every other one of these with one bit flipped, the others random; all random if there are
+/// none. And the script that has wrk ask them in turn.
+fn load<'a>(near: impl Iterator<Item = &'a u64>) -> (NamedTempFile, NamedTempFile) {
     let mut asked: Vec<u64> =
         Even(7).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
     if asked.is_empty() {
@@ -71,18 +71,19 @@ pub fn run(count: usize) {
     println!(
         "| | requests/s, median | bare handler in the same rounds | ratio, median of the rounds |\n|---|---|---|---|"
     );
-    let random = load(&stored, 0);
-    let popular = load(&stored, POPULAR);
-    let first = load(&stored, stored.len());
+    let random = [load([].iter())];
+    let popular = [load(stored.iter().step_by((stored.len() / POPULAR).max(1)).take(POPULAR))];
+    let first: Vec<_> = stored.chunks(stored.len().div_ceil(ROUNDS)).map(|part| load(part.iter())).collect();
     for (what, queries) in [
-        ("no match", &random),
+        ("no match", &random[..]),
         ("every other one with a match among 20,000", &popular),
         ("every other one with a match never asked for before", &first),
     ] {
-        let [similar, floor] =
-            take_turns([&mut || requests_a_second(server.address, &queries.0, CONNECTIONS), &mut || {
-                requests_a_second(bare, &queries.0, CONNECTIONS)
-            }]);
+        let ask = |address: SocketAddr| {
+            let mut scripts = queries.iter().cycle();
+            move || scripts.next().map_or(0.0, |script| requests_a_second(address, &script.0, CONNECTIONS))
+        };
+        let [similar, floor] = take_turns_in(ROUNDS, [&mut ask(server.address), &mut ask(bare)]);
         let medians = (median(similar.iter().copied()), median(floor.iter().copied()));
         println!(
             "| `GET /similar`, {what} | {:.0} | {:.0} | {:.2} |",
@@ -92,7 +93,7 @@ pub fn run(count: usize) {
         );
     }
     let batches = batches(&stored);
-    let [several] = take_turns([&mut || requests_a_second(server.address, &batches.0, BATCHING)]);
+    let [several] = take_turns_in(ROUNDS, [&mut || requests_a_second(server.address, &batches.0, BATCHING)]);
     println!(
         "\nBy {BATCH} in one request, half of them with a match: {:.2} M hashes/s.\n",
         median(several.iter().copied()) * BATCH as f64 / 1e6

@@ -11,9 +11,17 @@ pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// Runs every contender once a round and answers with the figures of each, round by round.
-pub fn take_turns<const N: usize>(mut contenders: [&mut dyn FnMut() -> f64; N]) -> [Vec<f64>; N] {
+pub fn take_turns<const N: usize>(contenders: [&mut dyn FnMut() -> f64; N]) -> [Vec<f64>; N] {
+    take_turns_in(ROUNDS, contenders)
+}
+
+/// The same in so many rounds: many short ones where the machine is slower at one time than at another.
+pub fn take_turns_in<const N: usize>(
+    rounds: usize,
+    mut contenders: [&mut dyn FnMut() -> f64; N],
+) -> [Vec<f64>; N] {
     let mut figures = [const { Vec::new() }; N];
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for (contender, figures) in contenders.iter_mut().zip(&mut figures) {
             figures.push(contender());
         }
