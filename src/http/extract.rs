@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{HeaderMap, header};
 use futures::StreamExt;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
@@ -67,14 +67,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
-        Params::of(&parts.uri)
-    }
-}
-
-impl<T: DeserializeOwned> Params<T> {
-    /// The parameters of a request for this.
-    pub(super) fn of(uri: &Uri) -> Result<Params<T>, Problem> {
-        let query = uri.query().unwrap_or_default();
+        let query = parts.uri.query().unwrap_or_default();
         if query.contains('%') {
             check_utf8(query)?;
         }

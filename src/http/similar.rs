@@ -47,10 +47,9 @@ pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
     if !is_it || Deadline::is_set(request.headers()) {
         return None;
     }
-    let Params(params) = Params::<SimilarParams>::of(request.uri()).ok()?;
-    let stats = params.wants_stats();
-    let found = state.service.similar_at_once(&CollectionName::default_collection(), &params.ask().ok()?);
-    let found = SimilarOut::new(found.ok()??, stats);
+    let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
+    let found = state.service.similar_at_once(&CollectionName::default_collection(), &ask);
+    let found = SimilarOut::new(found.ok()??, false);
     Some(written(|text| found.write(text)))
 }
 

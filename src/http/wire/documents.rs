@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::similar::MatchOut;
+use super::found::MatchOut;
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;

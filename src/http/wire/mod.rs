@@ -4,6 +4,7 @@ mod calibrate;
 mod collections;
 mod compare;
 mod documents;
+mod found;
 mod similar;
 mod values;
 
@@ -16,8 +17,6 @@ pub(super) use documents::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
-pub(super) use similar::{
-    AnsweredOneOrSeveral, BatchOut, NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarOut,
-    SimilarParams,
-};
+pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
+pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};
 pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};
