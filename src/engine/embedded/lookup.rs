@@ -18,7 +18,7 @@ use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{GROUP, Neighbour, Report, Subject};
-use crate::store::{Bearer, Posting, Store, StoreError, View};
+use crate::store::{Bearer, Posting, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
 const FIRST_RADIUS: u32 = 3;
@@ -51,7 +51,7 @@ pub(super) fn answer_each(
         let all_quick = group.iter().all(|query| is_quick(collection, query));
         let gate = all_quick.then(|| collection.gate.read());
         for query in group {
-            let answer = answer(gate.as_ref(), &shared.store, &shared.clock, collection, query, usize::MAX)?;
+            let answer = answer(gate.as_ref(), shared, collection, query, usize::MAX)?;
             each(answer.expect(NOT_TOO_MUCH));
         }
     }
@@ -61,22 +61,20 @@ pub(super) fn answer_each(
 /// Answers one query where it is asked, if that takes little: `None` if it found so much that reading it should
 /// be left to the pool.
 pub(super) fn similar_at_once(
-    store: &Store,
-    clock: &Clock,
+    shared: &Shared,
     collection: &Collection,
     query: &Query,
 ) -> Result<Option<Answer>, EngineError> {
-    answer(None, store, clock, collection, query, FEW)
+    answer(None, shared, collection, query, FEW)
 }
 
 /// Answers one query, whatever it takes.
 pub(super) fn similar(
-    store: &Store,
-    clock: &Clock,
+    shared: &Shared,
     collection: &Collection,
     query: &Query,
 ) -> Result<Answer, EngineError> {
-    Ok(answer(None, store, clock, collection, query, usize::MAX)?.expect(NOT_TOO_MUCH))
+    Ok(answer(None, shared, collection, query, usize::MAX)?.expect(NOT_TOO_MUCH))
 }
 
 /// Whether all within k is looked for at once before anything else.
@@ -91,8 +89,7 @@ const NOT_TOO_MUCH: &str = "nothing is too much";
 /// Answers one query, behind the gate if the caller holds it, else it is taken.
 fn answer(
     gate: Option<&RwLockReadGuard<'_, ()>>,
-    store: &Store,
-    clock: &Clock,
+    shared: &Shared,
     collection: &Collection,
     query: &Query,
     most: usize,
@@ -112,7 +109,7 @@ fn answer(
         None => {}
     }
     let epoch = collection.sole.quiet_epoch();
-    let time = Time { clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
+    let time = Time { clock: &shared.clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
@@ -120,7 +117,7 @@ fn answer(
     if page.is_known() {
         return Ok(Some(page.finish(start)));
     }
-    let view = store.view();
+    let view = shared.store.view();
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = page.near(done_to);

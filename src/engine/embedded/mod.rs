@@ -316,7 +316,7 @@ impl Engine for Embedded {
         }
         let collection = self.shared.registry.get(collection)?;
         let shared = Arc::clone(&self.shared);
-        let answer = move || lookup::similar(&shared.store, &shared.clock, &collection, &query);
+        let answer = move || lookup::similar(&shared, &collection, &query);
         self.pool.run(Patience::Interactive, answer).await?
     }
 
@@ -329,8 +329,7 @@ impl Engine for Embedded {
         if cost(&collection, query) > INLINE_COST {
             return Ok(None);
         }
-        let Shared { store, clock, .. } = self.shared.as_ref();
-        lookup::similar_at_once(store, clock, &collection, query)
+        lookup::similar_at_once(&self.shared, &collection, query)
     }
 
     async fn similar_batch(
@@ -341,8 +340,7 @@ impl Engine for Embedded {
         let collection = self.shared.registry.get(collection)?;
         let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
         if !dear {
-            let Shared { store, clock, .. } = self.shared.as_ref();
-            let at_once = |query| lookup::similar_at_once(store, clock, &collection, query);
+            let at_once = |query| lookup::similar_at_once(&self.shared, &collection, query);
             let answers = queries.chunks(GROUP).flat_map(|group| {
                 lookup::approach(&collection, group);
                 group.iter().map(at_once)

@@ -127,9 +127,7 @@ impl SimilarOut {
             stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
         }
     }
-}
 
-impl SimilarOut {
     /// Appends it as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing but
     /// id, hash and distance is known: of these the names of the fields need not be looked through for what to escape.
     pub(in crate::http) fn write(&self, text: &mut Vec<u8>) {
