@@ -3,12 +3,16 @@
 //! It promises that no more tasks run than there are permits, that no more wait than the queue holds, and
 //! that a caller who is in a hurry is told so within a stated time instead of waiting without end.
 //!
-//! Bulk work has threads of its own, as many as there are permits, which give way to all others of this process: while
-//! nobody is in a hurry it has every processor, and who is in a hurry hardly notices it. A share of permits for each
-//! would leave processors idle or make queries wait for whole chunks.
+//! There are two lanes, each with as many threads as there are permits. Those of the bulk lane give way to all others of
+//! this process: while nobody is in a hurry it has every processor, and who is in a hurry hardly notices it. A share of
+//! permits for each would leave processors idle or make queries wait for whole chunks.
 //!
-//! Work for those in a hurry runs on tokio's blocking threads. Neither can be cancelled, so the permit travels with the
-//! work: a caller that goes away leaves its permit with the task until the task is done.
+//! A thread takes the next task from the queue itself. With permits that callers wait for, two of them have to be woken
+//! one after the other between two tasks, and a quarter of the processors' time went by meanwhile.
+//!
+//! What has begun cannot be cancelled: a caller that goes away leaves it to its end. What has not begun goes with its caller,
+//! and its place in the queue stays taken until a thread comes by: who comes then is told at once what this one
+//! learned by waiting.
 //!
 //! *Absent*: anything that holds a lock across an `.await`.
 
@@ -18,12 +22,12 @@ use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 /// By how much bulk threads give way: at 10 the system gives them a tenth of a processor that another wants.
 const NICE: i32 = 10;
 
-/// How long a caller is ready to wait for a permit.
+/// How long a caller is ready to wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// As long as [`PoolLimits::wait`], and only if the queue has room: for a request that someone waits for.
@@ -54,26 +58,74 @@ pub enum PoolError {
     Panicked,
 }
 
-/// A piece of bulk work.
+/// A piece of work on its way to a thread.
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A handle to the pool; clones share it. The bulk threads end with the last of them.
+/// Tasks in order, and the threads that do them, which end with the last handle.
+#[derive(Clone)]
+struct Lane(sync_mpsc::Sender<Task>);
+
+impl Lane {
+    /// A lane with so many threads, `begin` being the first thing that each does.
+    fn new(name: &str, threads: usize, begin: fn()) -> Lane {
+        let (sender, tasks) = sync_mpsc::channel::<Task>();
+        let tasks = Arc::new(Mutex::new(tasks));
+        for number in 0..threads {
+            let tasks = Arc::clone(&tasks);
+            let thread = std::thread::Builder::new().name(format!("lookalike-{name}-{number}"));
+            // Without a thread the work waits for the others; without any it fails, which is told to who asks.
+            if let Err(error) = thread.spawn(move || {
+                begin();
+                work_off(&tasks);
+            }) {
+                tracing::error!(%error, name, "a thread of the pool cannot be started");
+            }
+        }
+        Lane(sender)
+    }
+
+    /// Queues work; its result comes when it is done, and an error if it panics.
+    fn send<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> oneshot::Receiver<T> {
+        let (done, result) = oneshot::channel();
+        // Whoever asked may have gone away; the work is done, and nobody wants it. Where all threads have ended the
+        // task is dropped here, and with it what its result would have come by.
+        let _ = self.0.send(Box::new(move || drop(done.send(work()))));
+        result
+    }
+}
+
+/// A handle to the pool; clones share it. Its threads end with the last of them.
 #[derive(Clone)]
 pub struct CpuPool {
-    permits: Arc<Semaphore>,
-    /// As many as there are bulk threads; the others wait here.
-    bulk_permits: Arc<Semaphore>,
-    bulk: sync_mpsc::Sender<Task>,
-    waiting: Arc<AtomicUsize>,
+    hurried: Lane,
+    bulk: Lane,
+    /// Tasks of those in a hurry that are queued or run.
+    taken: Arc<AtomicUsize>,
     limits: PoolLimits,
 }
 
-/// Counts a waiting caller for as long as it waits, also when it goes away.
-struct Waiting<'a>(&'a AtomicUsize);
+/// One of the places of tasks, for as long as it is taken.
+struct Place(Arc<AtomicUsize>);
 
-impl Drop for Waiting<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Work that has not begun, shared by the caller and the thread that will do it: whoever takes it out has it.
+struct Unbegun<F>(Arc<Mutex<Option<F>>>);
+
+impl<F> Unbegun<F> {
+    fn take(&self) -> Option<F> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// The caller is gone, or has its result: work that did not begin by then is wanted by nobody.
+impl<F> Drop for Unbegun<F> {
+    fn drop(&mut self) {
+        drop(self.take());
     }
 }
 
@@ -81,33 +133,22 @@ impl CpuPool {
     /// A pool with these limits, of which each is at least 1.
     pub fn new(limits: PoolLimits) -> CpuPool {
         let permits = limits.permits.max(1);
-        let (bulk, tasks) = sync_mpsc::channel::<Task>();
-        let tasks = Arc::new(Mutex::new(tasks));
-        for number in 0..permits {
-            let tasks = Arc::clone(&tasks);
-            let thread = std::thread::Builder::new().name(format!("lookalike-bulk-{number}"));
-            // Without a thread the work waits for the others; without any it fails, which is told to who asks.
-            if let Err(error) = thread.spawn(move || work_off(&tasks)) {
-                tracing::error!(%error, "a thread for bulk work cannot be started");
-            }
-        }
         CpuPool {
-            permits: Arc::new(Semaphore::new(permits)),
-            bulk_permits: Arc::new(Semaphore::new(permits)),
-            bulk,
-            waiting: Arc::new(AtomicUsize::new(0)),
+            hurried: Lane::new("query", permits, || ()),
+            bulk: Lane::new("bulk", permits, give_way),
+            taken: Arc::new(AtomicUsize::new(0)),
             limits: PoolLimits { permits, ..limits },
         }
     }
 
     /// How many callers wait.
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.taken.load(Ordering::Relaxed).saturating_sub(self.limits.permits)
     }
 
     /// Whether a caller in a hurry would be turned away.
     pub fn is_full(&self) -> bool {
-        self.waiting() >= self.limits.queue && self.permits.available_permits() == 0
+        self.taken.load(Ordering::Relaxed) >= self.places()
     }
 
     /// How many tasks run at a time.
@@ -115,7 +156,12 @@ impl CpuPool {
         self.limits.permits
     }
 
-    /// Runs `work` on a thread of its own when a permit is free.
+    /// Tasks that may run or wait.
+    fn places(&self) -> usize {
+        self.limits.permits.saturating_add(self.limits.queue)
+    }
+
+    /// Runs `work` on one of the pool's threads when its turn comes.
     ///
     /// # Errors
     /// [`PoolError::Busy`] for an impatient caller, [`PoolError::Panicked`] if `work` panics.
@@ -124,55 +170,49 @@ impl CpuPool {
         patience: Patience,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        if patience == Patience::Bulk {
-            return self.run_in_bulk(work).await;
+        match patience {
+            Patience::Bulk => self.bulk.send(work).await.map_err(|_| PoolError::Panicked),
+            Patience::Interactive => self.run_soon(work).await,
         }
-        let permit = self.permit().await?;
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            work()
-        });
-        task.await.map_err(|_| PoolError::Panicked)
     }
 
-    async fn run_in_bulk<T: Send + 'static>(
+    async fn run_soon<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let permit = Arc::clone(&self.bulk_permits).acquire_owned().await.map_err(|_| PoolError::Busy)?;
-        let (done, result) = oneshot::channel();
-        let task = move || {
-            let _permit = permit;
-            // Whoever asked may have gone away; the work is done, and nobody wants it.
-            let _ = done.send(work());
-        };
-        self.bulk.send(Box::new(task)).map_err(|_| PoolError::Panicked)?;
-        result.await.map_err(|_| PoolError::Panicked)
-    }
-
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, PoolError> {
-        let permits = Arc::clone(&self.permits);
-        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-            return Ok(permit);
-        }
-        let before = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
-        if before >= self.limits.queue {
+        let before = self.taken.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(&self.taken));
+        if before >= self.places() {
             return Err(PoolError::Busy);
         }
-        match tokio::time::timeout(self.limits.wait, permits.acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(PoolError::Busy),
-        }
+        let unbegun = Unbegun(Arc::new(Mutex::new(Some(work))));
+        let queued = Arc::clone(&unbegun.0);
+        let mut result = self.hurried.send(move || {
+            let work = queued.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let done = work.map(|work| work());
+            // The place is free before the result is told: who asks next may be the one who is told.
+            drop(place);
+            done
+        });
+        let result = match tokio::time::timeout(self.limits.wait, &mut result).await {
+            Ok(result) => result,
+            Err(_) if unbegun.take().is_some() => return Err(PoolError::Busy),
+            Err(_) => result.await,
+        };
+        // It was there when a thread came by, or it would have been given up here.
+        result.ok().flatten().ok_or(PoolError::Panicked)
     }
 }
 
-/// The life of a bulk thread.
-fn work_off(tasks: &Mutex<sync_mpsc::Receiver<Task>>) {
-    // Of this thread alone, as Linux has it. Where it cannot be had, bulk work is as urgent as the rest.
+/// Makes a thread give way to others, as Linux has it. Where it cannot be had, bulk work is as urgent as the rest.
+fn give_way() {
     if let Err(error) = rustix::process::nice(NICE) {
         tracing::debug!(%error, "bulk work does not give way");
     }
+}
+
+/// The life of a thread.
+fn work_off(tasks: &Mutex<sync_mpsc::Receiver<Task>>) {
     loop {
         // Held while one waits for a task; the others wait for the lock, which comes to the same.
         let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -189,32 +229,73 @@ mod tests {
         CpuPool::new(PoolLimits { permits: 1, queue, wait: Duration::from_millis(20) })
     }
 
+    /// Work that says when it has begun and ends when it is let; and how to let it.
+    fn held() -> (impl FnOnce() + Send + 'static, oneshot::Receiver<()>, sync_mpsc::Sender<()>) {
+        let (begin, begun) = oneshot::channel();
+        let (release, held) = sync_mpsc::channel();
+        let work = move || {
+            begin.send(()).unwrap();
+            held.recv().unwrap();
+        };
+        (work, begun, release)
+    }
+
     #[tokio::test]
     async fn an_impatient_caller_is_told_that_the_pool_is_busy_and_a_stream_waits() {
         let pool = pool(4);
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (work, begun, release) = held();
         let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Interactive, move || held.recv()).await });
-        while pool.permits.available_permits() > 0 {
-            tokio::task::yield_now().await;
-        }
+        let slow = tokio::spawn(async move { other.run(Patience::Interactive, work).await });
+        begun.await.unwrap();
         assert_eq!(pool.run(Patience::Interactive, || 1).await, Err(PoolError::Busy));
         assert_eq!(pool.run(Patience::Bulk, || 2).await, Ok(2), "bulk work waits for nobody in a hurry");
         release.send(()).unwrap();
-        slow.await.unwrap().unwrap().unwrap();
+        slow.await.unwrap().unwrap();
         assert_eq!(pool.run(Patience::Interactive, || 3).await, Ok(3));
         assert_eq!(pool.waiting(), 0);
     }
 
     #[tokio::test]
-    async fn bulk_work_is_done_in_turn_by_its_own_threads() {
+    async fn what_began_goes_on_past_the_time_to_wait() {
         let pool = pool(0);
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let long = || std::thread::sleep(Duration::from_millis(60));
+        assert_eq!(pool.run(Patience::Interactive, long).await, Ok(()));
+    }
+
+    #[tokio::test]
+    async fn no_more_wait_than_the_queue_holds_and_who_goes_away_has_nothing_done() {
+        let patient = PoolLimits { permits: 1, queue: 1, wait: Duration::from_mins(1) };
+        let pool = CpuPool::new(patient);
+        let (work, begun, release) = held();
         let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Bulk, move || held.recv()).await });
-        while pool.bulk_permits.available_permits() > 0 {
+        let slow = tokio::spawn(async move { other.run(Patience::Interactive, work).await });
+        begun.await.unwrap();
+        let (done, was_done) = sync_mpsc::channel();
+        let other = pool.clone();
+        let gone = tokio::spawn(async move { other.run(Patience::Interactive, move || done.send(())).await });
+        while pool.waiting() == 0 {
             tokio::task::yield_now().await;
         }
+        assert!(pool.is_full());
+        assert_eq!(pool.run(Patience::Interactive, || 1).await, Err(PoolError::Busy));
+        gone.abort();
+        assert!(gone.await.unwrap_err().is_cancelled());
+        assert!(was_done.recv().is_err(), "it is given up, and not only forgotten");
+        release.send(()).unwrap();
+        slow.await.unwrap().unwrap();
+        while pool.is_full() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(pool.run(Patience::Interactive, || 2).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn bulk_work_is_done_in_turn_by_its_own_threads() {
+        let pool = pool(0);
+        let (work, begun, release) = held();
+        let other = pool.clone();
+        let slow = tokio::spawn(async move { other.run(Patience::Bulk, work).await });
+        begun.await.unwrap();
         let other = pool.clone();
         let next = tokio::spawn(async move {
             other.run(Patience::Bulk, || std::thread::current().name().map(str::to_owned)).await
@@ -225,13 +306,13 @@ mod tests {
             "who is in a hurry has threads of his own"
         );
         release.send(()).unwrap();
-        slow.await.unwrap().unwrap().unwrap();
+        slow.await.unwrap().unwrap();
         assert_eq!(next.await.unwrap(), Ok(Some("lookalike-bulk-0".to_owned())));
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_and_gives_the_permit_back() {
-        let pool = pool(1);
+    async fn a_panic_is_an_error_and_gives_the_place_back() {
+        let pool = pool(0);
         let work = || -> u8 { panic!("on purpose") };
         for patience in [Patience::Interactive, Patience::Bulk] {
             assert_eq!(pool.run(patience, work).await, Err(PoolError::Panicked));

@@ -8,6 +8,8 @@ use std::str::FromStr;
 
 /// The number of bits in a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+// A whole word, so that a hash is copied word by word.
+#[repr(u64)]
 pub enum Width {
     /// 64 bits, 16 hexadecimal digits.
     Bits64,
@@ -46,16 +48,6 @@ impl Width {
         }
     }
 }
-
-/// The two hexadecimal digits of each byte.
-const DIGITS: [[u8; 2]; 256] = {
-    let (digits, mut pairs, mut byte) = (b"0123456789abcdef", [[0; 2]; 256], 0);
-    while byte < pairs.len() {
-        pairs[byte] = [digits[byte >> 4], digits[byte & 0xf]];
-        byte += 1;
-    }
-    pairs
-};
 
 /// What each byte stands for as a hexadecimal digit.
 const VALUES: [u8; 256] = {
@@ -132,17 +124,11 @@ impl Hash {
     /// Its digits: `Width::digits` of them in lower case, at the beginning of the array.
     pub fn to_digits(self) -> [u8; 32] {
         let mut digits = [0; 32];
-        let mut write = |at: usize, word: u64| {
-            for (place, byte) in word.to_be_bytes().into_iter().enumerate() {
-                let at = at + 2 * place;
-                digits[at..at + 2].copy_from_slice(&DIGITS[usize::from(byte)]);
-            }
-        };
         match self.width {
-            Width::Bits64 => write(0, self.lower),
+            Width::Bits64 => digits[..16].copy_from_slice(&digits_of(self.lower)),
             Width::Bits128 => {
-                write(0, self.upper);
-                write(16, self.lower);
+                digits[..16].copy_from_slice(&digits_of(self.upper));
+                digits[16..].copy_from_slice(&digits_of(self.lower));
             }
         }
         digits
@@ -185,6 +171,21 @@ impl FromStr for Hash {
         };
         parsed.ok_or_else(|| why_not(digits))
     }
+}
+
+/// The 16 digits of a word, all at once: written two by two they could not be read as one right after.
+fn digits_of(word: u64) -> [u8; 16] {
+    // Each nibble to a byte of its own, in halves.
+    let mut nibbles = u128::from(word);
+    nibbles = (nibbles | nibbles << 32) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
+    nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
+    nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
+    nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f;
+    // 1 in the bytes of 10 and more, which six more carry into the upper half.
+    let letters = (nibbles + 0x0606_0606_0606_0606_0606_0606_0606_0606) >> 4
+        & 0x0101_0101_0101_0101_0101_0101_0101_0101;
+    let gap = u128::from(b'a' - b'9' - 1);
+    (nibbles + 0x3030_3030_3030_3030_3030_3030_3030_3030 + letters * gap).to_be_bytes()
 }
 
 /// The word that 16 digits stand for.

@@ -331,6 +331,16 @@ pub(super) fn pin() -> Pin {
     Pin(crossbeam_epoch::pin())
 }
 
+/// While this lives, what this thread looks up announces itself no more: for some queries right after each other, each of which
+/// would be a fence. What is replaced meanwhile keeps its memory, so it is for microseconds.
+pub struct Stay(#[allow(dead_code, reason = "it is there to be dropped")] Pin);
+
+/// See [`Stay`].
+#[must_use]
+pub fn stay() -> Stay {
+    Stay(pin())
+}
+
 /// A value that one thread replaces while others read it.
 pub(super) struct Followed<T>(Atomic<T>);
 

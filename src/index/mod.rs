@@ -32,6 +32,7 @@ pub use batch::{GROUP, Pair};
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, Subject, index_for, of_width};
+pub use memory::{Stay, stay};
 pub use plan::Plan;
 pub use probe::Touched;
 pub use progress::Progress;

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use parking_lot::RwLockReadGuard;
 
+use super::INLINE_COST;
 use super::clock::Clock;
 use super::intake::has_signature;
 use super::registry::Collection;
@@ -17,7 +18,7 @@ use super::shared::Shared;
 use super::sole::SoleBearer;
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
-use crate::index::{GROUP, Neighbour, Report, Subject};
+use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
 use crate::store::{Bearer, Posting, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
@@ -38,6 +39,47 @@ pub(super) fn approach(collection: &Collection, queries: &[Query]) {
     collection.index.approach(&hashes, k);
 }
 
+/// What queries are expected to take, in nanoseconds or so; for those of one k after the other it is reckoned once.
+pub(super) struct Costs<'a> {
+    collection: &'a Collection,
+    known: Option<(u32, u64)>,
+}
+
+impl Costs<'_> {
+    pub(super) fn of(collection: &Collection) -> Costs<'_> {
+        Costs { collection, known: None }
+    }
+
+    /// What all within k is expected to take by the index.
+    fn within(&mut self, k: u32) -> u64 {
+        match self.known {
+            Some((known, cost)) if known == k => cost,
+            _ => self.known.insert((k, self.collection.index.cost(k))).1,
+        }
+    }
+
+    fn k(&self, query: &Query) -> u32 {
+        query.k.unwrap_or_else(|| self.collection.settings().k)
+    }
+
+    /// Whether all within k is looked for at once before anything else.
+    fn is_quick(&mut self, query: &Query) -> bool {
+        let k = self.k(query);
+        !query.scan && query.after.is_none() && !query.needs_row() && self.within(k) <= QUICK
+    }
+
+    pub(super) fn query(&mut self, query: &Query) -> u64 {
+        let k = self.k(query);
+        let looked_up = if query.scan { self.collection.index.cost_of_scan(k) } else { self.within(k) };
+        looked_up + if query.needs_row() { INLINE_COST } else { 0 }
+    }
+
+    /// Of all of them.
+    pub(super) fn queries(mut self, queries: &[Query]) -> u64 {
+        queries.iter().fold(0, |sum, query| sum.saturating_add(self.query(query)))
+    }
+}
+
 /// Answers queries in order, whatever they take.
 pub(super) fn answer_each(
     shared: &Shared,
@@ -45,15 +87,22 @@ pub(super) fn answer_each(
     queries: &[Query],
     each: &mut dyn FnMut(Answer),
 ) -> Result<(), EngineError> {
+    let mut costs = Costs::of(collection);
+    let mut answers = Vec::with_capacity(GROUP);
     for group in queries.chunks(GROUP) {
         approach(collection, group);
         // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
-        let all_quick = group.iter().all(|query| is_quick(collection, query));
-        let gate = all_quick.then(|| collection.gate.read());
+        let held = group.iter().all(|query| costs.is_quick(query)).then(|| (collection.gate.read(), stay()));
+        // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
+        let mut start = Instant::now();
         for query in group {
-            let answer = answer(gate.as_ref(), shared, collection, query, usize::MAX)?;
-            each(answer.expect(NOT_TOO_MUCH));
+            let answer = answer(held.as_ref(), shared, collection, query, (start, usize::MAX))?;
+            let answer = answer.expect(NOT_TOO_MUCH);
+            start += answer.work.elapsed;
+            answers.push(answer);
         }
+        drop(held);
+        answers.drain(..).for_each(&mut *each);
     }
     Ok(())
 }
@@ -65,7 +114,7 @@ pub(super) fn similar_at_once(
     collection: &Collection,
     query: &Query,
 ) -> Result<Option<Answer>, EngineError> {
-    answer(None, shared, collection, query, FEW)
+    answer(None, shared, collection, query, (Instant::now(), FEW))
 }
 
 /// Answers one query, whatever it takes.
@@ -74,27 +123,23 @@ pub(super) fn similar(
     collection: &Collection,
     query: &Query,
 ) -> Result<Answer, EngineError> {
-    Ok(answer(None, shared, collection, query, usize::MAX)?.expect(NOT_TOO_MUCH))
-}
-
-/// Whether all within k is looked for at once before anything else.
-fn is_quick(collection: &Collection, query: &Query) -> bool {
-    let k = query.k.unwrap_or_else(|| collection.settings().k);
-    !query.scan && query.after.is_none() && !query.needs_row() && collection.index.cost(k) <= QUICK
+    Ok(answer(None, shared, collection, query, (Instant::now(), usize::MAX))?.expect(NOT_TOO_MUCH))
 }
 
 /// Why an answer without a bound is there.
 const NOT_TOO_MUCH: &str = "nothing is too much";
 
-/// Answers one query, behind the gate if the caller holds it, else it is taken.
+/// What a caller holds who answers several that are quick: the gate, and the index in sight.
+type Held<'a> = (RwLockReadGuard<'a, ()>, Stay);
+
+/// Answers one query, behind the gate if the caller holds it, else it is taken. It began at `start`.
 fn answer(
-    gate: Option<&RwLockReadGuard<'_, ()>>,
+    held: Option<&Held<'_>>,
     shared: &Shared,
     collection: &Collection,
     query: &Query,
-    most: usize,
+    (start, most): (Instant, usize),
 ) -> Result<Option<Answer>, EngineError> {
-    let start = Instant::now();
     let width = collection.index.width();
     if query.hash.width() != width {
         let (expected, found) = (width, query.hash.width());
@@ -113,14 +158,21 @@ fn answer(
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
-    let _gate = gate.is_none().then(|| collection.gate.read());
-    if page.is_known() {
+    let _gate = held.is_none().then(|| collection.gate.read());
+    let mut found = Vec::new();
+    let is_quick = held.is_some() || Costs::of(collection).is_quick(query);
+    if is_quick && page.is_known(&mut found) {
         return Ok(Some(page.finish(start)));
     }
     let view = shared.store.view();
+    // What was found before the view was taken is all there is if no commit fell in between.
+    let mut ahead = (!found.is_empty() && page.is_quiet()).then_some(found);
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
-        let (radius, classes) = page.near(done_to);
+        let (radius, classes) = match ahead.take() {
+            Some(found) => (k, classes(found)),
+            None => page.near(done_to),
+        };
         if page.work.verified > most as u64 {
             return Ok(None);
         }
@@ -188,6 +240,15 @@ struct FoundBearer {
 
 type Classes = BTreeMap<u32, Vec<Hash>>;
 
+/// Hashes by distance.
+fn classes(found: Vec<Neighbour<Hash>>) -> Classes {
+    let mut classes = Classes::new();
+    for near in found {
+        classes.entry(near.distance).or_default().push(near.hash);
+    }
+    classes
+}
+
 impl Page<'_> {
     fn subject(&self) -> Subject<'_> {
         Subject { hash: self.query.hash, signature: self.query.signature.as_deref() }
@@ -205,20 +266,20 @@ impl Page<'_> {
     /// crawler come to, or all that is near was looked up lately. It needs no view of the store, which costs as
     /// much as the look: while the gate is held a document that moves from one hash to another is under one of
     /// them at every moment, so nothing slips through where nothing is found; and what is remembered is good
-    /// while no commit falls in between.
-    fn is_known(&mut self) -> bool {
-        let query = self.query;
-        if !is_quick(self.collection, query) {
-            return false;
+    /// while no commit falls in between. If it cannot be done, all hashes within k are in `found`.
+    fn is_known(&mut self, found: &mut Vec<Neighbour<Hash>>) -> bool {
+        let report = self.collection.index.within(self.subject(), self.k, found);
+        self.account(&report, found);
+        if found.is_empty() || self.remembers(found) {
+            return true;
         }
-        let mut found = Vec::new();
-        let report = self.collection.index.within(self.subject(), self.k, &mut found);
-        if !found.is_empty() && !self.remembers(&found) {
-            self.matches.clear();
-            return false;
-        }
-        self.account(&report, &found);
-        true
+        self.matches.clear();
+        false
+    }
+
+    /// Whether no commit has begun or ended since the page was.
+    fn is_quiet(&self) -> bool {
+        self.epoch.is_some() && self.collection.sole.quiet_epoch() == self.epoch
     }
 
     fn remembers(&mut self, found: &[Neighbour<Hash>]) -> bool {
@@ -236,7 +297,7 @@ impl Page<'_> {
             }
         }
         self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
-        sole.quiet_epoch() == self.epoch
+        self.is_quiet()
     }
 
     /// The hashes at distances from `least` to a radius, which is k or less.
@@ -250,11 +311,8 @@ impl Page<'_> {
             collection.index.within(self.subject(), radius, &mut found)
         };
         self.account(&report, &found);
-        let mut classes = Classes::new();
-        for near in found.into_iter().filter(|near| near.distance >= least) {
-            classes.entry(near.distance).or_default().push(near.hash);
-        }
-        (radius, classes)
+        found.retain(|near| near.distance >= least);
+        (radius, classes(found))
     }
 
     /// How far to look now. Where the index would compare every hash, counting them by distance first

@@ -51,6 +51,7 @@ use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
 pub use inspect::{Flaw, Repaired, repair, verify};
 use intake::{WriteQueue, fits, has_profile};
+use lookup::Costs;
 use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;
@@ -326,7 +327,7 @@ impl Engine for Embedded {
         query: &Query,
     ) -> Result<Option<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        if cost(&collection, query) > INLINE_COST {
+        if Costs::of(&collection).query(query) > INLINE_COST {
             return Ok(None);
         }
         lookup::similar_at_once(&self.shared, &collection, query)
@@ -338,7 +339,7 @@ impl Engine for Embedded {
         queries: Vec<Query>,
     ) -> Result<Vec<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        let dear = queries.iter().map(|query| cost(&collection, query)).sum::<u64>() > INLINE_COST;
+        let dear = Costs::of(&collection).queries(&queries) > INLINE_COST;
         if !dear {
             let at_once = |query| lookup::similar_at_once(&self.shared, &collection, query);
             let answers = queries.chunks(GROUP).flat_map(|group| {
@@ -366,7 +367,7 @@ impl Engine for Embedded {
         each: &mut dyn FnMut(Answer),
     ) -> Result<Option<u64>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        let expected = queries.iter().map(|query| cost(&collection, query)).sum();
+        let expected = Costs::of(&collection).queries(queries);
         if expected > most {
             return Ok(None);
         }
@@ -501,12 +502,4 @@ impl Engine for Embedded {
 
 fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.into()).spawn(work).map_err(OpenError::Thread)
-}
-
-/// What a query is expected to take, in nanoseconds or so.
-fn cost(collection: &Collection, query: &Query) -> u64 {
-    let k = query.k.unwrap_or_else(|| collection.settings().k);
-    let index = &collection.index;
-    let looked_up = if query.scan { index.cost_of_scan(k) } else { index.cost(k) };
-    looked_up + if query.needs_row() { INLINE_COST } else { 0 }
 }
