@@ -49,8 +49,8 @@ pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
     }
     let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
     let found = state.service.similar_at_once(&CollectionName::default_collection(), &ask);
-    let found = SimilarOut::new(found.ok()??, false);
-    Some(written(|text| found.write(text)))
+    let found = found.ok()??;
+    Some(written(|text| SimilarOut::write(found, false, text)))
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -102,8 +102,8 @@ pub(super) async fn by_body(
             let mut rest = asks;
             if at_once {
                 let write = |found| {
-                    let found = SimilarOut::new(found, stats.next() == Some(true));
-                    results.push(|text| found.write(text));
+                    let stats = stats.next() == Some(true);
+                    results.push(|text| SimilarOut::write(found, stats, text));
                 };
                 rest = service.similar_here(&name, rest, write)?;
             }
@@ -120,7 +120,7 @@ pub(super) async fn by_body(
             let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
             let write = move || {
                 for (found, stats) in found.into_iter().zip(stats) {
-                    results.push(|text| SimilarOut::new(found, stats).write(text));
+                    results.push(|text| SimilarOut::write(found, stats, text));
                 }
                 results.into_response()
             };
@@ -142,15 +142,21 @@ enum Questions {
 }
 
 fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
-    let mut body: SimilarIn = parse_object(bytes)?;
-    let Some(SeveralIn { count, asks, stats, wrong }) = body.queries.take() else {
-        let stats = body.wants_stats();
-        return Ok(Questions::One(Box::new(body.ask()?), stats));
+    let several = if let Some(plain) = SeveralIn::plain(bytes) {
+        plain
+    } else {
+        let mut body: SimilarIn = parse_object(bytes)?;
+        let Some(several) = body.queries.take() else {
+            let stats = body.wants_stats();
+            return Ok(Questions::One(Box::new(body.ask()?), stats));
+        };
+        if body.has_single() {
+            let detail = "queries stands alone: put every other field into one of its elements";
+            return Err(Problem::field(Code::InvalidField, "/queries", detail));
+        }
+        several
     };
-    if body.has_single() {
-        let detail = "queries stands alone: put every other field into one of its elements";
-        return Err(Problem::field(Code::InvalidField, "/queries", detail));
-    }
+    let SeveralIn { count, asks, stats, wrong } = several;
     let most = limits.batch_items;
     if count > most {
         let detail = format!("there are {count} queries; at most {most} are taken in one request");

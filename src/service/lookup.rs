@@ -60,6 +60,21 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// The question about a hash, as the collection answers it.
+    pub fn of_hash(hash: Hash, k: Option<u32>, limit: Option<usize>) -> Ask {
+        Ask {
+            by: By::Content(Content::Hash(hash)),
+            k,
+            threshold: None,
+            limit,
+            cursor: None,
+            filter: None,
+            scan: false,
+            min_similarity: None,
+            measure: Measure::default(),
+        }
+    }
+
     /// The hash that is asked about, if it is one.
     fn hash(&self) -> Option<Hash> {
         match self.by {
@@ -103,11 +118,9 @@ impl Default for Distances {
 }
 
 impl Distances {
-    fn count(&self, matches: &[Match]) {
-        for found in matches {
-            if let Some(count) = self.0.get(found.distance as usize) {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
+    fn count(&self, distance: usize, more: u64) {
+        if let Some(count) = self.0.get(distance) {
+            count.fetch_add(more, Ordering::Relaxed);
         }
     }
 
@@ -135,26 +148,38 @@ impl Default for Counters {
     }
 }
 
-/// What some queries cost together: counting them one by one would have all processors write to the same places.
+/// What some queries cost and found together: counting them one by one would have all processors write to the same
+/// places.
 #[derive(Default)]
 struct Tally {
     by_index: u64,
     by_scan: u64,
     probes: u64,
     candidates: u64,
+    /// Matches at distances as near as most are.
+    near: [u64; 16],
+    /// The distances of the others.
+    far: Vec<u32>,
 }
 
 impl Tally {
-    fn add(&mut self, work: &Work) {
+    fn add(&mut self, answer: &Answer) {
+        let work = &answer.work;
         *if work.scanned { &mut self.by_scan } else { &mut self.by_index } += 1;
         self.probes += work.probes;
         self.candidates += work.candidates;
+        for found in &answer.matches {
+            match self.near.get_mut(found.distance as usize) {
+                Some(count) => *count += 1,
+                None => self.far.push(found.distance),
+            }
+        }
     }
 }
 
 impl Counters {
     fn count(&self, tally: &Tally) {
-        let Tally { by_index, by_scan, probes, candidates } = *tally;
+        let &Tally { by_index, by_scan, probes, candidates, .. } = tally;
         for (counter, more) in [(&self.by_index, by_index), (&self.by_scan, by_scan)] {
             if more > 0 {
                 counter.increment(more);
@@ -166,6 +191,14 @@ impl Counters {
 }
 
 impl Service {
+    fn count(&self, tally: &Tally) {
+        self.counters.count(tally);
+        for (distance, &more) in tally.near.iter().enumerate().filter(|(_, more)| **more > 0) {
+            self.distances.count(distance, more);
+        }
+        tally.far.iter().for_each(|&distance| self.distances.count(distance as usize, 1));
+    }
+
     /// Answers a question about a collection.
     ///
     /// # Errors
@@ -197,7 +230,7 @@ impl Service {
         };
         let mut tally = Tally::default();
         let found = self.found(answer, (query.hash, query.k), None, &mut tally);
-        self.counters.count(&tally);
+        self.count(&tally);
         Ok(Some(found))
     }
 
@@ -211,7 +244,7 @@ impl Service {
         let answer = self.engine()?.similar(collection, query).await?;
         let mut tally = Tally::default();
         let found = self.found(answer, asked, status, &mut tally);
-        self.counters.count(&tally);
+        self.count(&tally);
         Ok(found)
     }
 
@@ -249,7 +282,7 @@ impl Service {
                 return Err(too_much_metadata());
             }
         }
-        self.counters.count(&tally);
+        self.count(&tally);
         Ok(found)
     }
 
@@ -286,7 +319,7 @@ impl Service {
                 each(self.found(answer, (queries[at].hash, queries[at].k), None, &mut tally));
                 at += 1;
             })?;
-            self.counters.count(&tally);
+            self.count(&tally);
             let Some(taken) = taken else { break };
             left -= taken;
             answered += queries.len();
@@ -325,8 +358,7 @@ impl Service {
         status: Option<Status>,
         tally: &mut Tally,
     ) -> Found {
-        self.distances.count(&answer.matches);
-        tally.add(&answer.work);
+        tally.add(&answer);
         if answer.work.elapsed >= self.limits.slow_query {
             let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
             tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");

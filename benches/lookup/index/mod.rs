@@ -1,6 +1,7 @@
 //! The index beside what people use today, in process: same hashes, same queries, in rounds that take turns.
 
 pub mod data;
+mod faiss;
 mod limits;
 mod literature;
 mod minhash;
@@ -61,6 +62,10 @@ fn narrow(count: usize, spread: Spread) {
     }
     contenders.push(Box::new(Scan(stored.clone())));
     print_lookups(&mut contenders, &stored, &K64);
+    drop(contenders);
+    if count <= MAPS_TO {
+        faiss::report(&index, &stored);
+    }
 }
 
 /// 128 bits, against the scan: nobody else has them.

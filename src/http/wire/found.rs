@@ -128,45 +128,43 @@ impl SimilarOut {
         }
     }
 
-    /// Appends it as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing but
-    /// id, hash and distance is known: of these the names of the fields need not be looked through for what to escape.
-    pub(in crate::http) fn write(&self, text: &mut Vec<u8>) {
-        if !self.is_plain() {
-            return json::write(text, self);
+    /// Appends an answer as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing
+    /// but id, hash and distance is known: they are written as they come, and their text need not be looked through for what
+    /// to escape.
+    pub(in crate::http) fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
+        if stats || !is_plain(&found) {
+            return json::write(text, &SimilarOut::new(found, stats));
         }
         let mut number = itoa::Buffer::new();
         text.extend(b"{\"hash\":\"");
-        self.hash.write(text);
+        Hex(found.hash).write(text);
         text.extend(b"\",\"k\":");
-        text.extend(number.format(self.k).as_bytes());
+        text.extend(number.format(found.k).as_bytes());
         text.extend(b",\"similar\":[");
-        for (at, found) in self.similar.iter().enumerate() {
+        for (at, near) in found.matches.iter().enumerate() {
             text.extend(if at == 0 { &b"{\"id\":\""[..] } else { b",{\"id\":\"" });
-            text.extend(found.id.0.as_str().as_bytes());
+            text.extend(near.id.as_str().as_bytes());
             text.extend(b"\",\"hash\":\"");
-            found.hash.write(text);
+            Hex(near.hash).write(text);
             text.extend(b"\",\"distance\":");
-            text.extend(number.format(found.distance).as_bytes());
+            text.extend(number.format(near.distance).as_bytes());
             text.push(b'}');
         }
         text.extend(b"]}");
     }
-
-    /// Whether nothing is known but ids that stand as they are, hashes and distances.
-    fn is_plain(&self) -> bool {
-        let SimilarOut { hash: _, k: _, threshold, status, similar, next, stats } = self;
-        let beside = threshold.is_some() || status.is_some() || next.is_some() || stats.is_some();
-        !beside && similar.iter().all(MatchOut::is_plain)
-    }
 }
 
-impl MatchOut {
-    fn is_plain(&self) -> bool {
-        let MatchOut { id, hash: _, distance: _, similarity, expires_at, metadata } = self;
-        let beside = similarity.is_some() || expires_at.is_some() || metadata.is_some();
+/// Whether nothing is known but ids that stand as they are, hashes and distances.
+fn is_plain(found: &Found) -> bool {
+    let Found { hash: _, status, k: _, signatures, matches, next, work: _ } = found;
+    let beside = status.is_some() || signatures.is_some() || next.is_some();
+    let is_plain = |near: &Match| {
+        let Match { id, hash: _, distance: _, similarity, expires_ms, metadata } = near;
+        let beside = similarity.is_some() || expires_ms.is_some() || metadata.is_some();
         // An id has no control characters.
-        !beside && !id.0.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
-    }
+        !beside && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
+    };
+    !beside && matches.iter().all(is_plain)
 }
 
 /// The answer to one question, or to several.
@@ -220,10 +218,10 @@ mod tests {
         ) {
             let work = Work::default();
             let found = Found { hash, status: None, k, signatures: None, matches, next, work };
-            let answer = SimilarOut::new(found, stats.is_some());
+            let expected = serde_json::to_string(&SimilarOut::new(found.clone(), stats.is_some())).unwrap();
             let mut written = Vec::new();
-            answer.write(&mut written);
-            prop_assert_eq!(String::from_utf8(written).unwrap(), serde_json::to_string(&answer).unwrap());
+            SimilarOut::write(found, stats.is_some(), &mut written);
+            prop_assert_eq!(String::from_utf8(written).unwrap(), expected);
         }
     }
 }

@@ -5,6 +5,7 @@ mod collections;
 mod compare;
 mod documents;
 mod found;
+mod plain;
 mod similar;
 mod values;
 

@@ -16,7 +16,7 @@ use crate::ids::DocumentId;
 use crate::service::{Ask, By, Filter, Measure, Strict};
 
 /// Questions of one batch that are kept, at most: `limits.batch_items` admits no more.
-const KEPT: usize = 100_000;
+pub(super) const KEPT: usize = 100_000;
 
 /// How an answer is to be found.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -352,7 +352,7 @@ impl SimilarParams {
 }
 
 /// The number that these digits are.
-fn decimal(digits: &str) -> Option<u32> {
+pub(super) fn decimal(digits: &str) -> Option<u32> {
     let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| is_plain)
 }

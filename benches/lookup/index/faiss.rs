@@ -1,0 +1,109 @@
+//! faiss (`IndexBinaryMultiHash`) in a process of its own, the same queries by turns. Python is the one of the tests'
+//! programs, or `LOOKALIKE_BENCH_PYTHON`; without `faiss-cpu` this says that it is skipped.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use lookalike::index::Index;
+use tempfile::NamedTempFile;
+
+use super::{QUERIES, SLICE, data};
+use crate::rounds::{ROUNDS, median, ratio};
+
+/// Up to here: at 12 a query among ten million takes it half a second.
+const DISTANCES: [u32; 7] = [0, 3, 6, 7, 8, 10, 12];
+
+/// The peer, loaded with hashes.
+struct Faiss {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Faiss {
+    fn start(stored: &[u64]) -> Option<Faiss> {
+        let hashes = file_of(stored);
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/lookup/index/multi_hash.py");
+        let mut command = Command::new(python());
+        command
+            .arg(script)
+            .arg(hashes.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut child = command.spawn().ok()?;
+        let (orders, answers) = (child.stdin.take()?, BufReader::new(child.stdout.take()?));
+        let mut faiss = Faiss { child, orders, answers };
+        (faiss.line() == "ready").then_some(faiss)
+    }
+
+    /// Nanoseconds a query, and how many hashes all queries found.
+    fn look(&mut self, queries: &[u64], k: u32) -> (f64, u64) {
+        let file = file_of(queries);
+        writeln!(self.orders, "{k} {}", file.path().display()).expect("it takes orders");
+        let line = self.line();
+        let (nanoseconds, found) = line.split_once(' ').expect("two numbers");
+        let nanoseconds: f64 = nanoseconds.parse().expect("a number");
+        (nanoseconds / queries.len() as f64, found.parse().expect("a number"))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        // Nothing is read where it has ended.
+        let _ = self.answers.read_line(&mut line);
+        line.trim_end().to_owned()
+    }
+}
+
+impl Drop for Faiss {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn python() -> PathBuf {
+    let of_tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
+    std::env::var_os("LOOKALIKE_BENCH_PYTHON").map_or(of_tests, PathBuf::from)
+}
+
+fn file_of(words: &[u64]) -> NamedTempFile {
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    file.write_all(&bytes).expect("room for it");
+    file
+}
+
+pub fn report(index: &Index<u64>, stored: &[u64]) {
+    let Some(mut faiss) = Faiss::start(stored) else {
+        println!(
+            "\nfaiss: skipped, since Python has none; `target/python/bin/pip install faiss-cpu` brings it\n"
+        );
+        return;
+    };
+    println!("\n| k | faiss, ns a query | lookalike | its ns ÷ lookalike's |\n|---|---|---|---|");
+    for k in DISTANCES {
+        let (mut theirs, mut own) = (Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            let sample = data::queries(stored, QUERIES.0, k, 1_000 + round as u64);
+            let (one, _) = faiss.look(&sample, k);
+            let asked = ((SLICE.as_nanos() as f64 / one) as usize).clamp(QUERIES.0, QUERIES.1 / 10);
+            let queries = data::queries(stored, asked, k, round as u64);
+            let (nanoseconds, found) = faiss.look(&queries, k);
+            theirs.push(nanoseconds);
+            let (mut near, mut matches) = (Vec::new(), 0);
+            let start = Instant::now();
+            for query in &queries {
+                near.clear();
+                index.within(*query, k, &mut near);
+                matches += near.len() as u64;
+            }
+            own.push(start.elapsed().as_nanos() as f64 / asked as f64);
+            assert_eq!(matches, found, "faiss differs at k = {k}");
+        }
+        let figures = [&theirs, &own].map(|figures| median(figures.iter().copied()));
+        println!("| {k} | {:.0} | {:.0} | {:.2} |", figures[0], figures[1], ratio(&theirs, &own));
+    }
+}
