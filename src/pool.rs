@@ -10,9 +10,9 @@
 //! A thread takes the next task from the queue itself. With permits that callers wait for, two of them have to be woken
 //! one after the other between two tasks, and a quarter of the processors' time went by meanwhile.
 //!
-//! What has begun cannot be cancelled: a caller that goes away leaves it to its end. What has not begun goes with its caller,
-//! and its place in the queue stays taken until a thread comes by: who comes then is told at once what this one
-//! learned by waiting.
+//! What has begun cannot be cancelled: a caller that goes away leaves it to its end. What has not begun goes with its
+//! caller, and only an empty envelope stays in the queue until a thread comes by. Bulk callers wait before the queue,
+//! with their work, so that no more of it is in there than the threads do soon.
 //!
 //! *Absent*: anything that holds a lock across an `.await`.
 
@@ -22,10 +22,13 @@ use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 
 /// By how much bulk threads give way: at 10 the system gives them a tenth of a processor that another wants.
 const NICE: i32 = 10;
+
+/// Envelopes in the queue beyond the tasks that may run or wait: those of callers that went away, or waited for too long.
+const EMPTY: usize = 4_096;
 
 /// How long a caller is ready to wait for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +102,25 @@ impl Lane {
 pub struct CpuPool {
     hurried: Lane,
     bulk: Lane,
-    /// Tasks of those in a hurry that are queued or run.
+    /// For one bulk task a thread and one that it does next; the others wait here.
+    bulk_permits: Arc<Semaphore>,
+    /// Tasks of those in a hurry that run or wait.
     taken: Arc<AtomicUsize>,
+    /// The same and the empty envelopes.
+    queued: Arc<AtomicUsize>,
     limits: PoolLimits,
 }
 
-/// One of the places of tasks, for as long as it is taken.
+/// One of so many places, for as long as it is taken.
 struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    fn take(of: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
+        let before = of.fetch_add(1, Ordering::Relaxed);
+        let place = Place(Arc::clone(of));
+        (before < most).then_some(place)
+    }
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
@@ -136,7 +151,9 @@ impl CpuPool {
         CpuPool {
             hurried: Lane::new("query", permits, || ()),
             bulk: Lane::new("bulk", permits, give_way),
-            taken: Arc::new(AtomicUsize::new(0)),
+            bulk_permits: Arc::new(Semaphore::new(2 * permits)),
+            taken: Arc::default(),
+            queued: Arc::default(),
             limits: PoolLimits { permits, ..limits },
         }
     }
@@ -171,28 +188,39 @@ impl CpuPool {
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
         match patience {
-            Patience::Bulk => self.bulk.send(work).await.map_err(|_| PoolError::Panicked),
+            Patience::Bulk => self.run_in_bulk(work).await,
             Patience::Interactive => self.run_soon(work).await,
         }
+    }
+
+    async fn run_in_bulk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, PoolError> {
+        let permit = Arc::clone(&self.bulk_permits).acquire_owned().await.map_err(|_| PoolError::Busy)?;
+        let result = self.bulk.send(move || {
+            let _permit = permit;
+            work()
+        });
+        result.await.map_err(|_| PoolError::Panicked)
     }
 
     async fn run_soon<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let before = self.taken.fetch_add(1, Ordering::Relaxed);
-        let place = Place(Arc::clone(&self.taken));
-        if before >= self.places() {
-            return Err(PoolError::Busy);
-        }
-        let unbegun = Unbegun(Arc::new(Mutex::new(Some(work))));
+        let place = Place::take(&self.taken, self.places()).ok_or(PoolError::Busy)?;
+        let envelope =
+            Place::take(&self.queued, self.places().saturating_add(EMPTY)).ok_or(PoolError::Busy)?;
+        let unbegun = Unbegun(Arc::new(Mutex::new(Some((work, place)))));
         let queued = Arc::clone(&unbegun.0);
         let mut result = self.hurried.send(move || {
-            let work = queued.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let done = work.map(|work| work());
+            drop(envelope);
+            let (work, place) = queued.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let done = work();
             // The place is free before the result is told: who asks next may be the one who is told.
             drop(place);
-            done
+            Some(done)
         });
         let result = match tokio::time::timeout(self.limits.wait, &mut result).await {
             Ok(result) => result,
@@ -281,12 +309,33 @@ mod tests {
         gone.abort();
         assert!(gone.await.unwrap_err().is_cancelled());
         assert!(was_done.recv().is_err(), "it is given up, and not only forgotten");
+        assert_eq!(pool.waiting(), 0, "and so is its place");
         release.send(()).unwrap();
         slow.await.unwrap().unwrap();
-        while pool.is_full() {
+        assert_eq!(pool.run(Patience::Interactive, || 2).await, Ok(2));
+    }
+
+    #[tokio::test]
+    async fn bulk_work_of_who_goes_away_is_not_kept() {
+        let pool = pool(0);
+        let (work, begun, release) = held();
+        let other = pool.clone();
+        let slow = tokio::spawn(async move { other.run(Patience::Bulk, work).await });
+        begun.await.unwrap();
+        let mut gone = tokio::task::JoinSet::new();
+        let (done, was_done) = sync_mpsc::channel();
+        for _ in 0..10 {
+            let (other, done) = (pool.clone(), done.clone());
+            gone.spawn(async move { other.run(Patience::Bulk, move || done.send(())).await });
+        }
+        drop(done);
+        while pool.bulk_permits.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(pool.run(Patience::Interactive, || 2).await, Ok(2));
+        gone.shutdown().await;
+        release.send(()).unwrap();
+        slow.await.unwrap().unwrap();
+        assert_eq!(was_done.iter().count(), 1, "the one that the thread does next");
     }
 
     #[tokio::test]

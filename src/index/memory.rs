@@ -331,8 +331,8 @@ pub(super) fn pin() -> Pin {
     Pin(crossbeam_epoch::pin())
 }
 
-/// While this lives, what this thread looks up announces itself no more: for some queries right after each other, each of which
-/// would be a fence. What is replaced meanwhile keeps its memory, so it is for microseconds.
+/// While this lives, what this thread looks up announces itself no more: for a few queries right after each other, each of
+/// which would be a fence. What is replaced meanwhile keeps its memory, so it is for as long as they take.
 pub struct Stay(#[allow(dead_code, reason = "it is there to be dropped")] Pin);
 
 /// See [`Stay`].

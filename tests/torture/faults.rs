@@ -166,8 +166,8 @@ async fn examine(server: &Server, context: &str) -> Effect {
 async fn one(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> (Effect, bool) {
     let (bench, context) = (origin.fork(), format!("{fault:?} at {point:?}"));
     bench.ledger.note(&context);
-    let effect = match Server::launch(with_fault(&serve(&bench.data, SHORT), &bench.data, point, fault)).await
-    {
+    let command = with_fault(&serve(&bench.data, SHORT), &bench.data, point, fault);
+    let effect = match Server::launch_with_fault(command).await {
         Ok(server) => {
             scenario(&server, &bench).await;
             let effect = examine(&server, &context).await;

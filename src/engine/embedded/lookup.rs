@@ -92,7 +92,9 @@ pub(super) fn answer_each(
     for group in queries.chunks(GROUP) {
         approach(collection, group);
         // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
-        let held = group.iter().all(|query| costs.is_quick(query)).then(|| (collection.gate.read(), stay()));
+        let matches: usize = group.iter().map(|query| query.limit).sum();
+        let all_quick = matches <= FEW && group.iter().all(|query| costs.is_quick(query));
+        let held = all_quick.then(|| (collection.gate.read(), stay()));
         // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
         let mut start = Instant::now();
         for query in group {
@@ -165,8 +167,9 @@ fn answer(
         return Ok(Some(page.finish(start)));
     }
     let view = shared.store.view();
-    // What was found before the view was taken is all there is if no commit fell in between.
-    let mut ahead = (!found.is_empty() && page.is_quiet()).then_some(found);
+    // What was found before the view was taken is all there is if no commit fell in between. Where there is much of it, a
+    // smaller radius may be enough.
+    let mut ahead = (!found.is_empty() && found.len() <= FEW && page.is_quiet()).then_some(found);
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = match ahead.take() {
