@@ -143,7 +143,8 @@ async fn fill(server: &Server, stored: &[u64]) {
     tokio::time::sleep(SETTLE).await;
 }
 
-fn requests_a_second(address: SocketAddr, script: &NamedTempFile, connections: &str) -> f64 {
+/// What wrk gets done in a round, asking by this script.
+pub fn requests_a_second(address: SocketAddr, script: &NamedTempFile, connections: &str) -> f64 {
     let output = Command::new("wrk")
         .args([
             "-t1",

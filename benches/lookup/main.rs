@@ -2,7 +2,7 @@
 //!
 //! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
 //! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`) and other numbers of hashes.
+//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`, `singles`) and other numbers of hashes.
 
 mod data;
 mod fingerprint;
@@ -11,6 +11,7 @@ mod index;
 mod ingest;
 mod rounds;
 mod server;
+mod singles;
 mod snapshot;
 
 /// The binary's allocator, so that the bare handler beside it has the same.
@@ -52,5 +53,8 @@ fn main() {
     }
     if wanted("ingest") {
         ingest::run();
+    }
+    if wanted("singles") {
+        singles::run();
     }
 }
