@@ -8,7 +8,7 @@
 //! permits for each would leave processors idle or make queries wait for whole chunks.
 //!
 //! A thread takes the next task from the queue itself. With permits that callers wait for, two of them have to be woken
-//! one after the other between two tasks, and a quarter of the processors' time went by meanwhile.
+//! one after the other between two tasks, and a fifth of the processors' time went by meanwhile.
 //!
 //! What has begun cannot be cancelled: a caller that goes away leaves it to its end. What has not begun goes with its
 //! caller, and only an empty envelope stays in the queue until a thread comes by. Bulk callers wait before the queue,
@@ -137,7 +137,7 @@ impl<F> Unbegun<F> {
     }
 }
 
-/// The caller is gone, or has its result: work that did not begin by then is wanted by nobody.
+/// Whichever of the two ends first: work that did not begin by then is wanted by nobody.
 impl<F> Drop for Unbegun<F> {
     fn drop(&mut self) {
         drop(self.take());
@@ -213,10 +213,10 @@ impl CpuPool {
         let envelope =
             Place::take(&self.queued, self.places().saturating_add(EMPTY)).ok_or(PoolError::Busy)?;
         let unbegun = Unbegun(Arc::new(Mutex::new(Some((work, place)))));
-        let queued = Arc::clone(&unbegun.0);
+        let queued = Unbegun(Arc::clone(&unbegun.0));
         let mut result = self.hurried.send(move || {
             drop(envelope);
-            let (work, place) = queued.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+            let (work, place) = queued.take()?;
             let done = work();
             // The place is free before the result is told: who asks next may be the one who is told.
             drop(place);
@@ -251,30 +251,35 @@ fn work_off(tasks: &Mutex<sync_mpsc::Receiver<Task>>) {
 
 #[cfg(test)]
 mod tests {
+    use tokio::task::JoinHandle;
+
     use super::*;
 
     fn pool(queue: usize) -> CpuPool {
         CpuPool::new(PoolLimits { permits: 1, queue, wait: Duration::from_millis(20) })
     }
 
-    /// Work that says when it has begun and ends when it is let; and how to let it.
-    fn held() -> (impl FnOnce() + Send + 'static, oneshot::Receiver<()>, sync_mpsc::Sender<()>) {
+    /// Work that keeps the one thread of a lane, which has begun; and how to let it end.
+    async fn occupied(
+        pool: &CpuPool,
+        patience: Patience,
+    ) -> (JoinHandle<Result<(), PoolError>>, sync_mpsc::Sender<()>) {
         let (begin, begun) = oneshot::channel();
         let (release, held) = sync_mpsc::channel();
         let work = move || {
             begin.send(()).unwrap();
             held.recv().unwrap();
         };
-        (work, begun, release)
+        let pool = pool.clone();
+        let slow = tokio::spawn(async move { pool.run(patience, work).await });
+        begun.await.unwrap();
+        (slow, release)
     }
 
     #[tokio::test]
     async fn an_impatient_caller_is_told_that_the_pool_is_busy_and_a_stream_waits() {
         let pool = pool(4);
-        let (work, begun, release) = held();
-        let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Interactive, work).await });
-        begun.await.unwrap();
+        let (slow, release) = occupied(&pool, Patience::Interactive).await;
         assert_eq!(pool.run(Patience::Interactive, || 1).await, Err(PoolError::Busy));
         assert_eq!(pool.run(Patience::Bulk, || 2).await, Ok(2), "bulk work waits for nobody in a hurry");
         release.send(()).unwrap();
@@ -294,10 +299,7 @@ mod tests {
     async fn no_more_wait_than_the_queue_holds_and_who_goes_away_has_nothing_done() {
         let patient = PoolLimits { permits: 1, queue: 1, wait: Duration::from_mins(1) };
         let pool = CpuPool::new(patient);
-        let (work, begun, release) = held();
-        let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Interactive, work).await });
-        begun.await.unwrap();
+        let (slow, release) = occupied(&pool, Patience::Interactive).await;
         let (done, was_done) = sync_mpsc::channel();
         let other = pool.clone();
         let gone = tokio::spawn(async move { other.run(Patience::Interactive, move || done.send(())).await });
@@ -318,10 +320,7 @@ mod tests {
     #[tokio::test]
     async fn bulk_work_of_who_goes_away_is_not_kept() {
         let pool = pool(0);
-        let (work, begun, release) = held();
-        let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Bulk, work).await });
-        begun.await.unwrap();
+        let (slow, release) = occupied(&pool, Patience::Bulk).await;
         let mut gone = tokio::task::JoinSet::new();
         let (done, was_done) = sync_mpsc::channel();
         for _ in 0..10 {
@@ -341,10 +340,7 @@ mod tests {
     #[tokio::test]
     async fn bulk_work_is_done_in_turn_by_its_own_threads() {
         let pool = pool(0);
-        let (work, begun, release) = held();
-        let other = pool.clone();
-        let slow = tokio::spawn(async move { other.run(Patience::Bulk, work).await });
-        begun.await.unwrap();
+        let (slow, release) = occupied(&pool, Patience::Bulk).await;
         let other = pool.clone();
         let next = tokio::spawn(async move {
             other.run(Patience::Bulk, || std::thread::current().name().map(str::to_owned)).await
