@@ -2,7 +2,8 @@
 //!
 //! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
 //! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`, `singles`) and other numbers of hashes.
+//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`, `singles`) and other numbers of hashes. Parts of
+//! `index` can be asked for alone: `built`, `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
 
 mod data;
 mod fingerprint;
@@ -42,8 +43,10 @@ fn main() {
     if wanted("fingerprint") {
         fingerprint::run();
     }
-    if wanted("index") {
-        index::run(&counts);
+    let of_index: Vec<&str> =
+        index::PARTS.into_iter().filter(|part| wanted("index") || wanted(part)).collect();
+    if !of_index.is_empty() {
+        index::run(&counts, &of_index);
     }
     if wanted("snapshot") {
         snapshot::run(&counts);

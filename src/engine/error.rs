@@ -73,6 +73,14 @@ pub enum EngineError {
         /// The width of the collection's hashes, or the cells of its signatures.
         most: u32,
     },
+    /// One of several queries cannot be answered.
+    #[error("{source}")]
+    Question {
+        /// Its place among them, from 0.
+        at: usize,
+        /// What is wrong with it.
+        source: Box<EngineError>,
+    },
     /// Too much is queued already. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
@@ -107,6 +115,19 @@ pub enum EngineError {
     /// A snapshot was not taken. The data is safe without it.
     #[error("no snapshot was taken")]
     Snapshot(#[from] SnapshotError),
+}
+
+impl EngineError {
+    /// The same of the query at this place among several, if it is the query that is wrong.
+    pub(super) fn of_question(self, at: usize) -> EngineError {
+        if self.is_of_question() { EngineError::Question { at, source: Box::new(self) } } else { self }
+    }
+
+    /// Whether the query or the document is wrong, and not the collection, the time or the server.
+    pub fn is_of_question(&self) -> bool {
+        use EngineError::{Distance, NoSignature, Signature, Width};
+        matches!(self, Distance { .. } | NoSignature(_) | Signature { .. } | Width { .. })
+    }
 }
 
 /// Why an engine does not start.

@@ -259,6 +259,9 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
+            ServiceError::Question { at, source } => {
+                Problem::from(&**source).within(&format!("/queries/{at}"))
+            }
             ServiceError::Engine(error) => error.into(),
         }
     }
@@ -279,6 +282,9 @@ impl From<&EngineError> for Problem {
             EngineError::Distance { .. } => return Problem::field(Code::InvalidField, "/k", detail),
             EngineError::NoSignature(_) | EngineError::Width { .. } => {
                 return Problem::field(Code::InvalidField, "/hash", detail);
+            }
+            EngineError::Question { at, source } => {
+                return Problem::from(&**source).within(&format!("/queries/{at}"));
             }
             EngineError::Signature { .. } => {
                 return Problem::field(Code::InvalidField, "/signature", detail);

@@ -99,7 +99,7 @@ pub(super) async fn by_body(
         Questions::One(ask, stats) => Ok(Read::One(ask, stats)),
         Questions::Several(asks, stats) => {
             let (mut results, mut stats) = (Results::of(asks.len()), stats.into_iter());
-            let mut rest = asks;
+            let (all, mut rest) = (asks.len(), asks);
             if at_once {
                 let write = |found| {
                     let stats = stats.next() == Some(true);
@@ -107,7 +107,7 @@ pub(super) async fn by_body(
                 };
                 rest = service.similar_here(&name, rest, write)?;
             }
-            Ok(Read::Several { results, rest, stats })
+            Ok(Read::Several { results, before: all - rest.len(), rest, stats })
         }
     };
     match deadline.query(parse_aside(&state, bytes, read)).await? {
@@ -115,8 +115,10 @@ pub(super) async fn by_body(
             Ok(Json(deadline.query(one(&state, &collection, *ask, stats)).await?).into_response())
         }
         Read::Several { results, rest, .. } if rest.is_empty() => Ok(results.into_response()),
-        Read::Several { mut results, rest, stats } => {
-            let found = deadline.query(state.service.similar_batch(&collection, rest)).await?;
+        Read::Several { mut results, before, rest, stats } => {
+            let answers = state.service.similar_batch(&collection, rest);
+            let answering = async { answers.await.map_err(|error| error.after(before)) };
+            let found = deadline.query(answering).await?;
             let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
             let write = move || {
                 for (found, stats) in found.into_iter().zip(stats) {
@@ -132,7 +134,7 @@ pub(super) async fn by_body(
 /// What became of a body: one question, or the answers to the first of several and the rest of them.
 enum Read {
     One(Box<Ask>, bool),
-    Several { results: Results, rest: Vec<Ask>, stats: std::vec::IntoIter<bool> },
+    Several { results: Results, before: usize, rest: Vec<Ask>, stats: std::vec::IntoIter<bool> },
 }
 
 /// What a body asks, and for each question whether to tell how it was answered.

@@ -7,9 +7,9 @@
 //! among a million.
 
 use super::block::{Block, Filed};
-use super::memory::Pin;
+use super::memory::{Followed, Pin};
 use super::segment::Fill;
-use super::table::Table;
+use super::table::{Filing, Table};
 use crate::ids::Width;
 
 /// The most blocks a layout has.
@@ -92,22 +92,6 @@ impl<W: Filed> Layout<W> {
         self.tables[0].view(pin).contains(hash)
     }
 
-    /// Files the hashes that are new in every table, and leaves only them in the list; `len` is how many hashes
-    /// there were. Table by table, each place asked for before it is needed.
-    pub(super) fn insert_new(&self, hashes: &mut Vec<W>, len: usize, pin: &Pin) {
-        let fill = self.kind.fill(len);
-        if let [hash] = hashes[..] {
-            if self.contains(hash, pin) {
-                hashes.clear();
-            } else {
-                self.tables.iter().for_each(|table| table.insert(hash, len, fill, pin));
-            }
-            return;
-        }
-        self.tables[0].insert_all(hashes, true, len, fill, pin);
-        self.tables[1..].iter().for_each(|table| table.insert_all(hashes, false, len, fill, pin));
-    }
-
     /// Takes a hash out of every table: whether it was there.
     pub(super) fn remove(&self, hash: W, len: usize, pin: &Pin) -> bool {
         let fill = self.kind.fill(len);
@@ -126,6 +110,34 @@ impl<W: Filed> Layout<W> {
         let last = self.tables.len() - 1;
         debug_assert!(self.kind.blocks()[last].is_top(W::WIDTH.bits()));
         &self.tables[last]
+    }
+}
+
+/// Files the hashes that are new in every table, and leaves only them in the list; `len` is how many hashes
+/// there were. Table by table, each place asked for before it is needed; the pin is renewed on the way, so that what
+/// growth replaces is freed. For the writer, one at a time.
+pub(super) fn insert_new<W: Filed>(
+    layout: &Followed<Layout<W>>,
+    hashes: &mut Vec<W>,
+    len: usize,
+    pin: &mut Pin,
+) {
+    let Layout { kind, tables } = layout.get(pin);
+    let (fill, tables) = (kind.fill(len), tables.len());
+    if let [hash] = hashes[..] {
+        let layout = layout.get(pin);
+        if layout.contains(hash, pin) {
+            hashes.clear();
+        } else {
+            layout.tables.iter().for_each(|table| table.insert(hash, len, fill, pin));
+        }
+        return;
+    }
+    for number in 0..tables {
+        let mut filing = Filing::of(hashes, number == 0);
+        while !layout.get(pin).tables[number].file(&mut filing, len, fill, pin) {
+            pin.renew();
+        }
     }
 }
 

@@ -324,6 +324,14 @@ mod avx512 {
 /// Holds what is followed through a [`Followed`] in place until it is dropped.
 pub(super) struct Pin(Guard);
 
+impl Pin {
+    /// Lets go of what was replaced up to now and holds in place what is there from now on: for who goes on for long.
+    #[inline]
+    pub(super) fn renew(&mut self) {
+        self.0.repin();
+    }
+}
+
 /// From now until the pin is dropped, what a [`Followed`] hands out stays. Takes some nanoseconds, waits for
 /// nobody; what is replaced meanwhile keeps its memory until the pin is dropped, so do not hold it for long.
 #[inline]
@@ -358,6 +366,15 @@ impl<T: Send + Sync + 'static> Followed<T> {
         // itself: a pin that reads `self` borrows it, or borrows a value that was reached through a pin and
         // is therefore itself not dropped before the pin is. All pins are of the one global collector.
         unsafe { value.deref() }
+    }
+
+    /// The value, which nobody else has.
+    pub(super) fn into_inner(mut self) -> T {
+        let value = std::mem::replace(&mut self.0, Atomic::null());
+        // Nothing is left to be dropped, and dropping takes it for granted that something is.
+        std::mem::forget(self);
+        // SAFETY: as for `drop`.
+        *unsafe { value.into_owned() }.into_box()
     }
 
     /// Puts another value in its place. The old one is freed when nobody reads it any more.

@@ -172,6 +172,11 @@ impl<W: Filed> Segment<W> {
         self.counts.held.load(Ordering::Relaxed) as usize
     }
 
+    /// How many hashes can be filed before it is built anew, at most.
+    pub(super) fn room(&self) -> usize {
+        self.counts.full.saturating_sub(self.counts.used.load(Ordering::Relaxed)) as usize
+    }
+
     /// The bytes it occupies, without the allocator's own.
     pub(super) fn bytes(&self) -> usize {
         let cuts =

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use super::block::Filed;
-use super::layout::{Kind, Layout, THREE_FROM};
+use super::layout::{Kind, Layout, THREE_FROM, insert_new};
 use super::memory::{Followed, Pin, pin};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, probe, probe_all};
@@ -69,7 +69,7 @@ pub struct Index<W: Filed> {
 
 /// A layout that is being filled beside the one in use.
 struct Moving<W: Filed> {
-    next: Layout<W>,
+    next: Followed<Layout<W>>,
     /// Hashes whose first [`SHARE_BITS`] bits are below this are in both layouts.
     moved: u32,
     /// Insertions that have not been answered by moving a share yet.
@@ -80,8 +80,11 @@ struct Moving<W: Filed> {
 const SHARE_BITS: u32 = 12;
 /// A move is done after this many times fewer insertions than there were hashes when it began.
 const PACE: usize = 8;
-/// Hashes added in one turn.
+/// Hashes added in one turn: at least so many, and as long as there are enough this share of what is there, so that a
+/// segment comes into the cache for many of them, but no more than are added in some tenths of a second.
 const BATCH: usize = 1 << 15;
+const BATCH_SHARE: usize = 8;
+const LARGEST_BATCH: usize = 1 << 20;
 
 impl<W: Filed> Default for Index<W> {
     fn default() -> Index<W> {
@@ -115,22 +118,21 @@ impl<W: Filed> Index<W> {
 
     /// Adds a hash; whether it is new.
     pub fn insert(&self, hash: W) -> bool {
-        self.insert_in_turn(&mut self.turn.lock(), &mut vec![hash], &pin()) == 1
+        self.insert_in_turn(&mut self.turn.lock(), &mut vec![hash], &mut pin()) == 1
     }
 
     /// Adds hashes, faster than one by one; how many were new.
     pub fn insert_all(&self, hashes: impl IntoIterator<Item = W>) -> usize {
         let mut hashes = hashes.into_iter();
-        let mut batch = Vec::with_capacity(BATCH);
-        let mut new = 0;
+        let (mut batch, mut new) = (Vec::new(), 0);
         loop {
             batch.clear();
-            batch.extend(hashes.by_ref().take(BATCH));
+            batch.extend(hashes.by_ref().take((self.len() / BATCH_SHARE).clamp(BATCH, LARGEST_BATCH)));
             if batch.is_empty() {
                 return new;
             }
-            // A turn and a pin for each batch: other writers get theirs, and what growth replaces is freed.
-            new += self.insert_in_turn(&mut self.turn.lock(), &mut batch, &pin());
+            // A turn and a pin for each batch: other writers get theirs.
+            new += self.insert_in_turn(&mut self.turn.lock(), &mut batch, &mut pin());
         }
     }
 
@@ -148,36 +150,35 @@ impl<W: Filed> Index<W> {
         if let Some(moving) = &mut *turn
             && share(hash) < moving.moved
         {
-            moving.next.remove(hash, len, &pin);
+            moving.next.get(&pin).remove(hash, len, &pin);
         }
         self.len.store(len - 1, Ordering::Relaxed);
         true
     }
 
     /// Adds the hashes that are new and leaves only them in the list; how many.
-    fn insert_in_turn(&self, turn: &mut Option<Moving<W>>, hashes: &mut Vec<W>, pin: &Pin) -> usize {
-        let layout = self.layout.get(pin);
+    fn insert_in_turn(&self, turn: &mut Option<Moving<W>>, hashes: &mut Vec<W>, pin: &mut Pin) -> usize {
         let len = self.len();
-        layout.insert_new(hashes, len, pin);
+        insert_new(&self.layout, hashes, len, pin);
         let len = len + hashes.len();
         self.len.store(len, Ordering::Relaxed);
         if let Some(moving) = turn {
             let moved = moving.moved;
             let mut moved: Vec<W> = hashes.iter().copied().filter(|hash| share(*hash) < moved).collect();
-            moving.next.insert_new(&mut moved, len, pin);
-            self.go_on_moving(turn, layout, hashes.len(), pin);
+            insert_new(&moving.next, &mut moved, len, pin);
+            self.go_on_moving(turn, hashes.len(), pin);
         } else {
             // An index that shrinks keeps its layout.
-            let suited = Kind::suited(W::WIDTH, len, self.three_from);
-            if suited != layout.kind && layout.kind == Kind::suited(W::WIDTH, 0, self.three_from) {
-                *turn = Some(Moving { next: Layout::new(suited, len), moved: 0, owed: 0 });
+            let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.three_from));
+            if suited != now && now == Kind::suited(W::WIDTH, 0, self.three_from) {
+                *turn = Some(Moving { next: Followed::new(Layout::new(suited, len)), moved: 0, owed: 0 });
             }
         }
         hashes.len()
     }
 
     /// Moves shares for so many insertions; with the last share the new layout takes over.
-    fn go_on_moving(&self, turn: &mut Option<Moving<W>>, layout: &Layout<W>, inserted: usize, pin: &Pin) {
+    fn go_on_moving(&self, turn: &mut Option<Moving<W>>, inserted: usize, pin: &mut Pin) {
         let Some(moving) = turn else { return };
         let len = self.len();
         moving.owed += inserted * PACE;
@@ -185,14 +186,15 @@ impl<W: Filed> Index<W> {
         while moving.owed >= of_a_share && moving.moved < 1 << SHARE_BITS {
             moving.owed -= of_a_share;
             let mut share = Vec::with_capacity(2 * of_a_share);
-            layout.top().view(pin).hashes_with(moving.moved, SHARE_BITS, |hash| share.push(hash));
-            moving.next.insert_new(&mut share, len, pin);
+            let top = self.layout.get(pin).top().view(pin);
+            top.hashes_with(moving.moved, SHARE_BITS, |hash| share.push(hash));
+            insert_new(&moving.next, &mut share, len, pin);
             moving.moved += 1;
         }
         if moving.moved == 1 << SHARE_BITS
             && let Some(moving) = turn.take()
         {
-            self.layout.replace(moving.next, pin);
+            self.layout.replace(moving.next.into_inner(), pin);
         }
     }
 
@@ -380,7 +382,8 @@ impl<W: Filed> Index<W> {
         let of =
             |layout: &Layout<W>| layout.tables.iter().map(|table| table.view(&pin).bytes()).sum::<usize>();
         let moving = self.turn.try_lock();
-        let next = moving.as_ref().and_then(|moving| moving.as_ref()).map_or(0, |moving| of(&moving.next));
+        let next =
+            moving.as_ref().and_then(|moving| moving.as_ref()).map_or(0, |moving| of(moving.next.get(&pin)));
         drop(moving);
         size_of::<Index<W>>() + of(self.layout.get(&pin)) + next
     }

@@ -34,6 +34,23 @@ struct Directory<W: Filed> {
     segments: Box<[Followed<Segment<W>>]>,
 }
 
+/// Hashes on their way into a table.
+pub(super) struct Filing<'a, W> {
+    /// If `new_only`, what is there already and what comes twice is left out, of the list too; otherwise there must be no
+    /// such hash. The list changes its order.
+    hashes: &'a mut Vec<W>,
+    new_only: bool,
+    /// Those before this place have been looked at, and the first so many of them are those that were filed.
+    at: usize,
+    kept: usize,
+}
+
+impl<'a, W> Filing<'a, W> {
+    pub(super) fn of(hashes: &'a mut Vec<W>, new_only: bool) -> Filing<'a, W> {
+        Filing { hashes, new_only, at: 0, kept: 0 }
+    }
+}
+
 impl<W: Filed> Table<W> {
     /// An empty table that is to hold `expected` hashes.
     pub(super) fn new(block: Block, expected: usize) -> Table<W> {
@@ -81,46 +98,71 @@ impl<W: Filed> Table<W> {
         }
     }
 
-    /// Files hashes, segment by segment, so that what is written to stays in the cache. If `new_only`, leaves out what
-    /// is there already and what comes twice, in the list too; otherwise there must be no such hash. The list
-    /// changes its order. For the writer, one at a time.
-    pub(super) fn insert_all(&self, hashes: &mut Vec<W>, new_only: bool, len: usize, fill: Fill, pin: &Pin) {
-        self.order(hashes, pin);
-        let (mut at, mut kept) = (0, 0);
-        'view: while at < hashes.len() {
+    /// Files hashes, segment by segment, so that what is written to stays in the cache. Ends when all are filed, or when
+    /// something was replaced, to let it be freed: whether all are. For the writer, one at a time; `len` is how many hashes the
+    /// table held before.
+    pub(super) fn file(&self, filing: &mut Filing<'_, W>, len: usize, fill: Fill, pin: &Pin) -> bool {
+        if filing.at == 0 {
+            self.order(filing.hashes, pin);
+        }
+        while let Some(next) = filing.hashes.get(filing.at) {
             let view = self.view(pin);
-            let number = view.number(hashes[at]);
-            let (segment, first) = (view.segment(number), at);
-            let end = first + hashes[first..].iter().take_while(|hash| view.number(**hash) == number).count();
-            hashes[at..end.min(at + AHEAD)].iter().for_each(|hash| segment.approach(self.block.key(*hash)));
-            while at < end {
-                if at + AHEAD < end {
-                    segment.approach(self.block.key(hashes[at + AHEAD]));
+            let number = view.number(*next);
+            let there = filing.hashes[filing.at..].iter().take_while(|hash| view.number(**hash) == number);
+            let end = filing.at + there.count();
+            if !self.fill(view.segment(number), filing, end) {
+                let added = self.added(view.segment(number), &filing.hashes[filing.at..end], filing.new_only);
+                if added.is_empty() || self.grow(&view, number, &added, len + filing.kept, fill, pin) {
+                    filing.hashes[filing.kept..filing.kept + added.len()].copy_from_slice(&added);
+                    (filing.kept, filing.at) = (filing.kept + added.len(), end);
                 }
-                let hash = hashes[at];
-                if new_only && segment.contains(hash) {
-                    at += 1;
-                    continue;
-                }
-                if !segment.insert(hash) {
-                    // All that go there, at once.
-                    let mut added = hashes[at..end].to_vec();
-                    if new_only {
-                        added.retain(|hash| !segment.contains(*hash));
-                        added.sort_unstable();
-                        added.dedup();
-                    }
-                    if self.grow(&view, number, &added, len + kept, fill, pin) {
-                        hashes[kept..kept + added.len()].copy_from_slice(&added);
-                        (kept, at) = (kept + added.len(), end);
-                    }
-                    continue 'view;
-                }
-                hashes[kept] = hash;
-                (kept, at) = (kept + 1, at + 1);
+                return false;
             }
         }
-        hashes.truncate(kept);
+        filing.hashes.truncate(filing.kept);
+        true
+    }
+
+    /// Files hashes up to `end` in their segment as it is, as long as they fit: whether all are.
+    fn fill(&self, segment: &Segment<W>, filing: &mut Filing<'_, W>, end: usize) -> bool {
+        let Filing { hashes, new_only, at, kept } = filing;
+        if end - *at > segment.room() {
+            return false;
+        }
+        hashes[*at..end.min(*at + AHEAD)].iter().for_each(|hash| segment.approach(self.block.key(*hash)));
+        while *at < end {
+            if *at + AHEAD < end {
+                segment.approach(self.block.key(hashes[*at + AHEAD]));
+            }
+            let hash = hashes[*at];
+            if !*new_only || !segment.contains(hash) {
+                if !segment.insert(hash) {
+                    return false;
+                }
+                hashes[*kept] = hash;
+                *kept += 1;
+            }
+            *at += 1;
+        }
+        true
+    }
+
+    /// What is to be added to a segment: if `new_only`, what is not there already, each once; otherwise all.
+    fn added(&self, segment: &Segment<W>, hashes: &[W], new_only: bool) -> Vec<W> {
+        let mut added = hashes.to_vec();
+        if new_only {
+            let mut ahead = hashes.iter();
+            let mut approach =
+                || ahead.next().into_iter().for_each(|hash| segment.approach(self.block.key(*hash)));
+            (0..AHEAD).for_each(|_| approach());
+            added.retain(|hash| {
+                approach();
+                !segment.contains(*hash)
+            });
+            added.sort_unstable();
+            added.dedup();
+        }
+        added
     }
 
     /// Puts the hashes of a segment next to each other.

@@ -67,6 +67,14 @@ pub enum ServiceError {
     /// Nobody wants to know any more.
     #[error("the calibration was ended by a request")]
     Forgotten,
+    /// One of several questions cannot be answered.
+    #[error("{source}")]
+    Question {
+        /// Its place among them, from 0.
+        at: usize,
+        /// What is wrong with it.
+        source: Box<ServiceError>,
+    },
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -83,6 +91,31 @@ impl ServiceError {
         let (_, of) = progress.hashes();
         let told = |percent| format!(": recovering, {percent} % of {of} hashes");
         ServiceError::NotReady { how_far: progress.percent().map(told).unwrap_or_default() }
+    }
+
+    /// The same of the question at this place among several, if it is the question that is wrong.
+    pub(super) fn of_question(self, at: usize) -> ServiceError {
+        let is_of_question = match &self {
+            ServiceError::Invalid { .. }
+            | ServiceError::EmptyText
+            | ServiceError::Cursor
+            | ServiceError::NoDocument { .. } => true,
+            ServiceError::Engine(error) => error.is_of_question(),
+            _ => false,
+        };
+        if is_of_question { ServiceError::Question { at, source: Box::new(self) } } else { self }
+    }
+
+    /// The same where this many questions stood before those that it counts.
+    #[must_use]
+    pub fn after(self, before: usize) -> ServiceError {
+        match self {
+            ServiceError::Question { at, source } => ServiceError::Question { at: at + before, source },
+            ServiceError::Engine(EngineError::Question { at, source }) => {
+                ServiceError::Question { at: at + before, source: Box::new(ServiceError::Engine(*source)) }
+            }
+            other => other,
+        }
     }
 
     pub(super) fn invalid(field: &'static str, detail: impl Into<String>) -> ServiceError {

@@ -260,8 +260,9 @@ impl Service {
     ) -> Result<Vec<Found>, ServiceError> {
         if asks.iter().any(|ask| ask.min_similarity.is_some()) {
             let mut found = Vec::with_capacity(asks.len());
-            for ask in asks {
-                found.push(self.similar(collection, ask).await?);
+            for (at, ask) in asks.into_iter().enumerate() {
+                let answered = self.similar(collection, ask).await;
+                found.push(answered.map_err(|error| error.of_question(at))?);
             }
             return Ok(found);
         }
@@ -273,7 +274,8 @@ impl Service {
         let mut answers = answers.buffered(self.pool.permits());
         let (mut found, mut bytes, mut tally) = (Vec::with_capacity(asked.len()), 0, Tally::default());
         while let Some(answers) = answers.next().await {
-            for answer in answers? {
+            let before = found.len();
+            for answer in answers.map_err(|error| ServiceError::from(error).after(before))? {
                 bytes += metadata_bytes(&answer);
                 let (asked, status) = asked[found.len()];
                 found.push(self.found(answer, asked, status, &mut tally));
@@ -302,8 +304,9 @@ impl Service {
         while answered < asks.len() {
             let mut queries: Vec<Query> = Vec::with_capacity(TOGETHER);
             let mut matches = 0;
-            for ask in asks[answered..].iter().take(TOGETHER).take_while(|ask| ask.is_plain()) {
-                let query = self.query_of_hash(ask)?;
+            let asked = asks.iter().enumerate().skip(answered).take(TOGETHER);
+            for (at, ask) in asked.take_while(|(_, ask)| ask.is_plain()) {
+                let query = self.query_of_hash(ask).map_err(|error| error.of_question(at))?;
                 matches += query.limit;
                 if matches > MATCHES_AT_ONCE && !queries.is_empty() {
                     break;
@@ -318,7 +321,8 @@ impl Service {
                 bytes += metadata_bytes(&answer);
                 each(self.found(answer, (queries[at].hash, queries[at].k), None, &mut tally));
                 at += 1;
-            })?;
+            });
+            let taken = taken.map_err(|error| ServiceError::from(error).after(answered))?;
             self.count(&tally);
             let Some(taken) = taken else { break };
             left -= taken;
@@ -338,9 +342,15 @@ impl Service {
         asks: Vec<Ask>,
     ) -> Result<Vec<(Query, Option<Status>)>, ServiceError> {
         if asks.iter().all(Ask::is_plain) {
-            return asks.iter().map(|ask| Ok((self.query_of_hash(ask)?, None))).collect();
+            let query =
+                |(at, ask)| Ok((self.query_of_hash(ask).map_err(|error| error.of_question(at))?, None));
+            return asks.iter().enumerate().map(query).collect();
         }
-        let asks = stream::iter(asks).map(|ask| self.query(collection, ask));
+        let query = async |(at, ask)| {
+            let query = self.query(collection, ask).await;
+            query.map_err(|error: ServiceError| error.of_question(at))
+        };
+        let asks = stream::iter(asks.into_iter().enumerate()).map(query);
         asks.buffered(self.pool.permits()).try_collect().await
     }
 

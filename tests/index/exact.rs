@@ -201,6 +201,46 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     }
 }
 
+/// Lists so long that they are filed in several turns and segments built anew for many at once, with what is there already
+/// and what comes twice.
+fn long_lists_with_repeats<W: Filed>(three_from: usize, hash: impl Fn(u64) -> W, flip: impl Fn(W, u32) -> W) {
+    let index = Index::<W>::with_three_tables_from(three_from);
+    let mut held = std::collections::BTreeSet::new();
+    for (round, (from, to, step)) in
+        [(0, 90_000, 1), (40_000, 420_000, 3), (0, 600_000, 2), (0, 600_000, 1)].into_iter().enumerate()
+    {
+        let mut list: Vec<W> = (from..to).step_by(step).map(&hash).collect();
+        list.extend_from_within(list.len() / 3..list.len() / 2);
+        let new = list.iter().filter(|hash| held.insert(**hash)).count();
+        assert_eq!(index.insert_all(list.iter().copied()), new, "round {round}");
+        assert_eq!(index.insert_all(list), 0, "round {round} again");
+        for gone in (from..to).step_by(97).map(&hash) {
+            assert_eq!(index.remove(gone), held.remove(&gone));
+        }
+        let mut runs = Vec::new();
+        index.for_each_sorted_run(|run| runs.extend_from_slice(run));
+        assert!(runs.iter().eq(&held), "round {round}: {} of {}", runs.len(), held.len());
+    }
+    // What every table has to find: k differs in one block after the other.
+    for &stored in held.iter().step_by(held.len() / 50) {
+        for bit in (0..W::WIDTH.bits()).step_by(5) {
+            let near = Neighbour { distance: 1, hash: stored };
+            let mut found = Vec::new();
+            index.within(flip(stored, bit), 3, &mut found);
+            assert!(found.contains(&near), "{stored:?} by bit {bit}");
+        }
+    }
+}
+
+#[test]
+fn long_lists_with_repeats_are_a_set_in_every_table() {
+    let spread = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number;
+    long_lists_with_repeats(usize::MAX, spread, |hash, bit| hash ^ 1 << bit);
+    long_lists_with_repeats(300_000, spread, |hash, bit| hash ^ 1 << bit);
+    let wide = |number| u128::from(spread(number)) << 50 ^ u128::from(number) << 3;
+    long_lists_with_repeats(usize::MAX, wide, |hash, bit| hash ^ 1 << bit);
+}
+
 #[test]
 fn sorted_runs_are_the_stored_hashes_in_order() {
     let index = Index::<u128>::new();

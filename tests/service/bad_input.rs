@@ -249,6 +249,42 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "never a number", "/queries/1/hash"),
         ),
         post(
+            "a k out of range in one query of several",
+            "/similar",
+            r#"{"queries":[{"hash":"00000000000000ff"},{"hash":"00000000000000ff","k":65}]}"#,
+            (422, "invalid_field", "0 to 64", "/queries/1/k"),
+        ),
+        post(
+            "a hash of another width in one query of several",
+            "/similar",
+            r#"{"queries":[{"text":"short"},{"hash":"00000000000000ff"},{"hash":"000000000000000000000000000000ff"}]}"#,
+            (422, "invalid_field", "has 128 bits", "/queries/2/hash"),
+        ),
+        post(
+            "a limit of nothing in one query of several",
+            "/similar",
+            r#"{"queries":[{"hash":"00000000000000ff","limit":0}]}"#,
+            (422, "invalid_field", "limit is 0", "/queries/0/limit"),
+        ),
+        post(
+            "a document that is not there in one query of several",
+            "/similar",
+            r#"{"queries":[{"text":"short"},{"id":"nobody"}]}"#,
+            (404, "no_document", "there is no document", "/queries/1"),
+        ),
+        post(
+            "a query of several that is checked by texts that are not kept",
+            "/similar",
+            r#"{"queries":[{"hash":"00000000000000ff"},{"text":"a b c","min_similarity":0.5}]}"#,
+            (422, "invalid_field", "keeps neither", "/queries/1/min_similarity"),
+        ),
+        post(
+            "a text of nothing among several queries",
+            "/similar",
+            r#"{"queries":[{"hash":"00000000000000ff"},{"text":"!?"}]}"#,
+            (422, "empty_text", "no word or character", "/queries/1"),
+        ),
+        post(
             "queries beside a query",
             "/similar",
             r#"{"queries":[],"k":3}"#,
@@ -291,6 +327,26 @@ fn bodies() -> Vec<Case> {
             (400, "malformed_request", "hex escape", ""),
         ),
     ]
+}
+
+#[tokio::test]
+async fn the_wrong_query_of_many_is_named_wherever_it_stands() {
+    let directory = directory();
+    let server = Server::start(directory.path()).await;
+    let right = json!({"hash": "00000000000000ff", "k": 3});
+    let wrong = json!({"hash": "00000000000000ff", "k": 99});
+    // All plain, on the thread that asks; the rest of a text, which is not; and some that are dear.
+    let others =
+        [right, json!({"text": "a few words of a text"}), json!({"hash": "00000000000000ff", "k": 40})];
+    for (other, place) in
+        others.iter().flat_map(|other| [0, 7, 8, 63, 64, 65, 299].map(|place| (other, place)))
+    {
+        let mut queries = vec![others[0].clone(); 300];
+        (queries[150], queries[place]) = (other.clone(), wrong.clone());
+        let (status, problem) = server.post("/similar", json!({"queries": queries})).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{other} {place}");
+        assert_eq!(problem["errors"][0]["pointer"], format!("/queries/{place}/k"), "{other} {problem}");
+    }
 }
 
 fn queries() -> Vec<Case> {

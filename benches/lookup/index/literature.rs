@@ -18,8 +18,10 @@ pub fn report(count: usize) {
     index.insert_all(stored.iter().copied());
     let own = index.bytes() as f64;
     let mut plans: Vec<(Box<dyn Contender<u64> + '_>, f64)> = vec![(Box::new(Own(&index, Vec::new())), own)];
-    for (name, blocks, exact) in MANKU {
-        let tables = Manku::new(name, &stored, blocks, exact);
+    let mut manku: Vec<Manku> =
+        MANKU.iter().map(|&(name, blocks, exact)| Manku::new(name, &stored, blocks, exact)).collect();
+    manku.insert(2, Manku::sixteen(&stored));
+    for tables in manku {
         let bytes = (tables.0.len() * count * 8) as f64;
         plans.push((Box::new(tables), bytes));
     }
@@ -73,6 +75,13 @@ struct Sorted {
 }
 
 impl Sorted {
+    fn of(order: Vec<(u32, u32)>, exact: u32, stored: &[u64]) -> Sorted {
+        let mut table = Sorted { order, exact, hashes: Vec::new() };
+        table.hashes = stored.iter().map(|hash| table.permuted(*hash)).collect();
+        table.hashes.sort_unstable();
+        table
+    }
+
     fn permuted(&self, hash: u64) -> u64 {
         self.order
             .iter()
@@ -89,13 +98,22 @@ impl Manku {
         let tables = chosen.map(|chosen| {
             let (first, rest): (Vec<_>, Vec<_>) = (0..blocks).partition(|block| chosen >> block & 1 == 1);
             let order = first.iter().chain(&rest).map(|block| cut[*block as usize]).collect();
-            let exact = first.iter().map(|block| cut[*block as usize].1).sum();
-            let mut table = Sorted { order, exact, hashes: Vec::new() };
-            table.hashes = stored.iter().map(|hash| table.permuted(*hash)).collect();
-            table.hashes.sort_unstable();
-            table
+            Sorted::of(order, first.iter().map(|block| cut[*block as usize].1).sum(), stored)
         });
         Manku(tables.collect(), name)
+    }
+
+    /// One of 4 blocks is exact, and of what is left one of 4 pieces of 12 bits.
+    fn sixteen(stored: &[u64]) -> Manku {
+        let tables = (0..16).map(|number| {
+            let (block, piece) = (number / 4, number % 4);
+            let rest = |at: u32| if at / 16 < block { at } else { at + 16 };
+            let of_piece = |piece: u32| (12 * piece..12 * piece + 12).map(move |at| (rest(at), 1));
+            let others = (0..4).filter(|other| *other != piece).flat_map(of_piece);
+            let order = std::iter::once((16 * block, 16)).chain(of_piece(piece)).chain(others);
+            Sorted::of(order.collect(), 28, stored)
+        });
+        Manku(tables.collect(), "16 tables: one block of 4 exact, one of 4 of the rest")
     }
 }
 

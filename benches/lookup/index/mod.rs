@@ -29,22 +29,33 @@ const MAPS_TO: usize = 10_000_000;
 const K64: [u32; 10] = [0, 3, 6, 7, 8, 10, 12, 14, 16, 20];
 const K128: [u32; 5] = [3, 6, 15, 23, 31];
 
-pub fn run(counts: &[usize]) {
+/// What can be asked for alone.
+pub const PARTS: [&str; 7] = ["built", "even", "skewed", "wide", "threads", "literature", "minhash"];
+
+pub fn run(counts: &[usize], parts: &[&str]) {
+    let wanted = |part: &str| parts.contains(&part);
     limits::report();
     for &count in counts {
-        print_built(count);
-        for spread in [Spread::Even, Spread::Skewed] {
-            if spread == Spread::Even || count <= MAPS_TO {
+        if wanted("built") {
+            print_built(count);
+        }
+        for (part, spread) in [("even", Spread::Even), ("skewed", Spread::Skewed)] {
+            if wanted(part) && (spread == Spread::Even || count <= MAPS_TO) {
                 narrow(count, spread);
             }
         }
-        if count <= MAPS_TO {
+        if wanted("wide") && count <= MAPS_TO {
             wide(count);
+        }
+        if wanted("threads") && count <= MAPS_TO {
             beside(count);
         }
     }
-    if counts.iter().any(|&count| count <= MAPS_TO) {
+    let small = counts.iter().any(|&count| count <= MAPS_TO);
+    if wanted("literature") && small {
         literature::report(1_000_000);
+    }
+    if wanted("minhash") && small {
         minhash::report(1_000_000);
     }
 }

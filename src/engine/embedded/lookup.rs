@@ -89,7 +89,7 @@ pub(super) fn answer_each(
 ) -> Result<(), EngineError> {
     let mut costs = Costs::of(collection);
     let mut answers = Vec::with_capacity(GROUP);
-    for group in queries.chunks(GROUP) {
+    for (at, group) in queries.chunks(GROUP).enumerate() {
         approach(collection, group);
         // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
         let matches: usize = group.iter().map(|query| query.limit).sum();
@@ -97,8 +97,9 @@ pub(super) fn answer_each(
         let held = all_quick.then(|| (collection.gate.read(), stay()));
         // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
         let mut start = Instant::now();
-        for query in group {
-            let answer = answer(held.as_ref(), shared, collection, query, (start, usize::MAX))?;
+        for (place, query) in group.iter().enumerate() {
+            let answer = answer(held.as_ref(), shared, collection, query, (start, usize::MAX));
+            let answer = answer.map_err(|error| error.of_question(at * GROUP + place))?;
             let answer = answer.expect(NOT_TOO_MUCH);
             start += answer.work.elapsed;
             answers.push(answer);

@@ -341,11 +341,14 @@ impl Engine for Embedded {
         let collection = self.shared.registry.get(collection)?;
         let dear = Costs::of(&collection).queries(&queries) > INLINE_COST;
         if !dear {
-            let at_once = |query| lookup::similar_at_once(&self.shared, &collection, query);
-            let answers = queries.chunks(GROUP).flat_map(|group| {
-                lookup::approach(&collection, group);
-                group.iter().map(at_once)
-            });
+            let at_once = |(at, query): (usize, &Query)| {
+                if at.is_multiple_of(GROUP) {
+                    lookup::approach(&collection, &queries[at..queries.len().min(at + GROUP)]);
+                }
+                let answer = lookup::similar_at_once(&self.shared, &collection, query);
+                answer.map_err(|error| error.of_question(at))
+            };
+            let answers = queries.iter().enumerate().map(at_once);
             if let Some(answers) = answers.collect::<Result<Option<Vec<Answer>>, _>>()? {
                 return Ok(answers);
             }
