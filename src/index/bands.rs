@@ -24,10 +24,10 @@ use parking_lot::{Mutex, RwLock};
 
 use super::block::{Block, LEAD_BITS};
 use super::erased::{HashIndex, Subject};
-use super::memory::{Compare, Line, Work, cells, pin, prefetch, with_best};
+use super::memory::{CACHE_LINE, Compare, Line, Work, cells, pin, prefetch, prefetch_from, with_best};
 use super::probe::Touched;
 use super::scan::Neighbour;
-use super::segment::Fill;
+use super::segment::{Fill, Segment};
 use super::sharded::Report;
 use super::table::{Run, Table};
 use crate::ids::{Hash, SignatureShape, Width, is_blank};
@@ -78,6 +78,14 @@ impl Stored {
     fn signature(&self, number: u32, bytes: usize) -> &[u8] {
         let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
         &self.pieces[piece][at * bytes..][..bytes]
+    }
+
+    /// Asks for what is there at a number.
+    fn approach(&self, number: u32, bytes: usize) {
+        prefetch_from(&raw const self.names[number as usize]);
+        let signature = self.signature(number, bytes);
+        signature.chunks(CACHE_LINE).for_each(|part| prefetch_from(part.as_ptr()));
+        signature.last().into_iter().for_each(|last| prefetch_from(last));
     }
 
     /// Stores a signature; its number.
@@ -180,16 +188,21 @@ impl Bands {
             let pin = pin();
             let ask = |&(table, entry): &(usize, u64)| {
                 let run = self.tables[table].view(&pin).run(BAND.first(entry, BAND_BITS), BAND_BITS);
-                prefetch(&run.segment.backs()[run.from..], 2);
+                approach(&run, run.from);
                 Asked { run, entry }
             };
+            // Nothing is waited for that could have been asked for before, for all bands together.
+            entries.iter().for_each(|&(table, entry)| self.tables[table].approach_segment(entry, &pin));
             let asked: Vec<Asked<'_>> = entries.iter().map(ask).collect();
-            with_best(Meeting { asked: &asked, numbers: &mut numbers });
+            let mut noted = Vec::with_capacity(asked.len());
+            with_best(Meeting { asked: &asked, noted: &mut noted });
+            numbers.extend(noted.iter().filter_map(Noted::number));
         }
         let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
         numbers.sort_unstable();
         numbers.dedup();
         let stored = self.stored.read();
+        numbers.iter().for_each(|number| stored.approach(*number, signature.len()));
         found.extend(numbers.into_iter().filter_map(|number| self.compare(&stored, number, signature, k)));
         touched
     }
@@ -367,29 +380,61 @@ struct Asked<'p> {
     entry: u64,
 }
 
-/// Collects the numbers of signatures that share a band.
-struct Meeting<'r, 'p> {
-    asked: &'r [Asked<'p>],
-    numbers: &'r mut Vec<u32>,
+/// Asks for a line of a run.
+#[inline(always)]
+fn approach(run: &Run<'_, u64>, line: usize) {
+    prefetch(&run.segment.fronts()[line..], 1);
+    prefetch(&run.segment.backs()[line..], 1);
 }
 
-impl Work for Meeting<'_, '_> {
+/// An entry whose back is that of a band asked for.
+struct Noted<'p> {
+    segment: &'p Segment<u64>,
+    line: usize,
+    place: usize,
+    entry: u64,
+}
+
+impl Noted<'_> {
+    /// The number of the signature, if it shares the band.
+    fn number(&self) -> Option<u32> {
+        let stored = self.segment.hash(self.line, self.place, BAND.first(self.entry, LEAD_BITS))?;
+        (BAND.first(stored, BAND_BITS) == BAND.first(self.entry, BAND_BITS)).then_some(stored as u32)
+    }
+}
+
+/// Notes the entries that may be of a band asked for.
+struct Meeting<'r, 'p> {
+    asked: &'r [Asked<'p>],
+    noted: &'r mut Vec<Noted<'p>>,
+}
+
+impl<'p> Work for Meeting<'_, 'p> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        for Asked { run: Run { segment, from, homes }, entry } in self.asked {
+        let Meeting { asked, noted } = self;
+        let mut look = |Asked { run: Run { segment, .. }, entry }: &Asked<'p>, line: usize| {
             // A back is the band's hash after its lead, and the first bits of the number.
-            let (back, lead) = (BAND.store(*entry).1, BAND.first(*entry, LEAD_BITS));
-            for line in segment.run(*from, *homes) {
-                for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
-                    if let Some(stored) = segment.hash(line, place, lead)
-                        && BAND.first(stored, BAND_BITS) == BAND.first(*entry, BAND_BITS)
-                    {
-                        self.numbers.push(stored as u32);
-                    }
-                }
+            let back = BAND.store(*entry).1;
+            for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
+                noted.push(Noted { segment, line, place, entry: *entry });
             }
+        };
+        // The first line of each run, then what goes on after it: few do.
+        let mut open = Vec::new();
+        for asked in asked {
+            let Run { segment, from, homes } = asked.run;
+            look(asked, from);
+            if homes > 1 || segment.goes_on_after(from) {
+                approach(&asked.run, from + 1);
+                open.push(asked);
+            }
+        }
+        for asked in open {
+            let Run { segment, from, homes } = asked.run;
+            segment.run(from, homes).skip(1).for_each(|line| look(asked, line));
         }
     }
 }

@@ -106,18 +106,27 @@ pub(super) fn empty_lines<L: Line>(count: usize) -> Box<[L]> {
     unsafe { lines.assume_init() }
 }
 
+/// Bytes that come from memory at a time.
+pub(super) const CACHE_LINE: usize = 64;
+
 /// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
 /// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
 #[inline(always)]
 pub(super) fn prefetch<L: Line>(lines: &[L], count: usize) {
+    (0..count).for_each(|at| prefetch_from(lines.as_ptr().wrapping_add(at)));
+}
+
+/// Asks for the line of memory in which something begins.
+#[inline(always)]
+pub(super) fn prefetch_from<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    for at in 0..count {
+    {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         // SAFETY: a prefetch reads nothing that the program sees and cannot fail, whatever the address.
-        unsafe { _mm_prefetch::<_MM_HINT_T1>(lines.as_ptr().wrapping_add(at).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = (lines, count);
+    let _ = place;
 }
 
 /// The cells whose bits are set in what a comparison answered.

@@ -11,7 +11,7 @@
 //! *Absent*: which tables there are (`layout`), turns of writers (`sharded`).
 
 use super::block::{Block, Filed, KEY_BITS, LEAD_BITS};
-use super::memory::{Followed, Pin};
+use super::memory::{CACHE_LINE, Followed, Pin, prefetch_from};
 use super::segment::{Fill, Segment, mask};
 
 /// How many first bits of the key tell segments apart, in tables that grow.
@@ -84,6 +84,15 @@ impl<W: Filed> Table<W> {
             let view = self.view(pin);
             view.segment(view.number(*hash)).approach(self.block.key(*hash));
         }
+    }
+
+    /// Asks for what says where a hash would be.
+    #[inline]
+    pub(super) fn approach_segment(&self, hash: W, pin: &Pin) {
+        let view = self.view(pin);
+        let segment: *const Segment<W> = view.segment(view.number(hash));
+        prefetch_from(segment);
+        prefetch_from(segment.wrapping_byte_add(CACHE_LINE));
     }
 
     /// Files a hash, which must not be in the table yet. For the writer, one at a time; `len` is how many
