@@ -178,6 +178,11 @@ impl Problem {
         self
     }
 
+    /// The same for what is wrong with one of several questions.
+    pub(super) fn of_question(self, at: usize) -> Problem {
+        self.within(&format!("/queries/{at}"))
+    }
+
     /// The same for a request whose fields stand in the query in place of the body.
     pub(super) fn in_query(mut self) -> Problem {
         for field in &mut self.errors {
@@ -259,9 +264,7 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
-            ServiceError::Question { at, source } => {
-                Problem::from(&**source).within(&format!("/queries/{at}"))
-            }
+            ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }
     }
@@ -284,7 +287,7 @@ impl From<&EngineError> for Problem {
                 return Problem::field(Code::InvalidField, "/hash", detail);
             }
             EngineError::Question { at, source } => {
-                return Problem::from(&**source).within(&format!("/queries/{at}"));
+                return Problem::from(&**source).of_question(*at);
             }
             EngineError::Signature { .. } => {
                 return Problem::field(Code::InvalidField, "/signature", detail);

@@ -24,7 +24,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::block::{Block, LEAD_BITS};
 use super::erased::{HashIndex, Subject};
-use super::memory::{CACHE_LINE, Compare, Line, Work, cells, pin, prefetch, prefetch_from, with_best};
+use super::memory::{CACHE_LINE, Compare, Line, Work, cells, pin, prefetch_from, with_best};
 use super::probe::Touched;
 use super::scan::Neighbour;
 use super::segment::{Fill, Segment};
@@ -183,12 +183,11 @@ impl Bands {
     pub fn within(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
         self.check(signature);
         let entries = self.entries(signature, 0);
-        let mut numbers = Vec::new();
-        {
+        let mut numbers: Vec<u32> = {
             let pin = pin();
             let ask = |&(table, entry): &(usize, u64)| {
                 let run = self.tables[table].view(&pin).run(BAND.first(entry, BAND_BITS), BAND_BITS);
-                approach(&run, run.from);
+                run.segment.approach_line(run.from);
                 Asked { run, entry }
             };
             // Nothing is waited for that could have been asked for before, for all bands together.
@@ -196,8 +195,8 @@ impl Bands {
             let asked: Vec<Asked<'_>> = entries.iter().map(ask).collect();
             let mut noted = Vec::with_capacity(asked.len());
             with_best(Meeting { asked: &asked, noted: &mut noted });
-            numbers.extend(noted.iter().filter_map(Noted::number));
-        }
+            noted.iter().filter_map(Noted::number).collect()
+        };
         let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
         numbers.sort_unstable();
         numbers.dedup();
@@ -380,13 +379,6 @@ struct Asked<'p> {
     entry: u64,
 }
 
-/// Asks for a line of a run.
-#[inline(always)]
-fn approach(run: &Run<'_, u64>, line: usize) {
-    prefetch(&run.segment.fronts()[line..], 1);
-    prefetch(&run.segment.backs()[line..], 1);
-}
-
 /// An entry whose back is that of a band asked for.
 struct Noted<'p> {
     segment: &'p Segment<u64>,
@@ -428,7 +420,7 @@ impl<'p> Work for Meeting<'_, 'p> {
             let Run { segment, from, homes } = asked.run;
             look(asked, from);
             if homes > 1 || segment.goes_on_after(from) {
-                approach(&asked.run, from + 1);
+                segment.approach_line(from + 1);
                 open.push(asked);
             }
         }

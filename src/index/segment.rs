@@ -309,9 +309,14 @@ impl<W: Filed> Segment<W> {
     /// Asks for the lines in which a key's hashes begin.
     #[inline(always)]
     pub(super) fn approach(&self, key: u64) {
-        let home = self.homes.of(key & mask(self.homes.bits));
-        prefetch(&self.fronts()[home..], 1);
-        prefetch(&self.backs()[home..], 1);
+        self.approach_line(self.homes.of(key & mask(self.homes.bits)));
+    }
+
+    /// Asks for a line, fronts and backs.
+    #[inline(always)]
+    pub(super) fn approach_line(&self, line: usize) {
+        prefetch(&self.fronts()[line..], 1);
+        prefetch(&self.backs()[line..], 1);
     }
 
     #[inline]

@@ -205,7 +205,7 @@ impl SeveralIn {
                 self.asks.push(ask);
                 self.stats.push(stats);
             }
-            Err(problem) => self.wrong = Some(problem.within(&format!("/queries/{number}"))),
+            Err(problem) => self.wrong = Some(problem.of_question(number)),
         }
     }
 }
