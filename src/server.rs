@@ -268,6 +268,7 @@ fn limits(settings: &Settings) -> Limits {
 
 /// How the engine is to work, by the settings.
 pub fn embedded(settings: &Settings) -> EmbeddedSettings {
+    let budget = memory_budget(settings);
     EmbeddedSettings {
         checkpoints: CheckpointPolicy {
             every_changes: settings.snapshots.every_changes,
@@ -284,7 +285,8 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
         },
         new_store: uuid::Uuid::new_v4().as_u64_pair().0,
         wall_ms: now_ms,
-        memory_budget: memory_budget(settings),
+        memory_budget: budget,
+        bearer_bytes: settings.memory.bearers.unwrap_or_else(|| bearer_bytes(budget)),
         resident_bytes: machine::resident_bytes,
     }
 }
@@ -302,6 +304,11 @@ fn memory_budget(settings: &Settings) -> Option<u64> {
         tracing::warn!("there is no memory budget: the machine tells no limit and memory.budget is not set");
     }
     budget.map(|(bytes, _)| bytes)
+}
+
+/// Bytes for the bearers at hand if nobody said: next to nothing of the budget.
+fn bearer_bytes(budget: Option<u64>) -> u64 {
+    budget.map_or(64 << 20, |budget| (budget / 50).clamp(16 << 20, 1 << 30))
 }
 
 fn now_ms() -> u64 {

@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 45] = [
+pub(super) static KEYS: [Key; 46] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -57,6 +57,7 @@ pub(super) static KEYS: [Key; 45] = [
     size("store.reserve_bytes", 0, 1 << 40),
     key("store.verify", Kind::Switch),
     size("memory.budget", 16 << 20, 64 << 40),
+    size("memory.bearers", 0, 64 << 30),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),

@@ -255,7 +255,7 @@ impl From<&ServiceError> for Problem {
             ServiceError::Invalid { field, .. } => {
                 Problem::field(Code::InvalidField, format!("/{field}"), detail)
             }
-            ServiceError::EmptyText => Problem::new(Code::EmptyText, detail),
+            ServiceError::EmptyText { field } => Problem::field(Code::EmptyText, format!("/{field}"), detail),
             ServiceError::Cursor => Problem::field(Code::InvalidCursor, "/cursor", detail),
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),

@@ -185,6 +185,8 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let inner = error.into_inner();
         if inner.is_data() {
             let detail = plain(&inner.to_string());
+            let missing = named(&detail).filter(|_| detail.starts_with("missing field"));
+            let pointer = missing.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
             return Problem::field(code_of(&detail), pointer, detail);
         }
         Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {inner}"))

@@ -58,21 +58,25 @@ macro_rules! line {
 
             #[inline(always)]
             fn read(&self, at: usize) -> u64 {
+                step();
                 self.0[at].load(Ordering::Acquire).into()
             }
 
             #[inline(always)]
             fn read_beside(&self, at: usize) -> u64 {
+                step();
                 self.0[at].load(Ordering::Relaxed).into()
             }
 
             #[inline(always)]
             fn publish(&self, at: usize, value: u64) {
+                step();
                 self.0[at].store(value as $cell, Ordering::Release);
             }
 
             #[inline(always)]
             fn write(&self, at: usize, value: u64) {
+                step();
                 self.0[at].store(value as $cell, Ordering::Relaxed);
             }
 
@@ -162,29 +166,45 @@ pub(super) struct Portable;
 impl Compare for Portable {
     #[inline(always)]
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
-        let near = |cell: &AtomicU32| (cell.load(Ordering::Relaxed) ^ query).count_ones() <= k;
+        let near = |cell: &AtomicU32| (seen(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
         line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u16::from(near(cell)) << at)
     }
 
     #[inline(always)]
     fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-        let near = |cell: &AtomicU64| (cell.load(Ordering::Relaxed) ^ query).count_ones() <= k;
+        let near = |cell: &AtomicU64| (seen(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
         line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u8::from(near(cell)) << at)
     }
 
     #[inline(always)]
     fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-        let ones =
-            |half: usize, at: usize| (lines[half].0[at].load(Ordering::Relaxed) ^ query[half]).count_ones();
+        let ones = |half: usize, at: usize| {
+            (seen(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
+        };
         (0..16).fold(0, |all, at| all | u16::from(ones(0, at) + ones(1, at) <= k) << at)
     }
 
     #[inline(always)]
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-        let ones =
-            |half: usize, at: usize| (lines[half].0[at].load(Ordering::Relaxed) ^ query[half]).count_ones();
+        let ones = |half: usize, at: usize| {
+            (seen(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
+        };
         (0..8).fold(0, |all, at| all | u8::from(ones(0, at) + ones(1, at) <= k) << at)
     }
+}
+
+/// What was loaded; another thread may come after it.
+#[inline(always)]
+fn seen<T>(value: T) -> T {
+    step();
+    value
+}
+
+/// Lets another thread come in between, in a model of all their orders; nothing elsewhere.
+#[inline(always)]
+pub(super) fn step() {
+    #[cfg(test)]
+    super::model::step();
 }
 
 /// Work that compares lines.
@@ -199,6 +219,11 @@ pub(super) trait Work {
 /// Does the work with the best comparison of this machine.
 #[inline]
 pub(super) fn with_best<T: Work>(work: T) -> T::Output {
+    // A model steps from cell to cell.
+    #[cfg(test)]
+    if super::model::is_running() {
+        return work.run(Portable);
+    }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_here() {
         // SAFETY: the machine has the instructions that the function is compiled with.
@@ -369,6 +394,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
     /// The value as it is now. It stays as long as the pin, even if it is replaced.
     #[inline]
     pub(super) fn get<'p>(&self, pin: &'p Pin) -> &'p T {
+        step();
         let value = self.0.load(Ordering::Acquire, &pin.0);
         // SAFETY: the pointer is never null and always came from `Owned`. Its value is freed only by
         // `replace`, after every pin that existed then is gone, or by `drop`, which has the `Followed` to
@@ -388,6 +414,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
 
     /// Puts another value in its place. The old one is freed when nobody reads it any more.
     pub(super) fn replace(&self, value: T, pin: &Pin) {
+        step();
         let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &pin.0);
         // SAFETY: `old` was just taken out of its only place, so no later pin can reach it, and it is
         // retired once. `T` is `Send` and has no borrow, so it may be dropped by any thread at any time.

@@ -19,6 +19,8 @@ mod bulk;
 mod erased;
 mod layout;
 mod memory;
+#[cfg(test)]
+mod model;
 mod plan;
 mod probe;
 mod progress;

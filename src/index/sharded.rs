@@ -28,11 +28,11 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Filed;
 use super::layout::{Kind, Layout, THREE_FROM, insert_new};
-use super::memory::{Followed, Pin, pin};
+use super::memory::{Followed, Pin, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, probe, probe_all};
 use super::scan::Neighbour;
@@ -116,9 +116,21 @@ impl<W: Filed> Index<W> {
         }
     }
 
+    fn take_turn(&self) -> MutexGuard<'_, Option<Moving<W>>> {
+        // The threads of a model are one of the system's, which must not wait for itself.
+        #[cfg(test)]
+        while super::model::is_running() {
+            match self.turn.try_lock() {
+                Some(turn) => return turn,
+                None => step(),
+            }
+        }
+        self.turn.lock()
+    }
+
     /// Adds a hash; whether it is new.
     pub fn insert(&self, hash: W) -> bool {
-        self.insert_in_turn(&mut self.turn.lock(), &mut vec![hash], &mut pin()) == 1
+        self.insert_in_turn(&mut self.take_turn(), &mut vec![hash], &mut pin()) == 1
     }
 
     /// Adds hashes, faster than one by one; how many were new.
@@ -132,13 +144,13 @@ impl<W: Filed> Index<W> {
                 return new;
             }
             // A turn and a pin for each batch: other writers get theirs.
-            new += self.insert_in_turn(&mut self.turn.lock(), &mut batch, &mut pin());
+            new += self.insert_in_turn(&mut self.take_turn(), &mut batch, &mut pin());
         }
     }
 
     /// Removes a hash; whether it was there.
     pub fn remove(&self, hash: W) -> bool {
-        let mut turn = self.turn.lock();
+        let mut turn = self.take_turn();
         let pin = pin();
         let layout = self.layout.get(&pin);
         if !layout.contains(hash, &pin) {
@@ -146,6 +158,7 @@ impl<W: Filed> Index<W> {
         }
         let len = self.len();
         layout.remove(hash, len, &pin);
+        step();
         self.removals.fetch_add(1, Ordering::SeqCst);
         if let Some(moving) = &mut *turn
             && share(hash) < moving.moved
@@ -270,9 +283,11 @@ impl<W: Filed> Index<W> {
 
     /// Appends what `look` appends, without what it met twice.
     fn once_each<T: Ord, R>(&self, found: &mut Vec<T>, look: impl FnOnce(&mut Vec<T>, &Pin) -> R) -> R {
+        step();
         let before = self.removals.load(Ordering::SeqCst);
         let already = found.len();
         let report = look(found, &pin());
+        step();
         if self.removals.load(Ordering::SeqCst) != before && found.len() > already + 1 {
             let mut own = found.split_off(already);
             own.sort_unstable();

@@ -172,7 +172,7 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
             }
         }
     }
-    let Ok([a, b]) = <[Side; 2]>::try_from(known) else { return Err(ServiceError::EmptyText) };
+    let Ok([a, b]) = <[Side; 2]>::try_from(known) else { unreachable!("one of each side") };
     let signed = match (profile.signatures(), &signatures[..]) {
         (Some(shape), [a, b]) => Some((shape, signature_comparison(shape, a, b))),
         _ => None,

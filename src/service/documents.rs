@@ -97,10 +97,11 @@ impl Preparation {
                 row.sketch = Some(signature);
             }
             content => {
+                let field = content.field();
                 let text = content.into_text().unwrap_or_default();
                 let Signed { fingerprint, signature } = self.profile.sign(&text);
                 if fingerprint.status == Status::Empty {
-                    return Err(ServiceError::EmptyText);
+                    return Err(ServiceError::EmptyText { field });
                 }
                 row.hash = fingerprint.hash;
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));

@@ -23,9 +23,12 @@ pub enum ServiceError {
     },
     /// A text without a feature.
     #[error(
-        "the text has no word or character to make a fingerprint from: all such texts would be duplicates of each other"
+        "{field} has no word or character to make a fingerprint from: all such texts would be duplicates of each other"
     )]
-    EmptyText,
+    EmptyText {
+        /// The field that it stands in: `text` or `html`.
+        field: &'static str,
+    },
     /// A cursor that does not belong to this query.
     #[error("the cursor is not one that this query answered with; send the query without it to begin anew")]
     Cursor,
@@ -97,7 +100,7 @@ impl ServiceError {
     pub(super) fn of_question(self, at: usize) -> ServiceError {
         let is_of_question = match &self {
             ServiceError::Invalid { .. }
-            | ServiceError::EmptyText
+            | ServiceError::EmptyText { .. }
             | ServiceError::Cursor
             | ServiceError::NoDocument { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),

@@ -55,6 +55,16 @@ pub struct Explained {
 }
 
 impl Content {
+    /// The field that it is given in.
+    pub(super) fn field(&self) -> &'static str {
+        match self {
+            Content::Text(_) => "text",
+            Content::Html(_) => "html",
+            Content::Hash(_) => "hash",
+            Content::Signature(_) => "signature",
+        }
+    }
+
     /// The text that counts; `None` for what was made elsewhere.
     pub(super) fn into_text(self) -> Option<String> {
         match self {
@@ -133,13 +143,14 @@ impl Service {
             let hash = signature_name(&signature);
             return Ok(Located { hash, signature: Some(signature.into()), status: None });
         }
+        let field = content.field();
         let made = self.fingerprint(profile, vec![content]).await?.pop();
         match made {
             Some(Fingerprinted { fingerprint, signature, .. }) if fingerprint.status != Status::Empty => {
                 let (hash, status) = (fingerprint.hash, Some(fingerprint.status));
                 Ok(Located { hash, signature: signature.map(Arc::from), status })
             }
-            _ => Err(ServiceError::EmptyText),
+            _ => Err(ServiceError::EmptyText { field }),
         }
     }
 }

@@ -122,7 +122,15 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// [`StoreError::Full`] if there is no room: then nothing was written. After any other error nobody knows whether it
     /// is durable, and the store takes no more writes until it is opened again.
-    pub fn commit(mut self) -> Result<Sequence, StoreError> {
+    pub fn commit(self) -> Result<Sequence, StoreError> {
+        self.commit_telling(|| ())
+    }
+
+    /// The same; when the batch is durable and before views can see it, `seen_next` is called.
+    ///
+    /// # Errors
+    /// As [`Batch::commit`].
+    pub fn commit_telling(mut self, seen_next: impl FnOnce()) -> Result<Sequence, StoreError> {
         for (&collection, &more) in &self.documents {
             let documents = self.store.documents(collection)?.saturating_add_signed(more);
             let key = codec::documents_key(collection);
@@ -132,7 +140,7 @@ impl<'a> Batch<'a> {
         let last = Sequence(self.last.0 + self.changes.len() as u64);
         self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
         self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
-        self.store.core.commit(&self.writes)?;
+        self.store.core.commit(&self.writes, seen_next)?;
         Ok(last)
     }
 }

@@ -119,7 +119,7 @@ impl Core {
     /// # Errors
     /// [`StoreError::Full`] if there is no room: then nothing was written. After any other error nobody knows, and nothing
     /// is written any more.
-    pub(super) fn commit(&self, writes: &Writes) -> Result<(), StoreError> {
+    pub(super) fn commit(&self, writes: &Writes, seen_next: impl FnOnce()) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
         }
@@ -136,7 +136,10 @@ impl Core {
         }
         let synced = appended.and_then(|()| journal.sync());
         synced
-            .and_then(|()| self.trees.apply(seqno, writes.payload()))
+            .and_then(|()| {
+                seen_next();
+                self.trees.apply(seqno, writes.payload())
+            })
             .inspect_err(|error| self.fail(error))?;
         if self.trees.rotate(false) || journal.bytes() > self.journal_limit {
             self.flushing.ring();

@@ -291,7 +291,7 @@ impl Store {
         }
         if let Some(last) = trimmed {
             writes.insert(Tree::Meta, TRIMMED, last.0.to_be_bytes());
-            self.core.commit(&writes)?;
+            self.core.commit(&writes, || ())?;
         }
         Ok(())
     }
@@ -332,7 +332,7 @@ impl Store {
             writes.remove(Tree::Meta, codec::garbage_key(collection));
             writes.remove(Tree::Meta, codec::documents_key(collection));
         }
-        self.core.commit(&writes)?;
+        self.core.commit(&writes, || ())?;
         Ok(done)
     }
 
@@ -343,7 +343,7 @@ impl Store {
         for Expiry { at_ms, collection, id } in dead {
             writes.remove(Tree::Expiries, codec::expiry_key(*collection, *at_ms, id));
         }
-        self.core.commit(&writes)
+        self.core.commit(&writes, || ())
     }
 
     /// The bytes it occupies on the disk.

@@ -220,6 +220,33 @@ async fn a_backup_shows_one_moment_while_others_write() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_is_behind_gets_all_of_it_and_may_ask_for_the_next_at_once() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/texts", json!({"keep_text": true})).await;
+    let mut numbers = Numbers(11);
+    let mut text = || (0..60_000).map(|_| format!("{:x} ", numbers.next())).collect::<String>();
+    let documents: Vec<_> = (0..50).map(|i| json!({"id": format!("{i:02}"), "text": text()})).collect();
+    for document in &documents {
+        let (status, answer) = server.post("/collections/texts/documents", document.clone()).await;
+        assert_eq!(status, 201, "{answer}");
+    }
+    // More than sockets and server hold on the way: the server has written its last piece while the client sleeps.
+    let mut response = server.get("/collections/texts/backup").await;
+    let mut tar = response.chunk().await.unwrap().unwrap().to_vec();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    while let Some(piece) = response.chunk().await.unwrap() {
+        tar.extend(piece);
+    }
+    assert!(tar.len() > 12_000_000, "{}", tar.len());
+    let (status, restored) = restore(&server, "copy", tar).await;
+    assert_eq!((status, &restored["documents"]), (201, &json!(documents.len())), "{restored}");
+    for _ in 0..20 {
+        backup(&server, "default").await;
+    }
+}
+
 #[tokio::test]
 async fn backups_that_were_changed_are_refused_or_the_same() {
     let data = directory();

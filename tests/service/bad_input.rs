@@ -161,12 +161,29 @@ fn bodies() -> Vec<Case> {
             r#"{"hash":"00000000000000ff","filter":{"metadata":{"a":18446744073709551616}}}"#,
             (422, "invalid_field", "as a string", "/filter/metadata"),
         ),
-        post("an empty text", "/documents", r#"{"text": ""}"#, (422, "empty_text", "no word", "")),
+        post(
+            "an empty text",
+            "/documents",
+            r#"{"text": ""}"#,
+            (422, "empty_text", "text has no word", "/text"),
+        ),
+        post(
+            "a page without a word",
+            "/documents",
+            r#"{"html": "<p>!</p>"}"#,
+            (422, "empty_text", "html has no word", "/html"),
+        ),
+        post(
+            "one side of a comparison",
+            "/compare",
+            r#"{"a": {"text": "a b c"}}"#,
+            (422, "invalid_field", "missing field `b`", "/b"),
+        ),
         post(
             "a text of punctuation",
             "/documents",
             r#"{"text": " ... \n "}"#,
-            (422, "empty_text", "no word", ""),
+            (422, "empty_text", "no word", "/text"),
         ),
         post(
             "an id with a newline",
@@ -282,7 +299,7 @@ fn bodies() -> Vec<Case> {
             "a text of nothing among several queries",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff"},{"text":"!?"}]}"#,
-            (422, "empty_text", "no word or character", "/queries/1"),
+            (422, "empty_text", "no word or character", "/queries/1/text"),
         ),
         post(
             "queries beside a query",
@@ -394,7 +411,7 @@ fn queries() -> Vec<Case> {
             "/similar?hash=00000000000000ff&verify=trust",
             (422, "invalid_field", "`scan`", "verify"),
         ),
-        get("an empty text", "/similar?text=%20", (422, "empty_text", "no word", "")),
+        get("an empty text", "/similar?text=%20", (422, "empty_text", "no word", "text")),
         get("an unknown document", "/similar?id=none", (404, "no_document", "\"none\"", "")),
         get(
             "an unknown document's neighbours",

@@ -43,11 +43,12 @@ pub(super) fn stream(
     taken_ms: u64,
     permit: OwnedSemaphorePermit,
 ) -> Pieces {
-    let (send, receive) = mpsc::channel(AHEAD);
+    let (send, receive) = mpsc::channel(AHEAD + 1);
+    // Room for the last piece: a client that is behind has to be told that it has all, or that it has not.
+    let end = send.clone().try_reserve_owned().expect("an empty channel has room");
     let handle = Handle::current();
     let work = move || {
-        let _permit = permit;
-        let out = Outgoing { send: send.clone(), handle, begun: Instant::now(), taken: 0, held: Vec::new() };
+        let out = Outgoing { send, handle, begun: Instant::now(), taken: 0, held: Vec::new() };
         let last = match write(&shared, &collection, taken_ms, out) {
             Ok(bytes) => {
                 tracing::info!(collection = %collection.name, bytes, "a backup was taken");
@@ -59,8 +60,9 @@ pub(super) fn stream(
                 Piece::Failed(error)
             }
         };
-        // The client may be gone, or stuck: then the end of the channel says it.
-        let _ = send.try_send(last);
+        // Before the client knows that it is at the end: it may ask for the next one at once.
+        drop(permit);
+        end.send(last);
     };
     drop(tokio::task::spawn_blocking(work));
     let pieces = stream::unfold(Some(receive), |receive| async move {

@@ -101,8 +101,8 @@ impl Writer {
                 due.dead.push(expiry.clone());
             }
         }
-        let (batch, postings) = plan.into_batch();
-        self.commit(batch, &touched, &postings)?;
+        let (batch, hashes) = plan.into_batch();
+        self.commit(batch, &touched, &hashes)?;
         metrics::counter!("lookalike_expired_documents_total").increment(removed);
         tracing::debug!(removed, "documents expired");
         Ok(())

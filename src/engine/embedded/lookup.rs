@@ -15,7 +15,7 @@ use super::clock::Clock;
 use super::intake::has_signature;
 use super::registry::Collection;
 use super::shared::Shared;
-use super::sole::SoleBearer;
+use super::sole::{SoleBearer, SoleBearers};
 use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
@@ -156,7 +156,7 @@ fn answer(
         }
         None => {}
     }
-    let epoch = collection.sole.quiet_epoch();
+    let epoch = collection.epoch.quiet();
     let time = Time { clock: &shared.clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
@@ -164,7 +164,7 @@ fn answer(
     let _gate = held.is_none().then(|| collection.gate.read());
     let mut found = Vec::new();
     let is_quick = held.is_some() || Costs::of(collection).is_quick(query);
-    if is_quick && page.is_known(&mut found) {
+    if is_quick && page.is_known(&shared.bearers, &mut found) {
         return Ok(Some(page.finish(start)));
     }
     let view = shared.store.view();
@@ -181,7 +181,7 @@ fn answer(
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(&view, distance, &hashes, most)?;
+            page.read_class(shared, &view, distance, &hashes, most)?;
             if page.time.lapsed.get() > most {
                 return Ok(None);
             }
@@ -267,14 +267,14 @@ impl Page<'_> {
     }
 
     /// Answers from memory alone if that can be done: nothing is near, which is what most questions of a
-    /// crawler come to, or all that is near was looked up lately. It needs no view of the store, which costs as
+    /// crawler come to, or all that is near was stored or looked up lately. It needs no view of the store, which costs as
     /// much as the look: while the gate is held a document that moves from one hash to another is under one of
     /// them at every moment, so nothing slips through where nothing is found; and what is remembered is good
     /// while no commit falls in between. If it cannot be done, all hashes within k are in `found`.
-    fn is_known(&mut self, found: &mut Vec<Neighbour<Hash>>) -> bool {
+    fn is_known(&mut self, bearers: &SoleBearers, found: &mut Vec<Neighbour<Hash>>) -> bool {
         let report = self.collection.index.within(self.subject(), self.k, found);
         self.account(&report, found);
-        if found.is_empty() || self.remembers(found) {
+        if found.is_empty() || self.has_at_hand(bearers, found) {
             return true;
         }
         self.matches.clear();
@@ -283,16 +283,16 @@ impl Page<'_> {
 
     /// Whether no commit has begun or ended since the page was.
     fn is_quiet(&self) -> bool {
-        self.epoch.is_some() && self.collection.sole.quiet_epoch() == self.epoch
+        self.epoch.is_some() && self.collection.epoch.quiet() == self.epoch
     }
 
-    fn remembers(&mut self, found: &[Neighbour<Hash>]) -> bool {
-        let sole = &self.collection.sole;
+    fn has_at_hand(&mut self, bearers: &SoleBearers, found: &[Neighbour<Hash>]) -> bool {
         if self.epoch.is_none() || found.len() > self.query.limit {
             return false;
         }
         for near in found {
-            let Some(SoleBearer { id, expires_ms, metadata }) = sole.get(near.hash) else {
+            let Some(SoleBearer { id, expires_ms, metadata }) = bearers.get(self.collection.id, near.hash)
+            else {
                 return false;
             };
             if !self.query.excludes(&id) && !self.time.has_lapsed(expires_ms) {
@@ -350,6 +350,7 @@ impl Page<'_> {
     /// It may stop after it has passed over more than `most` that have lapsed.
     fn read_class(
         &mut self,
+        shared: &Shared,
         view: &View<'_>,
         distance: u32,
         hashes: &[Hash],
@@ -381,9 +382,9 @@ impl Page<'_> {
             let row = if bearer.has_metadata { view.row(of, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
             let expires_ms = bearer.expires_ms;
-            if let Some(epoch) = self.epoch.filter(|_| is_sole) {
-                let known = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
-                self.collection.sole.remember(epoch, hash, known);
+            if let Some(seen) = self.epoch.filter(|_| is_sole) {
+                let bearer = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
+                shared.bearers.note(&self.collection.epoch, seen, of, hash, &bearer);
             }
             self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
         }

@@ -55,6 +55,7 @@ use lookup::Costs;
 use planning::{Checked, NEAREST};
 use registry::Collection;
 use shared::Shared;
+use sole::SoleBearers;
 use writer::{Command, Write, Writer};
 
 /// Queries that are expected to take no more than this, in nanoseconds or so, are answered where they are asked: less
@@ -91,6 +92,8 @@ pub struct EmbeddedSettings {
     pub wall_ms: fn() -> u64,
     /// Bytes of resident memory above nine tenths of which no document is inserted.
     pub memory_budget: Option<u64>,
+    /// Bytes of memory for who bears the hashes that were stored or found lately; 0 for none.
+    pub bearer_bytes: u64,
     /// The bytes of resident memory; it is asked up to ten times a second while documents are written.
     pub resident_bytes: fn() -> Option<u64>,
 }
@@ -144,8 +147,9 @@ impl Embedded {
         let newest = recovered.snapshot.map(|file| file.from);
         let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
         let budget = Budget::new(settings.memory_budget, settings.resident_bytes);
-        let shared =
-            Shared::new(store, recovered.registry, directory.snapshots, clock, budget, recovered.last);
+        let bearers = SoleBearers::new(settings.bearer_bytes);
+        let (registry, last) = (recovered.registry, recovered.last);
+        let shared = Shared::new(store, registry, directory.snapshots, clock, budget, bearers, last);
         let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();

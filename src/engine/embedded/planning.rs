@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::recent::Recent;
 use super::registry::Collection;
+use super::sole::{SoleBearer, TouchedHash};
 use crate::engine::{Document, Match, Operation, Outcome, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::{Neighbour, Subject};
@@ -67,8 +68,20 @@ impl<'a> Plan<'a> {
     }
 
     /// The batch to commit, and the hashes whose postings it touches.
-    pub(super) fn into_batch(self) -> (Batch<'a>, Vec<(CollectionId, Hash)>) {
-        (self.batch, self.postings.into_keys().collect())
+    pub(super) fn into_batch(self) -> (Batch<'a>, Vec<TouchedHash>) {
+        let mut documents = self.documents;
+        let touched = |((collection, hash), posting)| {
+            let sole = match posting {
+                Some(Posting::Sole(Bearer { id, expires_ms, .. })) => {
+                    // It bears one hash, so nobody asks for it again.
+                    let document = documents.remove(&(collection, id.clone())).flatten();
+                    document.map(|document| SoleBearer { id, expires_ms, metadata: document.metadata })
+                }
+                Some(Posting::Shared(_)) | None => None,
+            };
+            TouchedHash { collection, hash, sole }
+        };
+        (self.batch, self.postings.into_iter().map(touched).collect())
     }
 
     /// When the first of the documents that were put expires.

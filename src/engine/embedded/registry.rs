@@ -11,7 +11,7 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
-use super::sole::Sole;
+use super::sole::Epoch;
 use crate::engine::{CollectionSettings, EngineError};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
@@ -36,8 +36,8 @@ pub(super) struct Collection {
     /// Hashes whose last document is gone and that could not leave the index yet, because readers had the gate.
     /// They do no harm there but for the time it takes to find that nobody bears them.
     pub(super) leaving: Mutex<HashSet<Hash>>,
-    /// Bearers looked up lately.
-    pub(super) sole: Sole,
+    /// How the bearers at hand stay true while commits come in sight.
+    pub(super) epoch: Epoch,
 }
 
 impl Collection {
@@ -57,7 +57,7 @@ impl Collection {
             record: RwLock::new(record),
             gate: RwLock::new(()),
             leaving: Mutex::default(),
-            sole: Sole::default(),
+            epoch: Epoch::default(),
         }
     }
 

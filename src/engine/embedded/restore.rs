@@ -234,9 +234,9 @@ impl Writer {
             let put = Operation::Put { document, unless_within: None };
             plan.decide(collection, put, None, &mut self.recent)?;
         }
-        let (batch, postings) = plan.into_batch();
+        let (batch, hashes) = plan.into_batch();
         let touched = [(collection.id, Arc::clone(collection))].into();
-        self.commit_or_fail(batch, &touched, &postings)
+        self.commit_or_fail(batch, &touched, &hashes)
     }
 
     fn finish_restore(&mut self, collection: &Arc<Collection>) -> Result<(), EngineError> {

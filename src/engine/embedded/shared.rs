@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::budget::Budget;
 use super::clock::Clock;
 use super::registry::Registry;
+use super::sole::SoleBearers;
 use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
@@ -19,6 +20,7 @@ pub(super) struct Shared {
     pub(super) snapshots: PathBuf,
     pub(super) clock: Clock,
     pub(super) budget: Budget,
+    pub(super) bearers: SoleBearers,
     /// When the next document expires, as far as the writer knows; `u64::MAX` if none does.
     pub(super) next_expiry_ms: AtomicU64,
     /// The last change that is durable and in the index.
@@ -36,6 +38,7 @@ impl Shared {
         snapshots: PathBuf,
         clock: Clock,
         budget: Budget,
+        bearers: SoleBearers,
         last: Sequence,
     ) -> Shared {
         Shared {
@@ -44,6 +47,7 @@ impl Shared {
             snapshots,
             clock,
             budget,
+            bearers,
             // Whatever there is, the writer looks.
             next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),

@@ -25,6 +25,7 @@ use super::recent::Recent;
 use super::registry::Collection;
 use super::restore::Step;
 use super::shared::Shared;
+use super::sole::TouchedHash;
 use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
 use crate::store::{Batch, Change, CollectionRecord, StoreError};
@@ -200,8 +201,8 @@ impl Writer {
             Ok(plan) => {
                 let soonest = plan.soonest_ms().unwrap_or(u64::MAX);
                 self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
-                let (batch, postings) = plan.into_batch();
-                let failed = self.commit(batch, &touched, &postings).err();
+                let (batch, hashes) = plan.into_batch();
+                let failed = self.commit(batch, &touched, &hashes).err();
                 failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written; but a store that cannot be read is not to be written to.
@@ -259,7 +260,7 @@ impl Writer {
         &mut self,
         mut batch: Batch<'_>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
-        postings: &[(CollectionId, Hash)],
+        hashes: &[TouchedHash],
     ) -> Result<(), StoreError> {
         if batch.is_empty() {
             return Ok(());
@@ -276,11 +277,14 @@ impl Writer {
         }
         batch.record_time(self.shared.clock.now_ms());
         let started = std::time::Instant::now();
-        touched.values().for_each(|collection| collection.sole.begin_commit());
-        let committed = batch.commit();
-        for collection in touched.values() {
-            let own = postings.iter().filter(|(of, _)| *of == collection.id).map(|(_, hash)| hash);
-            collection.sole.end_commit(own);
+        let mut in_sight = false;
+        let committed = batch.commit_telling(|| {
+            in_sight = true;
+            touched.values().for_each(|collection| collection.epoch.begin_commit());
+        });
+        if in_sight {
+            self.shared.bearers.follow(hashes, committed.is_ok());
+            touched.values().for_each(|collection| collection.epoch.end_commit());
         }
         let last = match committed {
             Ok(last) => last,
@@ -321,9 +325,9 @@ impl Writer {
         &mut self,
         batch: Batch<'_>,
         touched: &HashMap<CollectionId, Arc<Collection>>,
-        postings: &[(CollectionId, Hash)],
+        hashes: &[TouchedHash],
     ) -> Result<(), EngineError> {
-        let committed = self.commit(batch, touched, postings);
+        let committed = self.commit(batch, touched, hashes);
         committed.map_err(|error| self.not_committed(&error))
     }
 
