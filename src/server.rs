@@ -167,7 +167,7 @@ async fn start(
     let open = move || Embedded::open_telling(&path, embedded, pool, &progress);
     let opening = tokio::task::spawn_blocking(open);
     let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
-    let default = CollectionName::default_collection();
+    let default = CollectionName::default_collection().clone();
     // Made before the first request can see the engine: the unprefixed routes act on it.
     match engine.settings(&default).await {
         Err(EngineError::NoCollection(_)) => {
@@ -207,7 +207,7 @@ fn keys(settings: &Settings) -> Result<Arc<Keyring>, ServerError> {
     let keyring = Keyring::open(key_file(settings))?;
     let listen = settings.server.listen;
     let is_exposed = !listen.ip().to_canonical().is_loopback();
-    match (keyring.keys(), is_exposed) {
+    match (&*keyring.keys(), is_exposed) {
         (Some(keys), _) => tracing::info!(keys = keys.len(), "every request needs a key"),
         (None, true) if !settings.server.open => return Err(ServerError::Unguarded { listen }),
         (None, true) => {

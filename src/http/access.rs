@@ -37,7 +37,7 @@ fn need(method: &Method, path: &str) -> Need {
             (if is_read { Role::Read } else { Role::Admin }, Place::Collection(collection(name)))
         }
         ["collections", name, rest @ ..] => of_collection(is_read, rest, collection(name)),
-        rest => of_collection(is_read, rest, Some(CollectionName::default_collection())),
+        rest => of_collection(is_read, rest, Some(CollectionName::default_collection().clone())),
     };
     Some((role, place))
 }
@@ -94,7 +94,8 @@ fn secret(headers: &HeaderMap) -> Option<&[u8]> {
 
 /// Lets a request pass, or says why not. The key goes with it, for handlers that answer to a part of the question.
 pub(super) fn check(keyring: &Keyring, request: &mut Request) -> Result<(), Problem> {
-    let Some(keys) = keyring.keys() else {
+    let keys = keyring.keys();
+    let Some(keys) = &*keys else {
         return Ok(());
     };
     let Some((role, place)) = need(request.method(), request.uri().path()) else {
@@ -105,7 +106,7 @@ pub(super) fn check(keyring: &Keyring, request: &mut Request) -> Result<(), Prob
             "this server asks for a key: send it as `Authorization: Bearer lk_…` or as `X-API-Key: lk_…`";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
-    let Some(held) = crate::keys::find(&keys, secret) else {
+    let Some(held) = crate::keys::find(keys, secret) else {
         let detail = "the key is not known here: it was mistyped or revoked, or belongs to another server";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
@@ -183,7 +184,7 @@ mod tests {
     #[test]
     fn a_path_in_disguise_needs_what_it_is() {
         let news = Place::Collection(Some(CollectionName::new("news").unwrap()));
-        let default = Place::Collection(Some(CollectionName::default_collection()));
+        let default = Place::Collection(Some(CollectionName::default_collection().clone()));
         let cases = [
             (Method::GET, "/collections/n%65ws/similar", Role::Read, news.clone()),
             (Method::POST, "/collections/news/documents", Role::Write, news.clone()),

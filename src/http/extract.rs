@@ -28,7 +28,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Target, Problem> {
         match path_parameter(parts, state, "collection").await? {
-            None => Ok(Target(CollectionName::default_collection())),
+            None => Ok(Target(CollectionName::default_collection().clone())),
             Some(name) => CollectionName::new(&name)
                 .map(Target)
                 .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string())),

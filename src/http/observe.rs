@@ -4,6 +4,8 @@
 //! in a few microseconds and each layer costs some hundred nanoseconds of them.
 
 use std::any::Any;
+use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +19,8 @@ use foldhash::fast::RandomState;
 use futures::FutureExt;
 use futures::future::{Either, ready};
 use metrics::{Counter, Histogram};
+use parking_lot::Mutex;
+use thread_local::ThreadLocal;
 
 use super::access::Bearer;
 use super::error::{Code, Problem, Reason};
@@ -30,6 +34,22 @@ const MAX_REQUEST_ID: usize = 128;
 static PROCESS: LazyLock<String> =
     LazyLock::new(|| format!("{:016x}-", uuid::Uuid::new_v4().as_u64_pair().0));
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
+/// Numbers of requests that a thread takes at a time, and those that it has left.
+const IDS: u64 = 256;
+thread_local!(static NUMBERS: Cell<Range<u64>> = const { Cell::new(0..0) });
+
+/// What the threads have counted and not handed on yet, each in a place of its own: processors that write to the same line
+/// of memory for each request wait for each other.
+static COUNTED: LazyLock<ThreadLocal<Mutex<Vec<Counted>>>> = LazyLock::new(ThreadLocal::default);
+
+/// The times of requests that a thread has counted.
+struct Counted {
+    series: Series,
+    seconds: Vec<f64>,
+}
+
+/// Requests of a series that a thread counts before it hands them on, at most.
+const HELD: usize = 256;
 
 /// Counters of a method, route and status. Looking them up here costs less than naming their labels anew.
 static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = LazyLock::new(DashMap::default);
@@ -112,7 +132,16 @@ fn request_id(request: &Request) -> HeaderValue {
 
 /// An id that no other request has.
 pub(super) fn new_id() -> HeaderValue {
-    let number = REQUESTS.fetch_add(1, Ordering::Relaxed);
+    let number = NUMBERS.with(|numbers| {
+        let mut left = numbers.take();
+        let number = left.next().unwrap_or_else(|| {
+            let first = REQUESTS.fetch_add(IDS, Ordering::Relaxed);
+            left = first + 1..first + IDS;
+            first
+        });
+        numbers.set(left);
+        number
+    });
     let id = [PROCESS.as_str(), itoa::Buffer::new().format(number)].concat();
     HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
@@ -177,18 +206,35 @@ fn document_route(rest: Option<&str>) -> &'static str {
 }
 
 fn count(method: &'static str, route: &'static str, status: u16, seconds: f64) {
-    let key = (method, route, status);
-    if let Some(series) = SERIES.get(&key) {
-        series.0.increment(1);
-        series.1.record(seconds);
-        return;
+    let mut counted = COUNTED.get_or_default().lock();
+    let series = (method, route, status);
+    let at = counted.iter().position(|counted| counted.series == series).unwrap_or_else(|| {
+        counted.push(Counted { series, seconds: Vec::with_capacity(HELD) });
+        counted.len() - 1
+    });
+    counted[at].seconds.push(seconds);
+    if counted[at].seconds.len() == HELD {
+        counted[at].hand_on();
     }
-    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
-    let counter = metrics::counter!("lookalike_http_requests_total", &labels);
-    let histogram = metrics::histogram!("lookalike_http_request_seconds", &labels[..2]);
-    counter.increment(1);
-    histogram.record(seconds);
-    SERIES.insert(key, (counter, histogram));
+}
+
+/// Hands on what all threads have counted, for somebody who is about to read the metrics.
+pub(super) fn hand_on_counts() {
+    COUNTED.iter().for_each(|counted| counted.lock().iter_mut().for_each(Counted::hand_on));
+}
+
+impl Counted {
+    fn hand_on(&mut self) {
+        let handles = SERIES.entry(self.series).or_insert_with(|| {
+            let (method, route, status) = self.series;
+            let labels =
+                [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+            let counter = metrics::counter!("lookalike_http_requests_total", &labels);
+            (counter, metrics::histogram!("lookalike_http_request_seconds", &labels[..2]))
+        });
+        handles.0.increment(self.seconds.len() as u64);
+        self.seconds.drain(..).for_each(|seconds| handles.1.record(seconds));
+    }
 }
 
 /// The answer to a request whose handler panicked.

@@ -9,6 +9,7 @@ use super::error::{Body, Code, Problem, Unavailable};
 use super::extract::{NoParams, Target};
 use super::gauges;
 use super::json::Json;
+use super::observe;
 use super::openapi;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::service::Health;
@@ -100,6 +101,8 @@ pub(super) async fn snapshots(
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
+    observe::hand_on_counts();
+    state.service.hand_on_counts();
     let mut text = (state.render_metrics)();
     gauges::append(&state, &mut text).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

@@ -48,7 +48,7 @@ pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
         return None;
     }
     let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
-    let found = state.service.similar_at_once(&CollectionName::default_collection(), &ask);
+    let found = state.service.similar_at_once(CollectionName::default_collection(), &ask);
     let found = found.ok()??;
     Some(written(|text| SimilarOut::write(found, false, text)))
 }

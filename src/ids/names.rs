@@ -92,9 +92,9 @@ impl CollectionName {
     }
 
     /// The collection on which the unprefixed routes act.
-    pub fn default_collection() -> CollectionName {
+    pub fn default_collection() -> &'static CollectionName {
         static DEFAULT: LazyLock<CollectionName> = LazyLock::new(|| CollectionName("default".into()));
-        DEFAULT.clone()
+        &DEFAULT
     }
 
     /// The name as text.

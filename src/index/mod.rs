@@ -19,7 +19,6 @@ mod bulk;
 mod erased;
 mod layout;
 mod memory;
-#[cfg(test)]
 mod model;
 mod plan;
 mod probe;

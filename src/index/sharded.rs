@@ -122,7 +122,7 @@ impl<W: Filed> Index<W> {
         while super::model::is_running() {
             match self.turn.try_lock() {
                 Some(turn) => return turn,
-                None => step(),
+                None => super::model::wait(),
             }
         }
         self.turn.lock()

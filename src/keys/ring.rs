@@ -1,8 +1,10 @@
 //! The ring: the keys in use, read again when their file changes.
 
 use std::fs;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
+
+use arc_swap::{ArcSwapOption, Guard};
 
 use super::{Bucket, Held, Key, KeyError, KeyFile, find};
 
@@ -10,7 +12,7 @@ use super::{Bucket, Held, Key, KeyError, KeyFile, find};
 pub struct Keyring {
     file: KeyFile,
     /// `None`: no key is asked for. Once one was, that stays so until the process ends.
-    keys: RwLock<Option<Arc<[Held]>>>,
+    keys: ArcSwapOption<Vec<Held>>,
 }
 
 /// When a file was changed, and its size; `None` if it is not there.
@@ -22,18 +24,18 @@ impl Keyring {
     /// # Errors
     /// [`KeyError`] if it is there and cannot be read.
     pub fn open(file: KeyFile) -> Result<Keyring, KeyError> {
-        let keys = file.read()?.map(|keys| hold(keys, &[]));
-        Ok(Keyring { file, keys: RwLock::new(keys) })
+        let keys = file.read()?.map(|keys| Arc::new(hold(keys, &[])));
+        Ok(Keyring { file, keys: ArcSwapOption::new(keys) })
     }
 
     /// The keys, if any are asked for.
-    pub fn keys(&self) -> Option<Arc<[Held]>> {
-        self.keys.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn keys(&self) -> Guard<Option<Arc<Vec<Held>>>> {
+        self.keys.load()
     }
 
     /// The key whose secret this is.
     pub fn find(&self, secret: &[u8]) -> Option<Held> {
-        find(&self.keys()?, secret).cloned()
+        find(self.keys().as_ref()?, secret).cloned()
     }
 
     /// Reads the file again. If that fails, or it is gone, the keys stay as they are.
@@ -43,8 +45,8 @@ impl Keyring {
     pub fn read_again(&self) -> Result<(), KeyError> {
         if let Some(keys) = self.file.read()? {
             let held = self.keys();
-            let keys = hold(keys, held.as_deref().unwrap_or_default());
-            *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Some(keys);
+            let keys = hold(keys, held.as_ref().map_or(&[], |held| held.as_slice()));
+            self.keys.store(Some(Arc::new(keys)));
         }
         Ok(())
     }
@@ -68,7 +70,7 @@ impl Keyring {
             known = found;
             match self.read_again() {
                 Ok(()) => {
-                    let count = self.keys().map_or(0, |keys| keys.len());
+                    let count = self.keys().as_ref().map_or(0, |keys| keys.len());
                     tracing::info!(keys = count, file = %self.file.path().display(), "keys were read");
                 }
                 Err(error) => tracing::error!(%error, "changed keys are not used; those before them are"),
@@ -79,7 +81,7 @@ impl Keyring {
 
 /// The keys with their units. One that was there before keeps what it has left: a change of the file gives nobody
 /// new ones.
-fn hold(keys: Vec<Key>, before: &[Held]) -> Arc<[Held]> {
+fn hold(keys: Vec<Key>, before: &[Held]) -> Vec<Held> {
     let held = keys.into_iter().map(|key| {
         let same = before.iter().find(|held| held.key == key).and_then(|held| held.bucket.clone());
         let bucket = key.rate.map(|rate| same.unwrap_or_else(|| Arc::new(Bucket::new(rate))));

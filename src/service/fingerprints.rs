@@ -83,7 +83,7 @@ impl Service {
     pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
         match name {
             Some(name) => profile_named(self.profiles(), name),
-            None => match self.profile_of(&CollectionName::default_collection()).await {
+            None => match self.profile_of(CollectionName::default_collection()).await {
                 Err(ServiceError::Engine(EngineError::NoCollection(_))) => Ok(Profile::default_profile()),
                 found => found,
             },

@@ -151,7 +151,7 @@ impl Default for Counters {
 /// What some queries cost and found together: counting them one by one would have all processors write to the same
 /// places.
 #[derive(Default)]
-struct Tally {
+pub(super) struct Tally {
     by_index: u64,
     by_scan: u64,
     probes: u64,
@@ -175,6 +175,15 @@ impl Tally {
             }
         }
     }
+
+    /// Adds another one but for its distances that are far.
+    fn join(&mut self, other: &Tally) {
+        self.by_index += other.by_index;
+        self.by_scan += other.by_scan;
+        self.probes += other.probes;
+        self.candidates += other.candidates;
+        self.near.iter_mut().zip(&other.near).for_each(|(own, more)| *own += more);
+    }
 }
 
 impl Counters {
@@ -191,12 +200,21 @@ impl Counters {
 }
 
 impl Service {
+    /// Counts in a place of this thread's own, until somebody wants to know.
     fn count(&self, tally: &Tally) {
-        self.counters.count(tally);
-        for (distance, &more) in tally.near.iter().enumerate().filter(|(_, more)| **more > 0) {
-            self.distances.count(distance, more);
-        }
         tally.far.iter().for_each(|&distance| self.distances.count(distance as usize, 1));
+        self.tallies.get_or_default().lock().join(tally);
+    }
+
+    /// Hands on what all threads have counted, for somebody who is about to read the metrics.
+    pub fn hand_on_counts(&self) {
+        for tally in &self.tallies {
+            let tally = std::mem::take(&mut *tally.lock());
+            self.counters.count(&tally);
+            for (distance, &more) in tally.near.iter().enumerate().filter(|(_, more)| **more > 0) {
+                self.distances.count(distance, more);
+            }
+        }
     }
 
     /// Answers a question about a collection.

@@ -22,6 +22,8 @@ mod strict_json;
 
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
+use thread_local::ThreadLocal;
 use tokio::sync::Semaphore;
 
 pub use calibrate::{CALIBRATION_TEXTS, Calibrated, Calibration, WantedCalibration};
@@ -50,7 +52,7 @@ use crate::ids::DocumentId;
 use crate::pool::CpuPool;
 use buckets::Buckets;
 use calibrate::Calibrations;
-use lookup::{Counters, Distances};
+use lookup::{Counters, Distances, Tally};
 
 /// What the outside world gives to the service.
 #[derive(Clone, Copy)]
@@ -72,6 +74,8 @@ pub struct Service {
     surroundings: Surroundings,
     distances: Distances,
     counters: Counters,
+    /// What the threads have counted and not handed on yet.
+    tallies: ThreadLocal<Mutex<Tally>>,
     buckets: Buckets,
     calibrations: Calibrations,
     snapshots: Semaphore,
@@ -97,6 +101,7 @@ impl Service {
             surroundings,
             distances: Distances::default(),
             counters: Counters::default(),
+            tallies: ThreadLocal::new(),
             buckets: Buckets::default(),
             calibrations: Calibrations::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
@@ -192,6 +197,7 @@ impl Service {
 
     /// For each distance from 0 to 128, how many matches at it were answered since the start.
     pub fn answered_distances(&self) -> Vec<u64> {
+        self.hand_on_counts();
         self.distances.counts()
     }
 }

@@ -8,10 +8,9 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use parking_lot::RwLockReadGuard;
-
 use super::INLINE_COST;
 use super::clock::Clock;
+use super::gate::Passed;
 use super::intake::has_signature;
 use super::registry::Collection;
 use super::shared::Shared;
@@ -94,7 +93,7 @@ pub(super) fn answer_each(
         // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
         let matches: usize = group.iter().map(|query| query.limit).sum();
         let all_quick = matches <= FEW && group.iter().all(|query| costs.is_quick(query));
-        let held = all_quick.then(|| (collection.gate.read(), stay()));
+        let held = all_quick.then(|| (collection.gate.pass(), stay()));
         // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
         let mut start = Instant::now();
         for (place, query) in group.iter().enumerate() {
@@ -133,7 +132,7 @@ pub(super) fn similar(
 const NOT_TOO_MUCH: &str = "nothing is too much";
 
 /// What a caller holds who answers several that are quick: the gate, and the index in sight.
-type Held<'a> = (RwLockReadGuard<'a, ()>, Stay);
+type Held<'a> = (Passed<'a>, Stay);
 
 /// Answers one query, behind the gate if the caller holds it, else it is taken. It began at `start`.
 fn answer(
@@ -161,7 +160,7 @@ fn answer(
     let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
-    let _gate = held.is_none().then(|| collection.gate.read());
+    let _gate = held.is_none().then(|| collection.gate.pass());
     let mut found = Vec::new();
     let is_quick = held.is_some() || Costs::of(collection).is_quick(query);
     if is_quick && page.is_known(&shared.bearers, &mut found) {

@@ -5,8 +5,7 @@
 //!
 //! # Locks
 //! In this order, none held across an `.await`: a collection's gate (`registry`), then those of `index`.
-//! A shard of the registry, a collection's record and an entry of its remembered bearers are taken last, for the
-//! time of one copy.
+//! A collection's record and a shard of the bearers at hand are taken last, for the time of one copy.
 
 mod backup;
 mod budget;
@@ -14,6 +13,7 @@ mod checkpoint;
 mod clock;
 mod directory;
 mod expiry;
+mod gate;
 mod inspect;
 mod intake;
 mod lookup;
@@ -330,11 +330,12 @@ impl Engine for Embedded {
         collection: &CollectionName,
         query: &Query,
     ) -> Result<Option<Answer>, EngineError> {
-        let collection = self.shared.registry.get(collection)?;
-        if Costs::of(&collection).query(query) > INLINE_COST {
-            return Ok(None);
-        }
-        lookup::similar_at_once(&self.shared, &collection, query)
+        self.shared.registry.look(collection, |collection| {
+            if Costs::of(collection).query(query) > INLINE_COST {
+                return Ok(None);
+            }
+            lookup::similar_at_once(&self.shared, collection, query)
+        })
     }
 
     async fn similar_batch(

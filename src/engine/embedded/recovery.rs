@@ -38,14 +38,11 @@ pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> R
         Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
         None => Ok((None, rebuild(store, &records, progress)?)),
     })?;
-    let registry = Registry::default();
-    for record in records {
-        let collection = match indexes.get(&record.id) {
-            Some(index) => Collection::new(record, Arc::clone(index)),
-            None => Collection::empty(record),
-        };
-        registry.add(Arc::new(collection));
-    }
+    let collections = records.into_iter().map(|record| match indexes.get(&record.id) {
+        Some(index) => Collection::new(record, Arc::clone(index)),
+        None => Collection::empty(record),
+    });
+    let registry = Registry::of(collections);
     Ok(Recovered { registry, last, snapshot })
 }
 

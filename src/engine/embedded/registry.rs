@@ -1,16 +1,17 @@
 //! The collections that exist, by name, each with its index.
 //!
-//! Only the writer changes the registry, after the change is durable. Locks: a map shard for the time of
-//! one look-up, a record's lock for the time of one copy; neither is held while another is taken.
+//! Only the writer changes the registry, after the change is durable. Locks: a record's lock for the time of one copy;
+//! no other is taken meanwhile.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dashmap::DashMap;
+use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
+use super::gate::Gate;
 use super::sole::Epoch;
 use crate::engine::{CollectionSettings, EngineError};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
@@ -32,7 +33,7 @@ pub(super) struct Collection {
     /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
     /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
     /// whose last document is gone, if it gets it at once.
-    pub(super) gate: RwLock<()>,
+    pub(super) gate: Gate,
     /// Hashes whose last document is gone and that could not leave the index yet, because readers had the gate.
     /// They do no harm there but for the time it takes to find that nobody bears them.
     pub(super) leaving: Mutex<HashSet<Hash>>,
@@ -55,7 +56,7 @@ impl Collection {
             signatures: record.signatures,
             settings: RwLock::new(settings_of(&record)),
             record: RwLock::new(record),
-            gate: RwLock::new(()),
+            gate: Gate::default(),
             leaving: Mutex::default(),
             epoch: Epoch::default(),
         }
@@ -69,7 +70,7 @@ impl Collection {
         if leaving.is_empty() {
             return;
         }
-        if let Some(_alone) = self.gate.try_write_for(GATE_PATIENCE) {
+        if let Some(_alone) = self.gate.close(GATE_PATIENCE) {
             for hash in leaving.drain() {
                 self.index.remove(hash);
             }
@@ -113,30 +114,57 @@ fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
     })
 }
 
-/// The collections by name.
+/// The collections by name: a map that is replaced when one comes or goes, so that who looks one up, which is every
+/// request, writes to nothing that others read.
 #[derive(Default)]
-pub(super) struct Registry(DashMap<CollectionName, Arc<Collection>, RandomState>);
+pub(super) struct Registry(ArcSwap<Collections>);
+
+type Collections = HashMap<CollectionName, Arc<Collection>, RandomState>;
 
 impl Registry {
+    /// These collections.
+    pub(super) fn of(collections: impl IntoIterator<Item = Collection>) -> Registry {
+        let named = collections.into_iter().map(|collection| (collection.name.clone(), Arc::new(collection)));
+        Registry(ArcSwap::from_pointee(named.collect()))
+    }
+
     pub(super) fn get(&self, name: &CollectionName) -> Result<Arc<Collection>, EngineError> {
         self.find(name).ok_or_else(|| EngineError::NoCollection(name.clone()))
     }
 
     pub(super) fn find(&self, name: &CollectionName) -> Option<Arc<Collection>> {
-        self.0.get(name).map(|entry| Arc::clone(&entry))
+        self.0.load().get(name).map(Arc::clone)
     }
 
-    pub(super) fn add(&self, collection: Arc<Collection>) {
-        self.0.insert(collection.name.clone(), collection);
+    /// Has a look at a collection, which takes less than [`Registry::get`].
+    pub(super) fn look<R>(
+        &self,
+        name: &CollectionName,
+        look: impl FnOnce(&Collection) -> Result<R, EngineError>,
+    ) -> Result<R, EngineError> {
+        let collections = self.0.load();
+        look(collections.get(name).ok_or_else(|| EngineError::NoCollection(name.clone()))?)
+    }
+
+    pub(super) fn add(&self, collection: &Arc<Collection>) {
+        self.0.rcu(|collections| {
+            let mut collections = Collections::clone(collections);
+            collections.insert(collection.name.clone(), Arc::clone(collection));
+            collections
+        });
     }
 
     pub(super) fn remove(&self, name: &CollectionName) {
-        self.0.remove(name);
+        self.0.rcu(|collections| {
+            let mut collections = Collections::clone(collections);
+            collections.remove(name);
+            collections
+        });
     }
 
     /// All collections, by name.
     pub(super) fn all(&self) -> Vec<Arc<Collection>> {
-        let mut all: Vec<_> = self.0.iter().map(|entry| Arc::clone(&entry)).collect();
+        let mut all: Vec<_> = self.0.load().values().map(Arc::clone).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }

@@ -248,7 +248,7 @@ impl Writer {
         batch.log(Change::CollectionCreated(collection.id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         self.restoring.remove(&collection.id);
-        shared.registry.add(Arc::clone(collection));
+        shared.registry.add(collection);
         // Its documents expire too.
         shared.next_expiry_ms.store(0, Ordering::SeqCst);
         Ok(())

@@ -371,7 +371,7 @@ impl Writer {
         if let Some(collection) = &existing {
             collection.set_record(record);
         } else {
-            shared.registry.add(Arc::new(Collection::empty(record)));
+            shared.registry.add(&Arc::new(Collection::empty(record)));
         }
         Ok(existing.is_none())
     }
