@@ -232,12 +232,12 @@ async fn a_client_that_is_behind_gets_all_of_it_and_may_ask_for_the_next_at_once
         let (status, answer) = server.post("/collections/texts/documents", document.clone()).await;
         assert_eq!(status, 201, "{answer}");
     }
-    // More than sockets and server hold on the way: the server has written its last piece while the client sleeps.
+    // Slower than the server writes, and more than sockets and server hold on the way: all that may wait waits when the server is done.
     let mut response = server.get("/collections/texts/backup").await;
-    let mut tar = response.chunk().await.unwrap().unwrap().to_vec();
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    let (begun, mut tar) = (tokio::time::Instant::now(), Vec::new());
     while let Some(piece) = response.chunk().await.unwrap() {
         tar.extend(piece);
+        tokio::time::sleep_until(begun + Duration::from_millis(tar.len() as u64 / 6_000)).await;
     }
     assert!(tar.len() > 12_000_000, "{}", tar.len());
     let (status, restored) = restore(&server, "copy", tar).await;

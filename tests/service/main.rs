@@ -32,4 +32,5 @@ mod road;
 mod server;
 mod signatures;
 mod tls;
+#[cfg(not(feature = "opentelemetry"))]
 mod traces;

@@ -80,12 +80,12 @@ pub(super) struct SoleBearers {
 }
 
 impl SoleBearers {
-    /// Room for so many bytes; for none it keeps nothing.
+    /// Room for so many bytes, a megabyte at least; for none it keeps nothing.
     pub(super) fn new(bytes: u64) -> SoleBearers {
-        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(u32::MAX as usize);
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         // An entry has 40 bytes or more, and its place in the table counts as well.
         let most = bytes / SHARDS / (BLOCK + BLOCK / 40 * PLACE);
-        let most = if bytes == 0 { 0 } else { most.max(1) };
+        let most = if bytes == 0 { 0 } else { most.clamp(1, 1 << (u32::BITS - OFFSET_BITS)) };
         SoleBearers {
             hasher: RandomState::default(),
             shards: std::array::from_fn(|_| Mutex::default()),
