@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// The binary under test.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_lookalike");
-const START: Duration = Duration::from_secs(60);
+const START: Duration = Duration::from_mins(1);
 
 /// A running server.
 pub struct Server {
