@@ -215,8 +215,8 @@ pub struct Memory {
     /// to the machine: 80 % of the limit of the process's control group, or of all memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
-    /// Bytes for who bears the hashes that were stored or found lately, 0 to 64 GiB; `None` stands for a fiftieth of the
-    /// budget, 16 MiB at least and 1 GiB at most.
+    /// Bytes for who bears the hashes that were stored or found lately, 0 (none) to 64 GiB; `None` stands for a fiftieth of the
+    /// budget, 16 MiB at least and 1 GiB at most, or 64 MiB if the budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearers: Option<u64>,
 }

@@ -227,7 +227,7 @@ struct Page<'a> {
     collection: &'a Collection,
     query: &'a Query,
     k: u32,
-    /// The epoch of the remembered bearers before the view was taken, if no commit was under way.
+    /// The epoch of the collection before the view was taken, if no commit was coming in sight.
     epoch: Option<u64>,
     time: Time<'a>,
     matches: Vec<Match>,

@@ -5,7 +5,8 @@
 //!
 //! # Locks
 //! In this order, none held across an `.await`: a collection's gate (`registry`), then those of `index`.
-//! A collection's record and a shard of the bearers at hand are taken last, for the time of one copy.
+//! A collection's record and a shard of the bearers at hand are taken last, for the time of one copy; of a
+//! shard also while its oldest block is emptied.
 
 mod backup;
 mod budget;
