@@ -180,7 +180,7 @@ fn answer(
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(shared, &view, distance, &hashes, most)?;
+            page.read_class(&shared.bearers, &view, distance, &hashes, most)?;
             if page.time.lapsed.get() > most {
                 return Ok(None);
             }
@@ -349,7 +349,7 @@ impl Page<'_> {
     /// It may stop after it has passed over more than `most` that have lapsed.
     fn read_class(
         &mut self,
-        shared: &Shared,
+        bearers: &SoleBearers,
         view: &View<'_>,
         distance: u32,
         hashes: &[Hash],
@@ -383,7 +383,7 @@ impl Page<'_> {
             let expires_ms = bearer.expires_ms;
             if let Some(seen) = self.epoch.filter(|_| is_sole) {
                 let bearer = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
-                shared.bearers.note(&self.collection.epoch, seen, of, hash, &bearer);
+                bearers.note(&self.collection.epoch, seen, of, hash, &bearer);
             }
             self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
         }

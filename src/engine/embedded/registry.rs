@@ -147,17 +147,18 @@ impl Registry {
     }
 
     pub(super) fn add(&self, collection: &Arc<Collection>) {
-        self.0.rcu(|collections| {
-            let mut collections = Collections::clone(collections);
-            collections.insert(collection.name.clone(), Arc::clone(collection));
-            collections
-        });
+        self.change(|collections| drop(collections.insert(collection.name.clone(), Arc::clone(collection))));
     }
 
     pub(super) fn remove(&self, name: &CollectionName) {
+        self.change(|collections| drop(collections.remove(name)));
+    }
+
+    /// Replaces the map by a changed one.
+    fn change(&self, change: impl Fn(&mut Collections)) {
         self.0.rcu(|collections| {
             let mut collections = Collections::clone(collections);
-            collections.remove(name);
+            change(&mut collections);
             collections
         });
     }

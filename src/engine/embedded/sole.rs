@@ -16,12 +16,12 @@
 //! 16, and a table says where, which takes half as much again. When all is full, the block that was begun first is emptied.
 //! What is asked for again after that is read and noted anew.
 
+use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use parking_lot::Mutex;
-use std::hash::BuildHasher;
 
 use crate::ids::{CollectionId, DocumentId, Hash};
 
