@@ -17,26 +17,69 @@ pub struct Labels {
     pub positive: HashSet<Pair>,
     /// Neither right nor wrong.
     pub ignored: HashSet<Pair>,
-    /// Negative, although somebody marked them.
-    pub unlike: HashSet<Pair>,
+    /// Negative, although marks and similarities disagree about them: pairs that somebody marked and that are not
+    /// similar, and pairs of doubtful similarity that nobody marked where marks decide.
+    pub disputed: HashSet<Pair>,
 }
 
-impl Labels {
-    /// The same by a second reading, in which unlike pairs do not count.
-    #[must_use]
-    pub fn second_reading(&self) -> Labels {
-        let ignored = self.ignored.union(&self.unlike).copied().collect();
-        Labels { positive: self.positive.clone(), ignored, unlike: HashSet::new() }
+/// What was found, by the labels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Judged {
+    /// Of what was found, the share that is right; 1 if nothing was.
+    pub precision: f64,
+    /// The same if disputed pairs do not count.
+    pub precision_undisputed: f64,
+    /// Of all positive pairs, the share that was found.
+    pub recall: f64,
+}
+
+impl Judged {
+    /// The harmonic mean of precision and recall.
+    pub fn f1(&self) -> f64 {
+        harmonic_mean(self.precision, self.recall)
+    }
+
+    /// The same if disputed pairs do not count.
+    pub fn f1_undisputed(&self) -> f64 {
+        harmonic_mean(self.precision_undisputed, self.recall)
     }
 }
 
+fn harmonic_mean(a: f64, b: f64) -> f64 {
+    if a + b > 0.0 { 2.0 * a * b / (a + b) } else { 0.0 }
+}
+
 impl Labels {
+    /// The same by a second reading, in which disputed pairs do not count.
+    #[must_use]
+    pub fn second_reading(&self) -> Labels {
+        let ignored = self.ignored.union(&self.disputed).copied().collect();
+        Labels { positive: self.positive.clone(), ignored, disputed: HashSet::new() }
+    }
+
+    /// Judges pairs that were found, of which none may be ignored.
+    pub fn judge(&self, pairs: impl Iterator<Item = Pair>) -> Judged {
+        let (mut right, mut wrong, mut disputed) = (0_u64, 0_u64, 0_u64);
+        for pair in pairs {
+            let is_right = self.positive.contains(&pair);
+            right += u64::from(is_right);
+            wrong += u64::from(!is_right);
+            disputed += u64::from(self.disputed.contains(&pair));
+        }
+        let share = |part: u64, all: u64| if all == 0 { 1.0 } else { part as f64 / all as f64 };
+        Judged {
+            precision: share(right, right + wrong),
+            precision_undisputed: share(right, right + wrong - disputed),
+            recall: right as f64 / self.positive.len().max(1) as f64,
+        }
+    }
+
     /// By pairs that somebody marked, by similarities from 0 to 1, or by both.
     ///
     /// Marked pairs alone are positive. With similarities alone, pairs from 0.8 are positive and those from 0.6 do
-    /// not count. With both, marked pairs are positive and others from 0.8 do not count; `revisions` says that
-    /// marks tell of a common origin and not of likeness, and similarities decide alone: marked pairs that are not
-    /// similar are then `unlike`.
+    /// not count. With both, marked pairs are positive and others from 0.8 do not count, those from 0.6 being disputed;
+    /// `revisions` says that marks tell of a common origin and not of likeness, and similarities decide alone: marked
+    /// pairs that are not similar are then disputed.
     pub fn read(marked: Option<&[Pair]>, similar: Option<&[(Pair, f64)]>, revisions: bool) -> Labels {
         let from = |least: f64| {
             similar.unwrap_or_default().iter().filter(move |row| row.1 >= least).map(|row| row.0)
@@ -48,9 +91,10 @@ impl Labels {
             _ => (from(COPY).collect(), from(DOUBTFUL).collect()),
         };
         let ignored: HashSet<Pair> = ignored.difference(&positive).copied().collect();
-        let is_unlike = |pair: &&Pair| !positive.contains(*pair) && !ignored.contains(*pair);
-        let unlike = marked.unwrap_or_default().iter().filter(is_unlike).copied().collect();
-        Labels { positive, ignored, unlike }
+        let is_negative = |pair: &Pair| !positive.contains(pair) && !ignored.contains(pair);
+        let of_marks = marked.unwrap_or_default().iter().copied();
+        let disputed = of_marks.chain(from(DOUBTFUL)).filter(is_negative).collect();
+        Labels { positive, ignored, disputed }
     }
 }
 
@@ -67,12 +111,29 @@ mod tests {
             pairs
         };
         let read = |marked: Option<&[Pair]>, similar, revisions| {
-            let Labels { positive, ignored, .. } = Labels::read(marked, similar, revisions);
-            (sorted(positive), sorted(ignored))
+            let Labels { positive, ignored, disputed } = Labels::read(marked, similar, revisions);
+            (sorted(positive), sorted(ignored), sorted(disputed))
         };
-        assert_eq!(read(Some(&[(0, 1)]), None, false), (vec![(0, 1)], vec![]));
-        assert_eq!(read(None, Some(&similar), false), (vec![(0, 1), (1, 2)], vec![(0, 2)]));
-        assert_eq!(read(Some(&[(0, 1)]), Some(&similar), false), (vec![(0, 1)], vec![(1, 2)]));
-        assert_eq!(read(Some(&[(0, 2)]), Some(&similar), true), (vec![(0, 1), (1, 2)], vec![(0, 2)]));
+        assert_eq!(read(Some(&[(0, 1)]), None, false), (vec![(0, 1)], vec![], vec![]));
+        assert_eq!(read(None, Some(&similar), false), (vec![(0, 1), (1, 2)], vec![(0, 2)], vec![]));
+        assert_eq!(read(Some(&[(0, 1)]), Some(&similar), false), (vec![(0, 1)], vec![(1, 2)], vec![(0, 2)]));
+        let marked = [(0, 2), (0, 3)];
+        assert_eq!(
+            read(Some(&marked), Some(&similar), true),
+            (vec![(0, 1), (1, 2)], vec![(0, 2)], vec![(0, 3)])
+        );
+    }
+
+    #[test]
+    fn what_was_found_is_judged_by_both_readings() {
+        let set = |pairs: &[Pair]| pairs.iter().copied().collect();
+        let labels =
+            Labels { positive: set(&[(0, 1), (0, 2)]), disputed: set(&[(1, 2)]), ..Labels::default() };
+        let found = labels.judge([(0, 1), (1, 2), (3, 4)].into_iter());
+        assert_eq!(found, Judged { precision: 1.0 / 3.0, precision_undisputed: 0.5, recall: 0.5 });
+        assert!((found.f1() - 0.4).abs() < 1e-9 && (found.f1_undisputed() - 0.5).abs() < 1e-9);
+        let nothing = labels.judge(std::iter::empty());
+        assert_eq!(nothing, Judged { precision: 1.0, precision_undisputed: 1.0, recall: 0.0 });
+        assert!(nothing.f1().abs() < 1e-9);
     }
 }

@@ -1,7 +1,7 @@
 //! What MinHash recipes find: the pairs that meet in a band and whose estimated similarity reaches a threshold.
 
 use super::Set;
-use super::labels::Pair;
+use super::labels::{Judged, Pair};
 use crate::fingerprint::{Banding, MinHash, Profile, jaccard, signature_of};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
@@ -20,8 +20,8 @@ pub struct Banded {
     pub bytes_a_second: f64,
     /// The root of the mean squared error of the estimates of all positive pairs.
     pub error: f64,
-    /// For each threshold: precision and recall.
-    pub thresholds: Vec<(f64, f64, f64)>,
+    /// What is found from each threshold on.
+    pub thresholds: Vec<(f64, Judged)>,
 }
 
 /// Measures a recipe with another cut, if one is given.
@@ -65,12 +65,7 @@ pub fn banded(
     let positive = set.labels.positive.len().max(1) as f64;
     let at = |&threshold: &f64| {
         let found = pairs.iter().filter(|(_, similarity)| *similarity >= threshold);
-        let (mut right, mut all) = (0.0, 0.0);
-        found.for_each(|(pair, _)| {
-            all += 1.0;
-            right += f64::from(u8::from(set.labels.positive.contains(pair)));
-        });
-        (threshold, if all == 0.0 { 1.0 } else { right / all }, right / positive)
+        (threshold, set.labels.judge(found.map(|(pair, _)| *pair)))
     };
     Some(Banded {
         recipe: recipe.id.to_owned(),
@@ -101,6 +96,7 @@ mod tests {
         let set = Set { name: "own".into(), texts, labels, edits: vec![] };
         let found =
             banded(&MinHash::ALL[1], Banding { bands: 32, rows: 4 }, &set, &[0.2, 1.1], || Duration::ZERO);
-        assert_eq!(found.unwrap().thresholds, [(0.2, 1.0, 1.0), (1.1, 1.0, 0.0)]);
+        let all = Judged { precision: 1.0, precision_undisputed: 1.0, recall: 1.0 };
+        assert_eq!(found.unwrap().thresholds, [(0.2, all), (1.1, Judged { recall: 0.0, ..all })]);
     }
 }

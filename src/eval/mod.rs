@@ -21,7 +21,7 @@ mod svg;
 pub use alike::set_aside_copies;
 pub use curve::{Curve, Point};
 pub use edits::{Edit, distinct_sentences, with_edits};
-pub use labels::{Labels, Pair};
+pub use labels::{Judged, Labels, Pair};
 pub use min_hash::{Banded, banded};
 pub use pages::with_pages;
 pub use recommend::{Recommendation, recommend};
@@ -96,7 +96,7 @@ pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duratio
         profile,
         curve: Curve::of(&hashes, &stored, &set.labels),
         curve_without_short: Curve::of(&hashes, &long, &set.labels),
-        second_reading: (!set.labels.unlike.is_empty())
+        second_reading: (!set.labels.disputed.is_empty())
             .then(|| Curve::of(&hashes, &stored, &set.labels.second_reading())),
         short: count(Status::Short),
         empty: count(Status::Empty),

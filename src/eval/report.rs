@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::min_hash::Banded;
 use super::second_check::Checked;
-use super::{Measured, Set, recommend};
+use super::{Judged, Measured, Set, recommend};
 
 /// The numbers of documents for which false neighbours are told.
 const COLLECTIONS: [(f64, &str); 3] = [(1e6, "1M"), (1e7, "10M"), (1e8, "100M")];
@@ -121,7 +121,7 @@ fn curve(out: &mut String, one: &Measured) {
         let figures: Vec<String> = figures.collect();
         let _ = writeln!(
             out,
-            "\nIf marked pairs that are not similar did not count, precision/recall would be: {}.",
+            "\nIf pairs about which marks and similarities disagree did not count, precision/recall would be: {}.",
             figures.join(", ")
         );
     }
@@ -162,7 +162,8 @@ fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Ve
     let _ = writeln!(
         out,
         "## The second check\n\nPairs within a large k, filtered by the similarity of their features; one threshold for \
-         all sets, the one with the greatest least F1. Precision/recall, F1.\n\n| candidates | compared by | bytes a document | \
+         all sets, the one with the greatest least F1. Precision/recall, F1, and in brackets F1 if disputed pairs did not \
+         count.\n\n| candidates | compared by | bytes a document | \
          threshold | {} |\n|---|---|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())
@@ -176,13 +177,11 @@ fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Ve
                 let is_it = |row: &&Checked| row.by == way && (row.threshold - threshold).abs() < 1e-9;
                 checked.iter().filter_map(|set| set[number].2.iter().find(is_it)).collect()
             };
-            let least = |rows: &[&Checked]| rows.iter().map(|row| row.f1()).fold(1.0, f64::min);
+            let least = |rows: &[&Checked]| rows.iter().map(|row| row.found.f1()).fold(1.0, f64::min);
             let thresholds = rows.iter().filter(|row| row.by == way).map(|row| row.threshold);
             let best = thresholds.max_by(|a, b| least(&of(*a)).total_cmp(&least(&of(*b)))).unwrap_or(0.0);
-            let figures: Vec<String> = of(best)
-                .iter()
-                .map(|row| format!("{:.3}/{:.3}, {:.3}", row.precision, row.recall, row.f1()))
-                .collect();
+            let figures: Vec<String> =
+                of(best).iter().zip(sets).map(|(row, set)| figures(set, &row.found)).collect();
             let _ = writeln!(
                 out,
                 "| `{profile}` k={k} | {way} | {} | {best:.2} | {} |",
@@ -200,31 +199,23 @@ fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
     let _ = writeln!(
         out,
         "## MinHash\n\nPairs that meet in a band, by the estimated similarity; one threshold for all sets. \
-         Precision/recall, F1; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
+         Precision/recall, F1, in brackets as above; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
          core | bytes a document | error | threshold | {} |\n|---|---|--:|--:|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())
     );
     let Some(first) = banded.first() else { return };
-    let f1 = |(_, precision, recall): &(f64, f64, f64)| {
-        if precision + recall > 0.0 { 2.0 * precision * recall / (precision + recall) } else { 0.0 }
-    };
     for (number, one) in first.iter().enumerate() {
         let all: Vec<&Banded> = banded.iter().map(|set| &set[number]).collect();
-        let least = |at: usize| all.iter().map(|one| f1(&one.thresholds[at])).fold(1.0, f64::min);
+        let least = |at: usize| all.iter().map(|one| one.thresholds[at].1.f1()).fold(1.0, f64::min);
         let best = (0..one.thresholds.len()).max_by(|&a, &b| least(a).total_cmp(&least(b))).unwrap_or(0);
         let mean = |of: fn(&Banded) -> f64| all.iter().map(|one| of(one)).sum::<f64>() / all.len() as f64;
         let mut wanted = vec![0, best];
         wanted.extend(one.thresholds.iter().position(|(threshold, ..)| (threshold - 0.8).abs() < 1e-9));
         wanted.dedup();
         for at in wanted {
-            let figures: Vec<String> = all
-                .iter()
-                .map(|one| {
-                    let point = &one.thresholds[at];
-                    format!("{:.3}/{:.3}, {:.3}", point.1, point.2, f1(point))
-                })
-                .collect();
+            let figures: Vec<String> =
+                all.iter().zip(sets).map(|(one, set)| figures(set, &one.thresholds[at].1)).collect();
             let _ = writeln!(
                 out,
                 "| `{}` | {} × {} | {:.1} | {:.0} | {:.3} | {:.2} | {} |",
@@ -240,6 +231,15 @@ fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
         }
     }
     out.push('\n');
+}
+
+/// Precision/recall, F1, and F1 by the second reading where there is one.
+fn figures(set: &Set, found: &Judged) -> String {
+    let mut figures = format!("{:.3}/{:.3}, {:.3}", found.precision, found.recall, found.f1());
+    if !set.labels.disputed.is_empty() {
+        let _ = write!(figures, " ({:.3})", found.f1_undisputed());
+    }
+    figures
 }
 
 /// The k of a table: small ones, then up to a quarter of the width, and the profile's own.

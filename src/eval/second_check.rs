@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use super::Set;
-use super::labels::Pair;
+use super::labels::{Judged, Pair};
 use crate::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
 
 /// What is left after a second check.
@@ -16,18 +16,8 @@ pub struct Checked {
     pub bytes: usize,
     /// The similarity from which a pair counts.
     pub threshold: f64,
-    /// Of what is left, the share that is right.
-    pub precision: f64,
-    /// Of all positive pairs, the share that is left.
-    pub recall: f64,
-}
-
-impl Checked {
-    /// The harmonic mean of precision and recall.
-    pub fn f1(&self) -> f64 {
-        let sum = self.precision + self.recall;
-        if sum > 0.0 { 2.0 * self.precision * self.recall / sum } else { 0.0 }
-    }
+    /// What is left of all positive pairs, and how much of what is left is right.
+    pub found: Judged,
 }
 
 /// Sketches that are tried: minima and bits of each.
@@ -79,18 +69,8 @@ fn judge(
 ) -> Vec<Checked> {
     let at = |&threshold: &f64| {
         let left = candidates.iter().zip(similarities).filter(|(_, similarity)| **similarity >= threshold);
-        let (mut right, mut all) = (0_u64, 0_u64);
-        left.for_each(|(pair, _)| {
-            all += 1;
-            right += u64::from(set.labels.positive.contains(pair));
-        });
-        Checked {
-            by: by.to_owned(),
-            bytes,
-            threshold,
-            precision: if all == 0 { 1.0 } else { right as f64 / all as f64 },
-            recall: right as f64 / set.labels.positive.len().max(1) as f64,
-        }
+        let found = set.labels.judge(left.map(|(pair, _)| *pair));
+        Checked { by: by.to_owned(), bytes, threshold, found }
     };
     thresholds.iter().map(at).collect()
 }

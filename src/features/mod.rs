@@ -23,7 +23,7 @@ pub use digest::{Digest, HashFunction, Kind, Limbs};
 pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use sentences::longest_sentences;
-pub use shingles::{ShinglePlan, shingles};
+pub use shingles::{Half, ShinglePlan, shingles};
 pub use stop_words::StopWords;
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};

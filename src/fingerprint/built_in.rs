@@ -49,6 +49,14 @@ fn simhashes() -> Vec<Profile> {
             copies(Width::Bits64, 7, ShinglePlan::WIDER),
         ),
         named(
+            "copies-64",
+            3,
+            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
+             found by dictionary, elsewhere 5-character grams from every third letter of a word, weight 1 + ln count, \
+             64 bits.",
+            stepped(Width::Bits64, 7, ShinglePlan::STEPPED),
+        ),
+        named(
             "copies-128",
             1,
             "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
@@ -63,6 +71,13 @@ fn simhashes() -> Vec<Profile> {
             copies(Width::Bits128, 23, ShinglePlan::WIDER),
         ),
         named(
+            "copies-128",
+            3,
+            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
+             memory.",
+            stepped(Width::Bits128, 23, ShinglePlan::STEPPED),
+        ),
+        named(
             "pairs-64",
             1,
             "Pairs of adjacent words, 64 bits: fills an index the most evenly, finds less than copies-64 at the same k, \
@@ -75,6 +90,14 @@ fn simhashes() -> Vec<Profile> {
             "Words and pairs of words in texts with a script that is cut by dictionary, 9-character grams in all others, \
              64 bits: its features are what MinHash compares best by, with one threshold for all languages.",
             copies(Width::Bits64, 7, ShinglePlan::OF_SETS),
+        ),
+        named(
+            "shingles-64",
+            2,
+            "Words and pairs of words where words must be found by dictionary, elsewhere 8-character grams from every \
+             third letter of a word, 64 bits: its features are what MinHash compares best by, with one threshold for all \
+             languages.",
+            stepped(Width::Bits64, 7, ShinglePlan::STEPPED_SETS),
         ),
         named(
             "keywords-zh",
@@ -131,6 +154,11 @@ fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
         k,
         min_features: 20,
     }
+}
+
+/// Fewer features of a text say as much, so that fewer are enough (docs/quality.md, "Short texts").
+fn stepped(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
+    Recipe { min_features: 12, ..copies(width, k, plan) }
 }
 
 fn pairs() -> Recipe {

@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::profile::{Profile, ProfileId, Profiles};
 use super::recipe::{Features, IdfChoice, Recipe, Weights};
 use super::vote::Tie;
-use crate::features::{Cutter, HashFunction, Idf, ShinglePlan, StopWords, WordPlan, WrongIdf};
+use crate::features::{Cutter, Half, HashFunction, Idf, ShinglePlan, StopWords, WordPlan, WrongIdf};
 use crate::ids::{SignatureShape, Width};
 use crate::text::{Dictionary, Preparation, WrongWord};
 
@@ -83,13 +83,16 @@ pub struct Definition {
 impl Definition {
     /// All keys but `like`, in the order in which they are set: `features` and `weights` stand before those that
     /// say more about them.
-    pub const KEYS: [&'static str; 19] = [
+    pub const KEYS: [&'static str; 22] = [
         "version",
         "summary",
         "normalisation",
         "features",
         "gram",
+        "gram_step",
+        "gram_share",
         "name_bytes",
+        "half",
         "words",
         "least_characters",
         "segmenter",
@@ -154,10 +157,20 @@ impl Definition {
             }
             "features" => recipe.features = features(&value, &recipe.features)?,
             "gram" => set_gram(&mut recipe.features, &value)?,
-            "name_bytes" => match &mut recipe.features {
-                Features::Shingles(plan) => plan.name = number("name_bytes", &value, 0, 1 << 20)?,
-                _ => return Err(misplaced("name_bytes", "features = \"shingles\"")),
-            },
+            "gram_step" => {
+                shingles_of(&mut recipe.features, "gram_step")?.step = number("gram_step", &value, 1, 16)?;
+            }
+            "gram_share" => {
+                shingles_of(&mut recipe.features, "gram_share")?.share =
+                    number("gram_share", &value, 0, 100)?;
+            }
+            "name_bytes" => {
+                shingles_of(&mut recipe.features, "name_bytes")?.name =
+                    number("name_bytes", &value, 0, 1 << 20)?;
+            }
+            "half" => {
+                shingles_of(&mut recipe.features, "half")?.half = one_of("half", &value, &Half::NAMES)?;
+            }
             "words" => {
                 let plan = words_of(&mut recipe.features, "words")?;
                 let Value::Span(least @ 1..=16, most @ 1..=16) = value else { return Err(span()) };
@@ -288,7 +301,13 @@ impl Definition {
     fn canonical(&self) -> String {
         let recipe = &self.recipe;
         let features = match &recipe.features {
-            Features::Shingles(plan) => format!("shingles {} {}", plan.gram, plan.name),
+            // What came later is named only where it is used: ids that were given before stay as they are.
+            Features::Shingles(ShinglePlan { gram, step: 1, name, share: 100, half: Half::Grams }) => {
+                format!("shingles {gram} {name}")
+            }
+            Features::Shingles(ShinglePlan { gram, step, name, share, half }) => {
+                format!("shingles {gram} {name} {step} {share} {}", name_of(&Half::NAMES, half))
+            }
             Features::Words(plan) => format!(
                 "words {} {} {} {} {} {:016x}",
                 name_of(&Cutter::NAMES, &plan.cutter),
@@ -393,7 +412,7 @@ fn features(value: &Value, before: &Features) -> Result<Features, DefinitionErro
     let names = [("shingles", 0), ("words", 1), ("characters", 2)];
     Ok(match (one_of("features", value, &names)?, before) {
         (0, Features::Shingles(plan)) => Features::Shingles(*plan),
-        (0, _) => Features::Shingles(ShinglePlan::MEASURED),
+        (0, _) => Features::Shingles(ShinglePlan::STEPPED),
         (1, Features::Words(plan)) => Features::Words(plan.clone()),
         (1, _) => Features::Words(plain),
         (_, Features::Characters(length)) => Features::Characters(*length),
@@ -421,6 +440,16 @@ fn set_gram(features: &mut Features, value: &Value) -> Result<(), DefinitionErro
         }
     }
     Ok(())
+}
+
+fn shingles_of<'a>(
+    features: &'a mut Features,
+    key: &'static str,
+) -> Result<&'a mut ShinglePlan, DefinitionError> {
+    match features {
+        Features::Shingles(plan) => Ok(plan),
+        _ => Err(misplaced(key, "features = \"shingles\"")),
+    }
 }
 
 fn words_of<'a>(features: &'a mut Features, key: &'static str) -> Result<&'a mut WordPlan, DefinitionError> {
@@ -460,15 +489,22 @@ mod tests {
 
     #[test]
     fn the_digest_tells_recipes_apart_and_nothing_else() {
-        let id = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().id().to_string();
+        let like = |like: &str, keys: &[(&str, Value)]| define("own", like, keys).unwrap().id().to_string();
+        let id = |keys: &[(&str, Value)]| like("copies-64", keys);
         let plain = id(&[]);
-        assert_eq!(plain, "own@1+c04560130339cb7b", "the canonical form must not change");
+        assert_eq!(like("copies-64@2", &[]), "own@1+c04560130339cb7b", "the canonical form must not change");
+        assert_eq!(plain, "own@1+e60ea52d3abf0ca4", "the canonical form must not change");
+        assert_eq!(like("shingles-64@2", &[("gram", Value::Number(5))]), plain);
         assert_eq!(
             id(&[("summary", named("x")), ("k", Value::Number(5)), ("gram", Value::Number(5))]),
             plain
         );
         let others = [
             id(&[("gram", Value::Number(4))]),
+            id(&[("gram_step", Value::Number(2))]),
+            id(&[("gram_share", Value::Number(90))]),
+            id(&[("half", named("grams"))]),
+            id(&[("name_bytes", Value::Number(9))]),
             id(&[("hash", named("md5"))]),
             id(&[("tie", named("zero"))]),
             id(&[("bits", Value::Number(128))]),
@@ -491,6 +527,19 @@ mod tests {
             ("own", "nothing", &[], "there is no built-in profile \"nothing\""),
             ("own", "copies-64", &[("colour", Value::Number(1))], "there is no key \"colour\""),
             ("own", "copies-64", &[("k", Value::Number(65))], "k takes 0 to 64"),
+            ("own", "copies-64", &[("gram_step", Value::Number(0))], "gram_step takes a number from 1 to 16"),
+            (
+                "own",
+                "copies-64",
+                &[("half", named("words"))],
+                "half takes one of \"grams\", \"single-characters\"",
+            ),
+            (
+                "own",
+                "pairs-64",
+                &[("gram_step", Value::Number(2))],
+                "gram_step goes with features = \"shingles\"",
+            ),
             ("own", "copies-64", &[("bits", Value::Number(96))], "bits takes 64 or 128"),
             ("own", "copies-128", &[("hash", named("lookup3"))], "bits takes 64 with this hash"),
             ("own", "copies-64", &[("hash", named("crc"))], "hash takes one of \"xxh3\""),

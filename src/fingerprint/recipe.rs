@@ -59,7 +59,7 @@ pub(super) enum Weights {
     One,
     /// Its count.
     Count,
-    /// 1 + ln of its count, and a character gram among shingles half as much.
+    /// 1 + ln of its count; half as much for shingles that weigh half.
     Logarithm,
     /// Its count times its inverse document frequency. `top`: only so many, the weightiest, count at all.
     TfIdf { idf: IdfChoice, top: Option<usize> },
@@ -86,8 +86,6 @@ impl IdfChoice {
     }
 }
 
-/// A letter begins five grams where a word begins one word and one pair; halved, a line of code in a Chinese
-/// text does not outvote the text. Where all is grams, nothing changes.
 fn half_logarithmic(count: u32) -> u64 {
     logarithmic(count) / 2
 }
@@ -226,11 +224,16 @@ impl Recipe {
             }
             return bag;
         }
-        let (mut whole, mut grams) = (Vec::new(), Vec::new());
+        let halves = match &self.features {
+            Features::Shingles(plan) => Some(plan.half),
+            _ => None,
+        };
+        let (mut whole, mut half) = (Vec::new(), Vec::new());
         let mut each = |kind: Kind, text: &str| {
             let digest = digest(kind, text);
             see((digest, text));
-            if kind == Kind::Gram { grams.push(digest) } else { whole.push(digest) }
+            let weighs_half = halves.is_some_and(|halves| halves.takes(kind, text));
+            if weighs_half { half.push(digest) } else { whole.push(digest) }
         };
         match &self.features {
             Features::Shingles(plan) => shingles(prepared, *plan, self.dictionary(), each),
@@ -241,7 +244,7 @@ impl Recipe {
             }
         }
         bag.count(whole, self.weigh(false));
-        bag.count(grams, self.weigh(matches!(self.features, Features::Shingles(_))));
+        bag.count(half, self.weigh(true));
         bag
     }
 

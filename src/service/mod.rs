@@ -42,7 +42,7 @@ pub use crate::engine::{
     Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
     Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
 };
-pub use crate::eval::{Banded, Measured, Recommendation};
+pub use crate::eval::{Banded, Judged, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
 pub use crate::pool::{Patience, PoolError};
 pub use crate::text::decode;

@@ -45,7 +45,7 @@ async fn operators_find_health_version_metrics_and_numbers() {
     assert_eq!(server.get("/readyz").await.text().await.unwrap(), "ready\n");
     let version = server.json("/version").await;
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    assert!(version["profiles"].as_array().unwrap().contains(&json!("copies-64@2")));
+    assert!(version["profiles"].as_array().unwrap().contains(&json!("copies-64@3")));
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
     server.get("/similar?hash=00000000000000fe").await;
     let (status, snapshot) = server.post("/snapshots", json!(null)).await;

@@ -11,7 +11,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::values::{Id, Timestamp};
 use crate::http::error::{Body, Problem};
 use crate::service::{
-    Banded, CALIBRATION_TEXTS, Calibrated, Calibration, Measured, Recommendation, WantedCalibration,
+    Banded, CALIBRATION_TEXTS, Calibrated, Calibration, Judged, Measured, Recommendation, WantedCalibration,
 };
 
 /// Two stored documents that are copies of each other: an array of two ids. A tuple would do, but of an array that is
@@ -196,7 +196,7 @@ pub(in crate::http) enum LabelsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Recommendation)]
 pub(in crate::http) struct RecommendationOut {
-    #[schema(example = "copies-128@2")]
+    #[schema(example = "copies-128@3")]
     profile: String,
     k: u32,
     /// The share of the pairs that it finds, 0 to 1.
@@ -207,7 +207,7 @@ pub(in crate::http) struct RecommendationOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredProfile)]
 pub(in crate::http) struct MeasuredOut {
-    #[schema(example = "copies-64@2")]
+    #[schema(example = "copies-64@3")]
     profile: String,
     bits: u32,
     /// What is found at each k, up to a quarter of the bits.
@@ -260,7 +260,7 @@ pub(in crate::http) struct EditOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredSignatures)]
 pub(in crate::http) struct BandedOut {
-    #[schema(example = "minhash-copies@2")]
+    #[schema(example = "minhash-copies@3")]
     profile: String,
     bands: usize,
     rows: usize,
@@ -366,9 +366,8 @@ impl MeasuredOut {
 
 impl From<&Banded> for BandedOut {
     fn from(one: &Banded) -> BandedOut {
-        let point = |&(threshold, precision, recall): &(f64, f64, f64)| {
-            let sum: f64 = precision + recall;
-            let f1 = if sum > 0.0 { 2.0 * precision * recall / sum } else { 0.0 };
+        let point = |&(threshold, found): &(f64, Judged)| {
+            let (precision, recall, f1) = (found.precision, found.recall, found.f1());
             ThresholdOut { threshold, precision, recall, f1 }
         };
         BandedOut {

@@ -372,7 +372,7 @@ pub(in crate::http) struct FingerprintOut {
     /// Its width: 64 or 128.
     bits: u32,
     /// The profile it was made by.
-    #[schema(example = "copies-64@2")]
+    #[schema(example = "copies-64@3")]
     profile: String,
     /// How many distinct features it was made from.
     features: usize,
