@@ -32,51 +32,46 @@ pub(super) fn profiles() -> Vec<Profile> {
 }
 
 fn simhashes() -> Vec<Profile> {
-    vec![
-        named(
-            "copies-64",
+    let mut all = copies_of_all_versions();
+    all.extend(others());
+    all
+}
+
+fn copies_of_all_versions() -> Vec<Profile> {
+    type Cut = fn(Width, u32) -> Recipe;
+    let versions: [(u32, &str, Cut); 3] = [
+        (
             1,
             "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
              found by dictionary, 5-character grams elsewhere, weight 1 + ln count, 64 bits.",
-            copies(Width::Bits64, 7, ShinglePlan::MEASURED),
+            |width, k| copies(width, k, ShinglePlan::MEASURED),
         ),
-        named(
-            "copies-64",
+        (
             2,
             "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
              found by dictionary and in what stands between such words, 5-character grams elsewhere, weight 1 + ln \
              count, 64 bits.",
-            copies(Width::Bits64, 7, ShinglePlan::WIDER),
+            |width, k| copies(width, k, ShinglePlan::WIDER),
         ),
-        named(
-            "copies-64",
+        (
             3,
             "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
              found by dictionary, elsewhere 5-character grams from every third letter of a word, weight 1 + ln count, \
              64 bits.",
-            stepped(Width::Bits64, 7, ShinglePlan::STEPPED),
+            |width, k| stepped(width, k, ShinglePlan::STEPPED),
         ),
-        named(
-            "copies-128",
-            1,
-            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
-             memory.",
-            copies(Width::Bits128, 23, ShinglePlan::MEASURED),
-        ),
-        named(
-            "copies-128",
-            2,
-            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
-             memory.",
-            copies(Width::Bits128, 23, ShinglePlan::WIDER),
-        ),
-        named(
-            "copies-128",
-            3,
-            "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the \
-             memory.",
-            stepped(Width::Bits128, 23, ShinglePlan::STEPPED),
-        ),
+    ];
+    let wide = "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the memory.";
+    let narrow = |&(version, summary, cut): &(u32, &str, Cut)| {
+        named("copies-64", version, summary, cut(Width::Bits64, 7))
+    };
+    let wider =
+        |&(version, _, cut): &(u32, &str, Cut)| named("copies-128", version, wide, cut(Width::Bits128, 23));
+    versions.iter().map(narrow).chain(versions.iter().map(wider)).collect()
+}
+
+fn others() -> Vec<Profile> {
+    vec![
         named(
             "pairs-64",
             1,
