@@ -21,7 +21,7 @@ pub struct ShinglePlan {
     /// The length of a gram in characters, 1 or more.
     pub gram: usize,
     /// With 1 a gram begins at every character of a spaced run; with more at the first letter of each word and every
-    /// so many letters on, and at every letter past the [`LONG_WORD`] first ones. The last gram of a text counts in any
+    /// so many letters on, and at every letter past the 24th. The last gram of a text counts in any
     /// case, so that none of its last letters is left out.
     pub step: usize,
     /// The longest spaced run, in bytes, that is read as words if it stands among other scripts.
