@@ -17,7 +17,7 @@ pub enum EngineError {
     #[error("there is no collection \"{0}\"; PUT /collections/{0} makes it")]
     NoCollection(CollectionName),
     /// Stored fingerprints would change.
-    #[error("collection {name:?} has {setting} {stored}; {wanted} would not fit the fingerprints stored in it. Make another collection", name = .name.as_str())]
+    #[error("collection {name:?} has {setting} {stored}; {wanted} does not fit its fingerprints. Leave {setting} out, name the one it has, or make another collection", name = .name.as_str())]
     SettingsConflict {
         /// The collection.
         name: CollectionName,

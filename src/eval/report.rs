@@ -162,8 +162,8 @@ fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Ve
     let _ = writeln!(
         out,
         "## The second check\n\nPairs within a large k, filtered by the similarity of their features; one threshold for \
-         all sets, the one with the greatest least F1. Precision/recall, F1, and in brackets F1 if disputed pairs did not \
-         count.\n\n| candidates | compared by | bytes a document | \
+         all sets, the one with the greatest least F1. Precision/recall, F1, and in brackets F1 without \
+         the pairs about which marks and similarities disagree.\n\n| candidates | compared by | bytes a document | \
          threshold | {} |\n|---|---|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())
@@ -199,7 +199,7 @@ fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
     let _ = writeln!(
         out,
         "## MinHash\n\nPairs that meet in a band, by the estimated similarity; one threshold for all sets. \
-         Precision/recall, F1, in brackets as above; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
+         Precision/recall, F1, in brackets F1 without the pairs about which marks and similarities disagree; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
          core | bytes a document | error | threshold | {} |\n|---|---|--:|--:|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())

@@ -2,7 +2,7 @@
 
 use super::minhash::MinHash;
 use super::profile::{Profile, ProfileId};
-use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::recipe::{Features, IdfChoice, MIN_FEATURES, Recipe, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
 use crate::ids::{SignatureShape, Width};
@@ -147,7 +147,7 @@ fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
         width,
         signature: None,
         k,
-        min_features: 20,
+        min_features: MIN_FEATURES,
     }
 }
 

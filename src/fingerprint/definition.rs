@@ -9,7 +9,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::profile::{Profile, ProfileId, Profiles};
-use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::recipe::{Features, IdfChoice, MIN_FEATURES, Recipe, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, Half, HashFunction, Idf, ShinglePlan, StopWords, WordPlan, WrongIdf};
 use crate::ids::{SignatureShape, Width};
@@ -155,7 +155,14 @@ impl Definition {
             "normalisation" => {
                 recipe.preparation = one_of("normalisation", &value, &Preparation::NAMES)?;
             }
-            "features" => recipe.features = features(&value, &recipe.features)?,
+            "features" => {
+                let was = std::mem::discriminant(&recipe.features);
+                recipe.features = features(&value, &recipe.features)?;
+                if was != std::mem::discriminant(&recipe.features) {
+                    // The bound of what it is like was measured on its kind of features.
+                    recipe.min_features = MIN_FEATURES;
+                }
+            }
             "gram" => set_gram(&mut recipe.features, &value)?,
             "gram_step" => {
                 shingles_of(&mut recipe.features, "gram_step")?.step = number("gram_step", &value, 1, 16)?;
@@ -412,7 +419,7 @@ fn features(value: &Value, before: &Features) -> Result<Features, DefinitionErro
     let names = [("shingles", 0), ("words", 1), ("characters", 2)];
     Ok(match (one_of("features", value, &names)?, before) {
         (0, Features::Shingles(plan)) => Features::Shingles(*plan),
-        (0, _) => Features::Shingles(ShinglePlan::STEPPED),
+        (0, _) => Features::Shingles(ShinglePlan::MEASURED),
         (1, Features::Words(plan)) => Features::Words(plan.clone()),
         (1, _) => Features::Words(plain),
         (_, Features::Characters(length)) => Features::Characters(*length),
@@ -493,8 +500,23 @@ mod tests {
         let id = |keys: &[(&str, Value)]| like("copies-64", keys);
         let plain = id(&[]);
         assert_eq!(like("copies-64@2", &[]), "own@1+c04560130339cb7b", "the canonical form must not change");
-        assert_eq!(plain, "own@1+e60ea52d3abf0ca4", "the canonical form must not change");
+        assert_eq!(plain, "own@1+533b960c67bd49d2", "the canonical form must not change");
         assert_eq!(like("shingles-64@2", &[("gram", Value::Number(5))]), plain);
+        let older = [
+            ("gram_step", Value::Number(1)),
+            ("gram_share", Value::Number(100)),
+            ("name_bytes", Value::Number(256)),
+            ("half", named("grams")),
+        ];
+        assert_eq!(id(&older), like("copies-64@2", &[]));
+        let newer = [
+            ("gram_step", Value::Number(3)),
+            ("gram_share", Value::Number(75)),
+            ("half", named("single-characters")),
+        ];
+        let newer = [&newer[..], &[("name_bytes", Value::Number(1 << 20))]].concat();
+        assert_eq!(like("copies-64@1", &newer), plain);
+        assert_eq!(like("pairs-64@1", &[("features", named("shingles"))]), like("copies-64@1", &[]));
         assert_eq!(
             id(&[("summary", named("x")), ("k", Value::Number(5)), ("gram", Value::Number(5))]),
             plain
@@ -516,6 +538,14 @@ mod tests {
         ];
         let distinct: std::collections::HashSet<_> = others.iter().collect();
         assert_eq!(distinct.len(), others.len());
+    }
+
+    #[test]
+    fn other_features_have_the_usual_bound_for_short_texts() {
+        let bound = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().min_features();
+        let words = ("features", named("words"));
+        assert_eq!((bound(&[]), bound(&[words.clone()])), (12, 20));
+        assert_eq!(bound(&[words, ("min_features", Value::Number(5))]), 5);
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub(super) struct Recipe {
     pub(super) min_features: usize,
 }
 
+/// With fewer distinct features than this a fingerprint is short, unless a recipe says otherwise.
+pub(super) const MIN_FEATURES: usize = 20;
+
 /// What is counted.
 #[derive(Clone, Debug)]
 pub(super) enum Features {

@@ -147,8 +147,7 @@ impl Runs<'_> {
 
     /// Whether there are kana anywhere. Most texts have none, and then no sentence is read.
     fn any_kana(&mut self) -> bool {
-        let in_kana_blocks = |pair: &[u8]| pair[0] == 0xe3 && (0x81..=0x83).contains(&pair[1]);
-        *self.any_kana.get_or_insert_with(|| self.text.as_bytes().windows(2).any(in_kana_blocks))
+        *self.any_kana.get_or_insert_with(|| has_bytes_of_kana(self.text.as_bytes()))
     }
 
     /// Reads on to the end of the sentence, once for each sentence with Chinese characters or kana. What
@@ -167,10 +166,35 @@ impl Runs<'_> {
     }
 }
 
+/// Whether two bytes stand together as in all kana, U+3040 to U+30FF; a block at a time without a branch, since 0xe3 is
+/// the first byte of much punctuation as well.
+fn has_bytes_of_kana(text: &[u8]) -> bool {
+    const BLOCK: usize = 64;
+    let next = text.get(1..).unwrap_or_default();
+    text.chunks(BLOCK).zip(next.chunks(BLOCK)).any(|(firsts, seconds)| {
+        let pairs = firsts.iter().zip(seconds);
+        pairs.fold(false, |any, (&first, &second)| any | ((first == 0xe3) & (0x81..=0x83).contains(&second)))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn kana_are_seen_wherever_they_stand() {
+        for before in 0..200 {
+            for text in ["ぁ", "ヿ", "\u{3040}"] {
+                assert!(
+                    has_bytes_of_kana(format!("{}{text}", "。".repeat(before)).as_bytes()),
+                    "{before} {text}"
+                );
+            }
+            assert!(!has_bytes_of_kana("、中。".repeat(before).as_bytes()));
+        }
+        assert!(!has_bytes_of_kana(b"") && !has_bytes_of_kana(b"\xe3"));
+    }
 
     #[test]
     fn a_text_is_cut_where_the_writing_system_changes() {

@@ -18,6 +18,7 @@ use super::registry::Collection;
 use super::shared::Shared;
 use crate::backup::{BackupError, Manifest, Shape, Writer};
 use crate::engine::{EngineError, Pieces};
+use crate::ids::CollectionName;
 
 /// Bytes handed on at a time.
 const PIECE: usize = 64 << 10;
@@ -43,20 +44,30 @@ pub(super) fn stream(
     taken_ms: u64,
     permit: OwnedSemaphorePermit,
 ) -> Pieces {
+    let name = collection.name.clone();
+    pieces(name, permit, move |out| write(&shared, &collection, taken_ms, out))
+}
+
+/// The pieces of what `write` writes on a thread of its own, and their end.
+fn pieces(
+    name: CollectionName,
+    permit: OwnedSemaphorePermit,
+    write: impl FnOnce(Outgoing) -> Result<u64, EngineError> + Send + 'static,
+) -> Pieces {
     let (send, receive) = mpsc::channel(AHEAD + 1);
     // Room for the last piece: a client that is behind has to be told that it has all, or that it has not.
     let end = send.clone().try_reserve_owned().expect("an empty channel has room");
     let handle = Handle::current();
     let work = move || {
         let out = Outgoing { send, handle, begun: Instant::now(), taken: 0, held: Vec::new() };
-        let last = match write(&shared, &collection, taken_ms, out) {
+        let last = match write(out) {
             Ok(bytes) => {
-                tracing::info!(collection = %collection.name, bytes, "a backup was taken");
+                tracing::info!(collection = %name, bytes, "a backup was taken");
                 Piece::End
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(collection = %collection.name, %error, cause, "a backup was cut off");
+                tracing::warn!(collection = %name, %error, cause, "a backup was cut off");
                 Piece::Failed(error)
             }
         };
@@ -144,5 +155,39 @@ impl Write for Outgoing {
 
     fn flush(&mut self) -> io::Result<()> {
         if self.held.is_empty() { Ok(()) } else { self.hand_on() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::Semaphore;
+
+    /// What a client gets that takes nothing until so many pieces are written: their number, and whether the end is one.
+    async fn taken_late(count: usize, failure: Option<io::ErrorKind>) -> (usize, bool) {
+        let places = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&places).acquire_owned().await.unwrap();
+        let write = move |mut out: Outgoing| {
+            (0..count).try_for_each(|_| out.write_all(&[7; PIECE])).map_err(BackupError::Io)?;
+            match failure {
+                Some(kind) => Err(BackupError::Io(kind.into()).into()),
+                None => Ok(out.taken),
+            }
+        };
+        let pieces = pieces(CollectionName::default_collection().clone(), permit, write);
+        // The writer gives its place back when it is done.
+        drop(places.acquire().await.unwrap());
+        let items: Vec<_> = pieces.collect().await;
+        let bytes: usize = items.iter().flatten().map(Bytes::len).sum();
+        assert_eq!(bytes, count * PIECE);
+        (items.iter().filter(|item| item.is_ok()).count(), items.iter().all(Result::is_ok))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_as_far_behind_as_can_be_is_told_of_the_end() {
+        for count in [0, 1, AHEAD - 1, AHEAD] {
+            assert_eq!(taken_late(count, None).await, (count, true));
+            assert_eq!(taken_late(count, Some(io::ErrorKind::Other)).await, (count, false));
+        }
     }
 }
