@@ -544,7 +544,7 @@ mod tests {
     fn other_features_have_the_usual_bound_for_short_texts() {
         let bound = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().min_features();
         let words = ("features", named("words"));
-        assert_eq!((bound(&[]), bound(&[words.clone()])), (12, 20));
+        assert_eq!((bound(&[]), bound(std::slice::from_ref(&words))), (12, 20));
         assert_eq!(bound(&[words, ("min_features", Value::Number(5))]), 5);
     }
 

@@ -168,7 +168,7 @@ mod tests {
         let places = Arc::new(Semaphore::new(1));
         let permit = Arc::clone(&places).acquire_owned().await.unwrap();
         let write = move |mut out: Outgoing| {
-            (0..count).try_for_each(|_| out.write_all(&[7; PIECE])).map_err(BackupError::Io)?;
+            (0..count).try_for_each(|_| out.write_all(&vec![7; PIECE])).map_err(BackupError::Io)?;
             match failure {
                 Some(kind) => Err(BackupError::Io(kind.into()).into()),
                 None => Ok(out.taken),
