@@ -65,7 +65,7 @@ fn is_single(text: &str) -> bool {
 
 /// The letters of a word past which each one begins a gram. So long a word is a chain of characters without spaces; if
 /// steps were counted through it, one letter put in would shift all that follow.
-pub const LONG_WORD: usize = 24;
+const LONG_WORD: usize = 24;
 
 impl ShinglePlan {
     /// Of the first versions of the profiles.

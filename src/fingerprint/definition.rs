@@ -509,13 +509,6 @@ mod tests {
             ("half", named("grams")),
         ];
         assert_eq!(id(&older), like("copies-64@2", &[]));
-        let newer = [
-            ("gram_step", Value::Number(3)),
-            ("gram_share", Value::Number(75)),
-            ("half", named("single-characters")),
-        ];
-        let newer = [&newer[..], &[("name_bytes", Value::Number(1 << 20))]].concat();
-        assert_eq!(like("copies-64@1", &newer), plain);
         assert_eq!(like("pairs-64@1", &[("features", named("shingles"))]), like("copies-64@1", &[]));
         assert_eq!(
             id(&[("summary", named("x")), ("k", Value::Number(5)), ("gram", Value::Number(5))]),
