@@ -168,6 +168,12 @@ impl Ledger {
         let begun = inner.tick();
         inner.write(&format!("INTENT {begun} {collection} {bits:?}\n"));
         let entry = inner.collections.entry(collection.to_owned()).or_insert_with(|| Collection::of(None));
+        if bits.is_some() && entry.bits.attempts.iter().any(|attempt| attempt.state.is_none()) {
+            // Made anew after a deletion that does not count as heard: it may be there without what was in it.
+            for register in entry.documents.values_mut() {
+                register.attempts.push(Attempt { begun, ended: None, state: None });
+            }
+        }
         entry.bits.attempts.push(Attempt { begun, ended: None, state: bits });
         Ticket { collection: collection.to_owned(), id: None, begun }
     }
@@ -305,6 +311,18 @@ mod tests {
         assert_eq!(marks(&ledger), [Some(1), Some(2)]);
         ledger.acknowledge(ledger.intend("default", "a", Some(version(4))));
         assert_eq!(marks(&ledger), [Some(4)]);
+    }
+
+    #[test]
+    fn a_collection_deleted_and_made_anew_unheard_may_be_empty() {
+        let (_dir, ledger) = ledger();
+        ledger.acknowledge(ledger.intend_collection("own", Some(128)));
+        ledger.acknowledge(ledger.intend("own", "a", Some(version(1))));
+        ledger.deafen("power loss");
+        ledger.acknowledge(ledger.intend_collection("own", None));
+        assert_eq!(ledger.expected()["own"].documents["a"], [Some(version(1))]);
+        ledger.acknowledge(ledger.intend_collection("own", Some(128)));
+        assert_eq!(ledger.expected()["own"].documents["a"], [Some(version(1)), None]);
     }
 
     #[test]
