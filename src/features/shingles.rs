@@ -347,7 +347,7 @@ mod tests {
             let cyrillic = |text: &str| text.replace('a', "б").replace('b', "в").replace('c', "г").replace('d', "д").replace('e', "е");
             let expected: Vec<String> = found(&text).iter().map(|gram| cyrillic(gram)).collect();
             proptest::prop_assert_eq!(found(&cyrillic(&text)), expected);
-            // Every letter is in a gram that is not longer than a step.
+            // Where no step is longer than a gram, every letter is in one.
             if step <= gram {
                 let letters = |text: &str| text.chars().filter(char::is_ascii_alphabetic).collect::<std::collections::HashSet<_>>();
                 proptest::prop_assert_eq!(letters(&found(&text).concat()), letters(&text));
