@@ -13,7 +13,7 @@
 //! room, in the front, for the state of the entry: nothing yet, a hash, or given up. So every value of a hash
 //! can be stored, an entry is as large as the hash, and the state comes with the read that brings the front.
 
-use super::memory::{Line, Line32, Line64};
+use super::memory::{Line, Line32, Line64, Packed, Packed48, Packed112};
 use crate::ids::Word;
 
 /// The bits of a key: those of the widest block, and enough to tell the hashes of one block apart.
@@ -25,8 +25,10 @@ pub(super) const LEAD_BITS: u32 = 2;
 
 /// A hash that an index can hold.
 pub trait Filed: Word {
-    /// The lines in which its halves stand.
+    /// The lines in which its halves stand, in a segment.
     type Line: Line;
+    /// The lines in which it stands whole but for the bits that its place implies, in a bucket.
+    type Packed: Packed<Whole = Self>;
     /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance. From
     /// there on fronts and backs are compared together.
     const BOTH_FROM: u32;
@@ -42,6 +44,14 @@ pub trait Filed: Word {
 
     /// What has these parts.
     fn from_parts(parts: Parts, top: u32) -> Self;
+
+    /// Turned so that it begins with bit `top` - 1.
+    #[must_use]
+    fn turned(self, top: u32) -> Self;
+
+    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a [`Packed`] entry.
+    #[must_use]
+    fn joined(first: u32, rest: Self, top: u32) -> Self;
 }
 
 /// The parts of a hash of w bits.
@@ -56,9 +66,10 @@ pub struct Parts {
 }
 
 macro_rules! filed {
-    ($word:ty, $line:ty, $both_from:expr) => {
+    ($word:ty, $line:ty, $packed:ty, $both_from:expr) => {
         impl Filed for $word {
             type Line = $line;
+            type Packed = $packed;
             const BOTH_FROM: u32 = $both_from;
 
             #[inline]
@@ -93,12 +104,25 @@ macro_rules! filed {
                     | <$word>::from(front);
                 turned.rotate_left(top)
             }
+
+            #[inline]
+            fn turned(self, top: u32) -> $word {
+                self.rotate_right(top)
+            }
+
+            #[inline]
+            fn joined(first: u32, rest: $word, top: u32) -> $word {
+                (<$word>::from(first) << <$packed>::BITS | rest).rotate_left(top)
+            }
         }
     };
 }
 
-filed!(u64, Line32, 9);
-filed!(u128, Line64, 24);
+filed!(u64, Line32, Packed48, 9);
+filed!(u128, Line64, Packed112, 24);
+
+/// The first bits of a block, which the place of a [`Packed`] entry implies.
+pub(super) const IMPLIED_BITS: u32 = 16;
 
 /// The state of an entry, in the two highest bits of its front.
 const HOLDS: u64 = 0b01;
@@ -141,6 +165,24 @@ impl Block {
     #[inline(always)]
     pub(super) fn first<W: Filed>(self, hash: W, bits: u32) -> u32 {
         hash.below(self.top.into()) >> (u32::BITS - bits)
+    }
+
+    /// The 32 bits of a hash from the first one of the block on.
+    #[inline(always)]
+    pub(super) fn place<W: Filed>(self, hash: W) -> u32 {
+        hash.below(self.top.into())
+    }
+
+    /// The hash turned so that it begins with the block.
+    #[inline(always)]
+    pub(super) fn turned<W: Filed>(self, hash: W) -> W {
+        hash.turned(self.top.into())
+    }
+
+    /// The hash that begins its block with these [`IMPLIED_BITS`] bits and is stored in this packed entry.
+    #[inline(always)]
+    pub(super) fn joined<W: Filed>(self, first: u32, rest: W) -> W {
+        W::joined(first, rest, self.top.into())
     }
 
     /// The halves in which a hash is stored: front and back.

@@ -1,8 +1,8 @@
 //! Building an index at once from hashes in ascending order, on several threads.
 //!
 //! The hashes come in runs that can be read again and again, such as the chunks of a snapshot. The table of the
-//! first bits takes them as they come. For each other table they are parted by segment first (counted, then put
-//! in place), and each segment is built from its part in the cache, at once as large as it is to be. Nothing is
+//! first bits takes them as they come. For each other table they are parted by segment or shard first (counted, then put
+//! in place), and each of those is built from its part in the cache, at once as large as it is to be. Nothing is
 //! inserted, grown or copied again.
 //!
 //! Costs: the runs are read once to count and once a table. Beside the tables there is one copy of the hashes, until
@@ -13,9 +13,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::{Block, Filed, KEY_BITS};
-use super::layout::{Kind, Layout, THREE_FROM};
+use super::buckets::Buckets;
+use super::layout::{Kind, Layout, Tables, Thresholds};
 use super::progress::Progress;
-use super::segment::{Fill, Segment};
+use super::segment::Segment;
+use super::shard::{SHARD_BITS, Shape, Shard};
 use super::sharded::Index;
 use super::table::{Table, depth_for, staggered};
 
@@ -58,9 +60,9 @@ impl<W: Filed> Index<W> {
     /// [`BadRun`] if the runs are not what they must be.
     pub fn built(runs: &dyn Runs<W>, threads: usize, progress: &Progress) -> Result<Index<W>, BadRun> {
         let count: usize = (0..runs.runs()).map(|run| runs.hashes(run)).sum();
-        let kind = Kind::suited(W::WIDTH, count, THREE_FROM);
-        let builder =
-            Builder { kind, runs, count, depth: depth_for(count), threads: threads.max(1), progress };
+        let kind = Kind::suited(W::WIDTH, count, Thresholds::MEASURED);
+        let depth = if kind.is_in_buckets() { SHARD_BITS } else { depth_for(count) };
+        let builder = Builder { kind, runs, count, depth, threads: threads.max(1), progress };
         Ok(Index::of_layout(builder.layout()?, count))
     }
 }
@@ -76,13 +78,13 @@ struct Builder<'a, W> {
 
 /// What one thread counted in its share of the runs.
 struct Counted<W> {
-    /// How many hashes go to each segment of each table.
+    /// How many hashes go to each part of each table.
     sizes: Vec<Vec<usize>>,
     /// The first and the last hash of each run.
     edges: Vec<(W, W)>,
 }
 
-/// The hashes of one thread's runs, parted by segment: those of segment i stand from `starts[i]` to `starts[i + 1]`.
+/// The hashes of one thread's runs, by the parts of a table: those of part i stand from `starts[i]` to `starts[i + 1]`.
 struct Parted<W> {
     hashes: Vec<W>,
     starts: Vec<usize>,
@@ -93,6 +95,31 @@ impl<W: Filed> Builder<'_, W> {
         if self.count == 0 {
             return Ok(Layout::new(self.kind, 0));
         }
+        let (kind, fill) = (self.kind, self.kind.fill());
+        let tables = if kind.is_in_buckets() {
+            let build = |block, hashes: &[W], _| {
+                let shape = Shape::suited::<W>(block, hashes.len());
+                Shard::built(block, shape, hashes)
+            };
+            Tables::Buckets(
+                self.tables(build, |block, shards| Buckets::of_shards(block, shards.into_iter()))?,
+            )
+        } else {
+            let build = |block, hashes: &[W], number| {
+                Segment::built(block, KEY_BITS - self.depth, hashes, staggered(fill, number))
+            };
+            let join = |block, segments: Vec<_>| Table::of_segments(block, self.depth, segments.into_iter());
+            Tables::Segments(self.tables(build, join)?)
+        };
+        Ok(Layout { kind, tables })
+    }
+
+    /// The tables, each joined of the parts that `build` makes.
+    fn tables<P: Send, T>(
+        &self,
+        build: impl Fn(Block, &[W], usize) -> P + Sync,
+        join: impl Fn(Block, Vec<P>) -> T,
+    ) -> Result<Box<[T]>, BadRun> {
         let counted = self.counted()?;
         let edges: Vec<(W, W)> = counted.iter().flat_map(|counted| counted.edges.iter().copied()).collect();
         if let Some(before) = edges.windows(2).position(|pair| pair[0].1 >= pair[1].0) {
@@ -104,16 +131,18 @@ impl<W: Filed> Builder<'_, W> {
         let mut tables = Vec::with_capacity(blocks.len());
         for (number, block) in others.iter().enumerate() {
             let parted = self.parted(*block, &counted, number, room)?;
-            tables.push(self.table(*block, |segment, hashes| {
+            let read = |part: usize, hashes: &mut Vec<W>| {
                 for Parted { hashes: parted, starts } in &parted {
-                    hashes.extend_from_slice(&parted[starts[segment]..starts[segment + 1]]);
+                    hashes.extend_from_slice(&parted[starts[part]..starts[part + 1]]);
                 }
-            }));
+            };
+            tables.push(join(*block, self.parts(read, |hashes, part| build(*block, hashes, part))));
             room = parted.into_iter().map(|parted| parted.hashes).collect();
         }
         drop(room);
-        tables.push(self.table(top, |segment, hashes| self.read_segment(top, segment, &edges, hashes)));
-        Ok(Layout { kind: self.kind, tables: tables.into() })
+        let read = |part: usize, hashes: &mut Vec<W>| self.read_part(top, part, &edges, hashes);
+        tables.push(join(top, self.parts(read, |hashes, part| build(top, hashes, part))));
+        Ok(tables.into())
     }
 
     /// The share of the runs that is a thread's.
@@ -147,7 +176,7 @@ impl<W: Filed> Builder<'_, W> {
         .collect()
     }
 
-    /// Parts the hashes by the segments of a table, in room that is used again.
+    /// Puts the hashes of each part of a table next to each other, in room that is used again.
     fn parted(
         &self,
         block: Block,
@@ -182,22 +211,26 @@ impl<W: Filed> Builder<'_, W> {
         .collect()
     }
 
-    /// The hashes of a segment of the table of the first bits.
-    fn read_segment(&self, top: Block, segment: usize, edges: &[(W, W)], into: &mut Vec<W>) {
+    /// The hashes of a part of the table of the first bits.
+    fn read_part(&self, top: Block, part: usize, edges: &[(W, W)], into: &mut Vec<W>) {
         let number = |hash: &W| top.first(*hash, self.depth) as usize;
-        let from = edges.partition_point(|(_, last)| number(last) < segment);
+        let from = edges.partition_point(|(_, last)| number(last) < part);
         let mut hashes = Vec::new();
-        for run in (from..edges.len()).take_while(|run| number(&edges[*run].0) <= segment) {
+        for run in (from..edges.len()).take_while(|run| number(&edges[*run].0) <= part) {
             // It was read before, and is the same every time.
             if self.runs.read(run, &mut hashes) {
-                into.extend(hashes.iter().filter(|hash| number(hash) == segment));
+                into.extend(hashes.iter().filter(|hash| number(hash) == part));
             }
         }
     }
 
-    /// The table whose segments have the hashes that `read` appends.
-    fn table(&self, block: Block, read: impl Fn(usize, &mut Vec<W>) + Sync) -> Table<W> {
-        let (fill, next) = (self.kind.fill(self.count), AtomicUsize::new(0));
+    /// The parts of a table, built of the hashes that `read` appends.
+    fn parts<P: Send>(
+        &self,
+        read: impl Fn(usize, &mut Vec<W>) + Sync,
+        build: impl Fn(&[W], usize) -> P + Sync,
+    ) -> Vec<P> {
+        let next = AtomicUsize::new(0);
         let built = self.in_threads(|_| {
             let (mut built, mut hashes) = (Vec::new(), Vec::new());
             loop {
@@ -207,14 +240,13 @@ impl<W: Filed> Builder<'_, W> {
                 }
                 hashes.clear();
                 read(number, &mut hashes);
-                let fill: Fill = staggered(fill, number);
-                built.push((number, Segment::built(block, KEY_BITS - self.depth, &hashes, fill)));
+                built.push((number, build(&hashes, number)));
                 self.progress.add_filed(hashes.len() as u64, self.kind.blocks().len());
             }
         });
-        let mut segments: Vec<(usize, Segment<W>)> = built.into_iter().flatten().collect();
-        segments.sort_unstable_by_key(|(number, _)| *number);
-        Table::of_segments(block, self.depth, segments.into_iter().map(|(_, segment)| segment))
+        let mut parts: Vec<(usize, P)> = built.into_iter().flatten().collect();
+        parts.sort_unstable_by_key(|(number, _)| *number);
+        parts.into_iter().map(|(_, part)| part).collect()
     }
 
     /// What each thread makes, in order.

@@ -2,7 +2,7 @@
 //!
 //! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does
 //! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
-//! `segment` file hashes by a block, `block` says in which form, `sharded` puts tables together for readers and
+//! `segment` file few hashes by a block, `buckets` and `shard` many, `block` says in which form, `sharded` puts tables together for readers and
 //! writers, `probe` and `batch` read them, `bulk` builds them at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same tables
 //! for signatures, of which they find those that agree in a band, not all that are near.
 //!
@@ -15,6 +15,7 @@
 mod bands;
 mod batch;
 mod block;
+mod buckets;
 mod bulk;
 mod erased;
 mod layout;
@@ -25,6 +26,7 @@ mod probe;
 mod progress;
 mod scan;
 mod segment;
+mod shard;
 mod sharded;
 mod table;
 

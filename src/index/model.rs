@@ -71,12 +71,11 @@ struct Model {
 }
 
 impl Model {
-    /// An index with the hashes that stay and, before them, so many that came and went.
-    fn new(three_from: usize, staying: u64, before: u64) -> Model {
-        let index = Index::with_three_tables_from(three_from);
+    /// An index with the hashes that stay and, after them, those that came and went.
+    fn new((buckets, three): (usize, usize), staying: u64, before: impl Iterator<Item = u64>) -> Model {
+        let index = Index::with_layouts_from(buckets, three);
         index.insert_all((0..staying).map(hash));
-        for other in 0..before {
-            let other = other.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1;
+        for other in before {
             assert!(index.insert(other) && index.remove(other));
         }
         Model { index, staying, record: Mutex::default() }
@@ -203,18 +202,41 @@ fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
     assert!(done > 0);
 }
 
+const NEVER: usize = usize::MAX;
+
+/// So many hashes of all kinds.
+fn others(count: u64) -> impl Iterator<Item = u64> {
+    (0..count).map(|other| other.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1)
+}
+
+/// One hash again and again, which leaves so many given up entries in the buckets of the model.
+fn one_again(count: usize) -> impl Iterator<Item = u64> {
+    std::iter::repeat_n(hash(0) | 0x3fff, count)
+}
+
 #[test]
 fn every_order_of_steps_keeps_the_promise_while_segments_are_built_anew() {
-    draw(1_000, || Model::new(usize::MAX, 12, 0));
+    draw(1_000, || Model::new((NEVER, NEVER), 12, others(0)));
 }
 
 #[test]
 fn every_order_of_steps_keeps_it_where_a_hash_comes_back_in_another_line() {
-    draw(1_000, || Model::new(usize::MAX, 20, 0));
+    draw(1_000, || Model::new((NEVER, NEVER), 20, others(0)));
 }
 
 #[test]
 fn every_order_of_steps_keeps_it_while_another_layout_takes_over() {
     // All shares but the last forty are moved; the rest go with the insertions of the model.
-    draw(500, || Model::new(13, 12, 508));
+    draw(500, || Model::new((NEVER, 13), 12, others(508)));
+}
+
+#[test]
+fn every_order_of_steps_keeps_it_while_buckets_get_extents() {
+    draw(500, || Model::new((1, NEVER), 20, others(0)));
+}
+
+#[test]
+fn every_order_of_steps_keeps_it_while_shards_are_built_anew() {
+    // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines, for which there is no room.
+    draw(500, || Model::new((1, NEVER), 12, one_again(310)));
 }

@@ -13,8 +13,9 @@
 //! choice of the plan, for each block, and depends on how many hashes there are.
 //!
 //! # Costs
-//! Counted in cache lines read in a row. A run costs [`RUN`] on top of its lines: it begins with a cache miss,
-//! of which some ten are under way at a time. The cheapest plan of expected costs is kept for each k
+//! Counted in cache lines of a segment read in a row. A run of a segment costs [`RUN`] on top of its lines: it begins with a
+//! cache miss, of which some ten are under way at a time, after a search. Buckets are found without one ([`BUCKET`]), and
+//! their lines, which hold all of a hash, take longer to compare ([`PACKED`]). The cheapest plan of expected costs is kept for each k
 //! and each half octave of the number of hashes. Where a query meets a run far longer than expected, a plan is
 //! made for that query from the true lengths of the runs around it ([`Plan::for_lengths`]).
 
@@ -22,12 +23,22 @@ use std::sync::OnceLock;
 
 use super::block::{Block, Filed, LEAD_BITS};
 use super::layout::{KINDS, Kind, MAX_BLOCKS};
+use super::memory::Packed;
 use super::segment::Segment;
+use super::shard::{SHARD_BITS, Shape};
 
 /// What beginning a run costs, in lines read in a row.
 const RUN: f64 = 9.0;
 /// What reading a back costs whose front is near, in the same unit.
 const BACK: f64 = 5.0;
+/// What going to a bucket costs, what comparing a line of one does, and what a line that is read with all others does.
+const BUCKET: f64 = 4.5;
+const PACKED: f64 = 2.3;
+const PACKED_IN_A_ROW: f64 = 1.5;
+/// The share of lines that extents add.
+const EXTENTS: f64 = 1.06;
+/// What reading an entry costs that is near by what a line of a bucket holds of it.
+const ENTRY: f64 = 3.0;
 /// What a line read in a row takes, about.
 const NANOSECONDS: f64 = 4.0;
 /// The share of entries in use that costs are reckoned with.
@@ -56,7 +67,7 @@ impl Plan {
     /// What a question takes in the cheapest way that is expected, in nanoseconds or so.
     pub(super) fn expected_cost<W: Filed>(kind: Kind, k: u32, hashes: usize) -> u64 {
         let known = Plan::known::<W>(kind, k, hashes);
-        known.map_or_else(|| Plan::cost_of_scan::<W>(k, hashes), |(_, cost)| *cost)
+        known.map_or_else(|| Plan::cost_of_scan::<W>(kind, k, hashes), |(_, cost)| *cost)
     }
 
     /// The cheapest plan and its cost among as many hashes as the class has in the middle; reckoned once.
@@ -67,7 +78,7 @@ impl Plan {
             [const { [const { [const { OnceLock::new() }; 129] }; CLASSES] }; KINDS];
         let class = class(hashes);
         let known = PLANS[kind as usize][class][k as usize].get_or_init(|| {
-            let expectation = Expectation::of::<W>(k, hashes_of(class));
+            let expectation = Expectation::of::<W>(kind, k, hashes_of(class));
             let (plan, cost) = cheapest(kind, k, |block, radius| expectation.cost(block, radius))?;
             (cost < expectation.scan()).then_some((plan, (cost * NANOSECONDS) as u64))
         });
@@ -77,7 +88,7 @@ impl Plan {
     /// The plan of the least cost where `lengths` are the true lines in the run of the query's own value
     /// and in all runs one bit away together, for each block in the bits of this plan.
     pub(super) fn for_lengths<W: Filed>(&self, k: u32, hashes: usize, lengths: &[[f64; 2]]) -> Option<Plan> {
-        let expectation = Expectation::of::<W>(k, hashes);
+        let expectation = Expectation::of::<W>(self.kind, k, hashes);
         let (plan, cost) = cheapest(self.kind, k, |block, radius| {
             let number = self.kind.blocks().iter().position(|other| *other == block)?;
             let bits = u32::from(self.bits[number]);
@@ -85,8 +96,8 @@ impl Plan {
             for ones in 0..=radius as u32 {
                 let runs = choose(bits, ones);
                 let known = lengths[number].get(ones as usize);
-                let lines = known.map_or(runs * expectation.run(bits), |lines| *lines);
-                cost += runs * RUN + lines * expectation.line(ones);
+                let lines = known.map_or(runs * expectation.run(block, bits), |lines| *lines);
+                cost += runs * expectation.begin() + lines * expectation.line(ones);
             }
             Some((cost, self.bits[number]))
         })?;
@@ -126,11 +137,11 @@ impl Plan {
     }
 
     /// What comparing all of so many hashes is expected to take, in nanoseconds or so.
-    pub(super) fn cost_of_scan<W: Filed>(k: u32, hashes: usize) -> u64 {
-        (Expectation::of::<W>(k, hashes).scan() * NANOSECONDS) as u64
+    pub(super) fn cost_of_scan<W: Filed>(kind: Kind, k: u32, hashes: usize) -> u64 {
+        (Expectation::of::<W>(kind, k, hashes).scan() * NANOSECONDS) as u64
     }
 
-    /// The lines expected in a run of block `number` among so many hashes.
+    /// The lines expected in a run of a segment, of block `number` among so many hashes.
     #[inline(always)]
     pub(super) fn expected_lines<W: Filed>(&self, number: usize, hashes: usize) -> usize {
         ((hashes + hashes / 4) / Segment::<W>::PER_LINE) >> self.bits[number]
@@ -139,59 +150,82 @@ impl Plan {
 
 /// What is expected of evenly spread hashes.
 struct Expectation {
+    kind: Kind,
     k: u32,
-    /// The lines of fronts of one table.
+    /// The lines of fronts of a table in segments.
     lines: f64,
-    /// Fronts in a line, and compared bits in a front.
-    per_line: usize,
-    front_bits: u32,
-    both_from: u32,
+    /// The shapes of the shards of each table in buckets.
+    shapes: Vec<(Block, Shape)>,
+    /// The cost of a line where the prefix differs by so many bits.
+    line: Vec<f64>,
 }
 
 impl Expectation {
-    fn of<W: Filed>(k: u32, hashes: usize) -> Expectation {
-        let per_line = Segment::<W>::PER_LINE;
-        let lines = hashes as f64 / (USED * per_line as f64);
-        Expectation {
-            k,
-            lines,
-            per_line,
-            front_bits: W::WIDTH.bits() / 2 - LEAD_BITS,
-            both_from: W::BOTH_FROM,
+    fn of<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Expectation {
+        let differing = 0..=MAX_RADIUS as u32;
+        let (shapes, line) = if kind.is_in_buckets() {
+            let shape = |block: &Block| (*block, Shape::suited::<W>(*block, hashes >> SHARD_BITS));
+            let cost = |ones| PACKED + ENTRY * near(W::Packed::BITS, W::Packed::ENTRIES, k, ones);
+            (kind.blocks().iter().map(shape).collect(), differing.map(cost).collect())
+        } else {
+            // Alone, and now and then a back, or with its backs.
+            let fronts = |ones| BACK * near(W::WIDTH.bits() / 2 - LEAD_BITS, Segment::<W>::PER_LINE, k, ones);
+            let cost = |ones| if k.saturating_sub(ones) >= W::BOTH_FROM { 2.0 } else { 1.0 + fronts(ones) };
+            (Vec::new(), differing.map(cost).collect())
+        };
+        let lines = hashes as f64 / (USED * Segment::<W>::PER_LINE as f64);
+        Expectation { kind, k, lines, shapes, line }
+    }
+
+    /// The shape of the shards of a table in buckets.
+    fn shape(&self, block: Block) -> Option<Shape> {
+        self.shapes.iter().find(|(of, _)| *of == block).map(|(_, shape)| *shape)
+    }
+
+    /// The lines in one run of the keys that share so many bits. In a segment most begin and end within a line.
+    fn run(&self, block: Block, bits: u32) -> f64 {
+        match self.shape(block) {
+            Some(Shape { depth, width }) => {
+                f64::from(width) * f64::from(1 << depth.saturating_sub(bits)) * EXTENTS
+            }
+            None => self.lines / (1u64 << bits) as f64 + 0.6,
         }
     }
 
-    /// The lines of fronts in one run of the keys that share so many bits: most begin and end within one.
-    fn run(&self, bits: u32) -> f64 {
-        self.lines / (1u64 << bits) as f64 + 0.6
+    /// The cost of going to a run.
+    fn begin(&self) -> f64 {
+        if self.kind.is_in_buckets() { BUCKET } else { RUN }
     }
 
-    /// The cost of a line of fronts where the prefix differs by so many bits: alone and now and then a back, or
-    /// with its backs.
+    /// The cost of a line where the prefix differs by so many bits.
     fn line(&self, ones: u32) -> f64 {
-        let rest = self.k.saturating_sub(ones);
-        if rest >= self.both_from {
-            return 2.0;
-        }
-        let by_chance = ball(self.front_bits, rest) / 2f64.powi(self.front_bits as i32);
-        1.0 + by_chance * self.per_line as f64 * BACK
+        self.line[ones as usize]
     }
 
     /// The cost of comparing everything.
     fn scan(&self) -> f64 {
-        self.lines * self.line(0)
+        match self.shapes.last() {
+            Some((_, Shape { depth, width })) => {
+                f64::from(*width)
+                    * f64::from(1 << depth)
+                    * EXTENTS
+                    * (PACKED_IN_A_ROW + self.line(0) - PACKED)
+            }
+            None => self.lines * self.line(0),
+        }
     }
 
     /// The cost of all runs within a radius, the keys told apart by so many bits.
-    fn ball(&self, bits: u32, radius: u32) -> f64 {
+    fn ball(&self, block: Block, bits: u32, radius: u32) -> f64 {
         (0..=radius.min(bits).min(self.k))
-            .map(|ones| choose(bits, ones) * (RUN + self.run(bits) * self.line(ones)))
+            .map(|ones| choose(bits, ones) * (self.begin() + self.run(block, bits) * self.line(ones)))
             .sum()
     }
 
     /// The least cost of a radius in a block, and the number of bits to tell apart.
     fn cost(&self, block: Block, radius: usize) -> Option<(f64, u8)> {
-        let costs = (2..=block.bits()).map(|bits| (self.ball(bits, radius as u32), bits as u8));
+        let bits = self.shape(block).map_or(2..=block.bits(), |shape| SHARD_BITS..=shape.depth);
+        let costs = bits.map(|bits| (self.ball(block, bits, radius as u32), bits as u8));
         costs.min_by(|a, b| a.0.total_cmp(&b.0))
     }
 }
@@ -259,6 +293,11 @@ fn hashes_of(class: usize) -> usize {
     if class.is_multiple_of(2) { quarter * 5 / 2 } else { quarter * 7 / 2 }
 }
 
+/// How many of the entries of a line are near by chance, where `k` bits less those that differ elsewhere may differ.
+fn near(bits: u32, entries: usize, k: u32, elsewhere: u32) -> f64 {
+    ball(bits, k.saturating_sub(elsewhere)) / 2f64.powi(bits as i32) * entries as f64
+}
+
 /// How many values of so many bits lie within `radius` of one of them.
 fn ball(bits: u32, radius: u32) -> f64 {
     (0..=radius.min(bits)).map(|ones| choose(bits, ones)).sum()
@@ -288,14 +327,16 @@ mod tests {
     fn every_plan_covers_its_k() {
         for hashes in [100, 10_000, 1 << 20, 10_000_000, 100_000_000] {
             for k in 0..=64 {
-                for kind in [Kind::Four, Kind::Three] {
+                for kind in [Kind::Four, Kind::FourInBuckets, Kind::Three] {
                     let plan = Plan::expected::<u64>(kind, k, hashes);
                     assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
                 }
             }
             for k in 0..=128 {
-                let plan = Plan::expected::<u128>(Kind::Six, k, hashes);
-                assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
+                for kind in [Kind::Six, Kind::SixInBuckets] {
+                    let plan = Plan::expected::<u128>(kind, k, hashes);
+                    assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
+                }
             }
         }
     }
@@ -316,7 +357,7 @@ mod tests {
     #[test]
     fn no_split_is_cheaper() {
         for k in 0..9 {
-            let expectation = Expectation::of::<u64>(k, 10_000_000);
+            let expectation = Expectation::of::<u64>(Kind::Three, k, 10_000_000);
             let cost = |block, radius| expectation.cost(block, radius);
             let (_, found) = cheapest(Kind::Three, k, cost).expect("there is a plan");
             let blocks = Kind::Three.blocks();

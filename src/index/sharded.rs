@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Filed;
-use super::layout::{Kind, Layout, THREE_FROM, insert_new};
+use super::layout::{Kind, Layout, Thresholds, insert_new};
 use super::memory::{Followed, Pin, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, probe, probe_all};
@@ -64,7 +64,7 @@ pub struct Index<W: Filed> {
     /// Raised when a hash was taken out of every table.
     removals: AtomicU64,
     turn: Mutex<Option<Moving<W>>>,
-    three_from: usize,
+    thresholds: Thresholds,
 }
 
 /// A layout that is being filled beside the one in use.
@@ -95,14 +95,18 @@ impl<W: Filed> Default for Index<W> {
 impl<W: Filed> Index<W> {
     /// An empty index: some kilobytes.
     pub fn new() -> Index<W> {
-        Index::with_three_tables_from(THREE_FROM)
+        Index::with_layouts(Thresholds::MEASURED)
     }
 
-    /// An empty index whose hashes of 64 bits stand in three tables in place of four once there are so many. It
-    /// changes what queries cost, not what they answer.
-    pub fn with_three_tables_from(hashes: usize) -> Index<W> {
-        let layout = Layout::new(Kind::suited(W::WIDTH, 0, hashes), 0);
-        Index { three_from: hashes, ..Index::of_layout(layout, 0) }
+    /// An empty index whose hashes stand in buckets once there are `buckets` of them, and those of 64 bits in three tables in
+    /// place of four once there are `three`. It changes what queries cost, not what they answer.
+    pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
+        Index::with_layouts(Thresholds { buckets: [buckets; 2], three })
+    }
+
+    fn with_layouts(thresholds: Thresholds) -> Index<W> {
+        let layout = Layout::new(Kind::suited(W::WIDTH, 0, thresholds), 0);
+        Index { thresholds, ..Index::of_layout(layout, 0) }
     }
 
     /// The index with these tables, which hold so many hashes.
@@ -112,7 +116,7 @@ impl<W: Filed> Index<W> {
             len: AtomicUsize::new(hashes),
             removals: AtomicU64::new(0),
             turn: Mutex::new(None),
-            three_from: THREE_FROM,
+            thresholds: Thresholds::MEASURED,
         }
     }
 
@@ -157,13 +161,13 @@ impl<W: Filed> Index<W> {
             return false;
         }
         let len = self.len();
-        layout.remove(hash, len, &pin);
+        layout.remove(hash, &pin);
         step();
         self.removals.fetch_add(1, Ordering::SeqCst);
         if let Some(moving) = &mut *turn
             && share(hash) < moving.moved
         {
-            moving.next.get(&pin).remove(hash, len, &pin);
+            moving.next.get(&pin).remove(hash, &pin);
         }
         self.len.store(len - 1, Ordering::Relaxed);
         true
@@ -182,8 +186,8 @@ impl<W: Filed> Index<W> {
             self.go_on_moving(turn, hashes.len(), pin);
         } else {
             // An index that shrinks keeps its layout.
-            let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.three_from));
-            if suited != now && now == Kind::suited(W::WIDTH, 0, self.three_from) {
+            let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.thresholds));
+            if suited > now {
                 *turn = Some(Moving { next: Followed::new(Layout::new(suited, len)), moved: 0, owed: 0 });
             }
         }
@@ -199,8 +203,8 @@ impl<W: Filed> Index<W> {
         while moving.owed >= of_a_share && moving.moved < 1 << SHARE_BITS {
             moving.owed -= of_a_share;
             let mut share = Vec::with_capacity(2 * of_a_share);
-            let top = self.layout.get(pin).top().view(pin);
-            top.hashes_with(moving.moved, SHARE_BITS, |hash| share.push(hash));
+            let layout = self.layout.get(pin);
+            layout.hashes_beginning((moving.moved, SHARE_BITS), pin, |hash| share.push(hash));
             insert_new(&moving.next, &mut share, len, pin);
             moving.moved += 1;
         }
@@ -317,7 +321,7 @@ impl<W: Filed> Index<W> {
 
     /// The same of [`Index::scan`].
     pub fn cost_of_scan(&self, k: u32) -> u64 {
-        Plan::cost_of_scan::<W>(k, self.len())
+        Plan::cost_of_scan::<W>(self.layout.get(&pin()).kind, k, self.len())
     }
 
     /// The tables as they are now.
@@ -328,7 +332,7 @@ impl<W: Filed> Index<W> {
     /// Appends the hashes that begin with the `bits` bits of `first`, each once.
     pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
         self.once_each(hashes, |hashes, pin| {
-            self.layout.get(pin).top().view(pin).hashes_with(first, bits, |hash| hashes.push(hash));
+            self.layout.get(pin).hashes_beginning((first, bits), pin, |hash| hashes.push(hash));
         });
     }
 
@@ -376,12 +380,12 @@ impl<W: Filed> Index<W> {
         let pin = pin();
         let layout = self.layout.get(&pin);
         let told_apart = (usize::BITS - self.len().leading_zeros()).saturating_sub(5);
-        for (block, table) in layout.kind.blocks().iter().zip(&layout.tables) {
+        for (number, block) in layout.kind.blocks().iter().enumerate() {
             let bits = told_apart.min(block.bits());
             let upper = bits.min(8);
             for first in 0..1 << upper {
                 let mut sizes = vec![0usize; 1 << (bits - upper)];
-                table.view(&pin).hashes_with(first, upper, |hash| {
+                layout.hashes_with(number, (first, upper), &pin, |hash| {
                     let bucket = block.first(hash, bits);
                     sizes[bucket as usize & ((1 << (bits - upper)) - 1)] += 1;
                 });
@@ -394,13 +398,10 @@ impl<W: Filed> Index<W> {
     /// writer is at work and a new layout is being filled, that one may be left out.
     pub fn bytes(&self) -> usize {
         let pin = pin();
-        let of =
-            |layout: &Layout<W>| layout.tables.iter().map(|table| table.view(&pin).bytes()).sum::<usize>();
         let moving = self.turn.try_lock();
-        let next =
-            moving.as_ref().and_then(|moving| moving.as_ref()).map_or(0, |moving| of(moving.next.get(&pin)));
-        drop(moving);
-        size_of::<Index<W>>() + of(self.layout.get(&pin)) + next
+        let moving = moving.as_ref().and_then(|moving| moving.as_ref());
+        let next = moving.map_or(0, |moving| moving.next.get(&pin).bytes(&pin));
+        size_of::<Index<W>>() + self.layout.get(&pin).bytes(&pin) + next
     }
 }
 

@@ -15,8 +15,8 @@ fn member(kind: u64, number: u64) -> u64 {
 
 /// One thread inserts and removes hashes of its own, two others query. Steady hashes must be in every
 /// answer; removed and not yet inserted ones, told by the writer's progress before and after, in none.
-fn history<W: Filed>(hash: impl Fn(u64, u64) -> W + Sync) {
-    let index = Index::<W>::new();
+fn history<W: Filed>((buckets, three): (usize, usize), hash: impl Fn(u64, u64) -> W + Sync) {
+    let index = Index::<W>::with_layouts_from(buckets, three);
     for number in 0..STEADY {
         assert!(index.insert(hash(0, number)));
     }
@@ -77,18 +77,28 @@ fn history<W: Filed>(hash: impl Fn(u64, u64) -> W + Sync) {
 
 #[test]
 fn readers_of_64_bits_see_exactly_what_stands_still() {
-    history::<u64>(member);
+    // In segments, in buckets of either layout, and on the way to them.
+    for thresholds in [(usize::MAX, usize::MAX), (1, usize::MAX), (1, 1), (1_000, 2_100)] {
+        history::<u64>(thresholds, member);
+    }
 }
 
 #[test]
 fn readers_of_128_bits_see_exactly_what_stands_still() {
-    history::<u128>(|kind, number| u128::from(member(kind, number)) << 40 | u128::from(kind << 9));
+    for buckets in [usize::MAX, 1, 2_100] {
+        let hash = |kind, number| u128::from(member(kind, number)) << 40 | u128::from(kind << 9);
+        history::<u128>((buckets, usize::MAX), hash);
+    }
 }
 
 /// Threads that insert and remove the same hashes leave every table with the same content.
 #[test]
 fn writers_of_the_same_hashes_leave_all_tables_equal() {
-    let index = Index::<u64>::new();
+    [usize::MAX, 1].into_iter().for_each(writers_of_the_same_hashes);
+}
+
+fn writers_of_the_same_hashes(buckets: usize) {
+    let index = Index::<u64>::with_layouts_from(buckets, usize::MAX);
     let net: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
     std::thread::scope(|threads| {
         for writer in 0..3u64 {

@@ -32,8 +32,11 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
 
 /// The index with `stored` less `removed`, and the same as a plain list.
 fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    // With sets this small, some are cut into four blocks, some into three, and some while they grow.
-    let index = Index::with_three_tables_from([1, 60, 1_000][stored.len() % 3]);
+    // With sets this small, each way to lay hashes out, and each way from one to another.
+    let never = usize::MAX;
+    let ways = [(never, never), (1, never), (1, 1), (60, never), (20, 70), (never, 50)];
+    let (buckets, three) = ways[stored.len() % ways.len()];
+    let index = Index::with_layouts_from(buckets, three);
     let mut list = Vec::new();
     for &hash in stored {
         let new = !list.contains(&hash);
@@ -172,8 +175,10 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut list = stored.clone();
     list.sort_unstable();
     list.dedup();
-    // Four tables, three, and on the way from four to three.
-    let indexes = [usize::MAX, 1, 111_000].map(Index::<u64>::with_three_tables_from);
+    // Four tables in segments and in buckets, three, and on the way from four to three.
+    let never = usize::MAX;
+    let indexes = [(never, never), (1, never), (1, 1), (20_000, 111_000)]
+        .map(|(buckets, three)| Index::<u64>::with_layouts_from(buckets, three));
     for (number, index) in indexes.iter().enumerate() {
         if number == 0 {
             assert_eq!(index.insert_all(stored.iter().copied()), list.len());
@@ -182,13 +187,13 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
         }
         assert_eq!(index.len(), list.len());
     }
-    assert_eq!(indexes.each_ref().map(|index| index.blocks().len()), [4, 3, 4]);
+    assert_eq!(indexes.each_ref().map(|index| index.blocks().len()), [4, 4, 3, 4]);
     for query in [centres[0], centres[7] ^ 5, stored[3], next(), 0, u64::MAX] {
         for k in [0, 1, 3, 4, 7, 8, 11, 15, 16, 24, 63, 64] {
             indexes.iter().for_each(|index| check(index, &list, query, k).unwrap());
         }
     }
-    let [_, _, moving] = indexes;
+    let [_, _, _, moving] = indexes;
     for gone in list.drain(..20_000) {
         assert!(moving.remove(gone) && !moving.remove(gone));
     }
@@ -203,8 +208,12 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
 
 /// Lists so long that they are filed in several turns and segments built anew for many at once, with what is there already
 /// and what comes twice.
-fn long_lists_with_repeats<W: Filed>(three_from: usize, hash: impl Fn(u64) -> W, flip: impl Fn(W, u32) -> W) {
-    let index = Index::<W>::with_three_tables_from(three_from);
+fn long_lists_with_repeats<W: Filed>(
+    (buckets, three): (usize, usize),
+    hash: impl Fn(u64) -> W,
+    flip: impl Fn(W, u32) -> W,
+) {
+    let index = Index::<W>::with_layouts_from(buckets, three);
     let mut held = std::collections::BTreeSet::new();
     for (round, (from, to, step)) in
         [(0, 90_000, 1), (40_000, 420_000, 3), (0, 600_000, 2), (0, 600_000, 1)].into_iter().enumerate()
@@ -235,10 +244,14 @@ fn long_lists_with_repeats<W: Filed>(three_from: usize, hash: impl Fn(u64) -> W,
 #[test]
 fn long_lists_with_repeats_are_a_set_in_every_table() {
     let spread = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number;
-    long_lists_with_repeats(usize::MAX, spread, |hash, bit| hash ^ 1 << bit);
-    long_lists_with_repeats(300_000, spread, |hash, bit| hash ^ 1 << bit);
+    let never = usize::MAX;
+    for thresholds in [(never, never), (100_000, never), (1, 300_000)] {
+        long_lists_with_repeats(thresholds, spread, |hash, bit| hash ^ 1 << bit);
+    }
     let wide = |number| u128::from(spread(number)) << 50 ^ u128::from(number) << 3;
-    long_lists_with_repeats(usize::MAX, wide, |hash, bit| hash ^ 1 << bit);
+    for thresholds in [(never, never), (200_000, never)] {
+        long_lists_with_repeats(thresholds, wide, |hash, bit| hash ^ 1 << bit);
+    }
 }
 
 #[test]

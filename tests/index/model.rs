@@ -51,10 +51,10 @@ fn wide(kind: u8, number: u16) -> u128 {
 fn run<W: Filed>(
     hash: impl Fn(u8, u16) -> W,
     flip: impl Fn(u64) -> W,
-    three_from: usize,
+    (buckets, three): (usize, usize),
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let index = Index::<W>::with_three_tables_from(three_from);
+    let index = Index::<W>::with_layouts_from(buckets, three);
     let mut model = BTreeSet::new();
     for step in steps {
         match *step {
@@ -109,8 +109,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_index_is_a_set(steps in vec(step(), 1..80), three_from in 1usize..2_000) {
-        run(narrow, |flips| flips & flips >> 7 & flips >> 19, three_from, &steps)?;
-        run(wide, |flips| u128::from(flips & flips >> 9) << 31, three_from, &steps)?;
+    fn an_index_is_a_set(steps in vec(step(), 1..80), buckets in 1usize..2_000, three in 1usize..4_000) {
+        run(narrow, |flips| flips & flips >> 7 & flips >> 19, (buckets, three), &steps)?;
+        run(wide, |flips| u128::from(flips & flips >> 9) << 31, (buckets, three), &steps)?;
     }
 }

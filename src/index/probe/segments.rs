@@ -1,19 +1,17 @@
-//! Answering a query from the tables: the runs a plan names, and the comparison of what is in them.
+//! Answering a query from segments: the runs a plan names, and the comparison of what is in them.
 //!
-//! Costs: runs are asked for (prefetched) in batches of [`BATCH`] while the batch before is compared, so that the
-//! cache misses of that many are under way at once. Nothing is locked and nothing waits.
-//!
-//! *Absent*: the choice of the plan, except where a run turns out to be far longer than expected.
+//! *Absent*: what both kinds of tables have in common (`probe`).
 
 use arrayvec::ArrayVec;
 
-use super::block::{Block, Filed, LEAD_BITS};
-use super::layout::{Layout, MAX_BLOCKS};
-use super::memory::{Compare, Line, Pin, Work, cells, prefetch, with_best};
-use super::plan::Plan;
-use super::scan::Neighbour;
-use super::segment::Segment;
-use super::table::{Run, View};
+use super::super::block::{Block, Filed, LEAD_BITS};
+use super::super::layout::MAX_BLOCKS;
+use super::super::memory::{Compare, Line, Pin, Work, cells, prefetch, with_best};
+use super::super::plan::Plan;
+use super::super::scan::Neighbour;
+use super::super::segment::Segment;
+use super::super::table::{Run, Table, View};
+use super::{Question, Touched, next_with_as_many_ones};
 
 /// Runs that are asked for together, while those of the batch before are compared.
 const BATCH: usize = 12;
@@ -25,30 +23,10 @@ const ASKED: usize = 32;
 const HOT: usize = 6;
 const HOT_LINES: usize = 48;
 
-/// What a query touched on its way to the answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Touched {
-    /// Runs read.
-    pub probes: u64,
-    /// Entries compared in them, free ones included.
-    pub candidates: u64,
-}
-
-/// What is asked.
-pub(super) struct Question<W> {
-    pub(super) query: W,
-    pub(super) k: u32,
-    /// How many hashes the index holds.
-    pub(super) hashes: usize,
-}
-
-/// Appends every hash within `k` of the query to what was found, each once, in no order. The plan must cover `k`:
-/// that is what makes the answer complete.
-///
-/// `false` if a run is hot and that was to be heeded: then nothing was appended.
+/// See [`super::probe`].
 #[inline]
 pub(super) fn probe<W: Filed>(
-    layout: &Layout<W>,
+    tables: &[Table<W>],
     plan: &Plan,
     question: &Question<W>,
     heeds_hot: bool,
@@ -56,14 +34,14 @@ pub(super) fn probe<W: Filed>(
     pin: &Pin,
 ) -> bool {
     let &Question { query, k, hashes } = question;
-    let blocks = layout.kind.blocks();
+    let blocks = plan.kind.blocks();
     let already = found.len();
     let (bits, halves, noted) = ([0; MAX_BLOCKS], [(0, 0); MAX_BLOCKS], ArrayVec::new());
     let mut reader = Reader { noted, bits, halves, blocks, plan, query, k, found, touched };
     let (mut asked, mut before) = (Batch::new(), Batch::new());
     let mut filling = &mut asked;
     let mut waiting = &mut before;
-    for (number, table) in layout.tables.iter().enumerate() {
+    for (number, table) in tables.iter().enumerate() {
         let Ok(radius) = u32::try_from(plan.radii()[number]) else {
             continue;
         };
@@ -110,16 +88,16 @@ pub(super) fn probe<W: Filed>(
     true
 }
 
-/// Asks for the runs of the query's own values, if the plan has so few runs that they are most of it.
+/// See [`super::approach`].
 #[inline]
-pub(super) fn approach<W: Filed>(layout: &Layout<W>, plan: &Plan, query: W, hashes: usize, pin: &Pin) {
+pub(super) fn approach<W: Filed>(tables: &[Table<W>], plan: &Plan, query: W, hashes: usize, pin: &Pin) {
     if plan.radii().iter().any(|&radius| radius > 0) {
         return;
     }
-    for (number, table) in layout.tables.iter().enumerate().filter(|(number, _)| plan.radii()[*number] == 0) {
+    for (number, table) in tables.iter().enumerate().filter(|(number, _)| plan.radii()[*number] == 0) {
         let view = table.view(pin);
         let bits = u32::from(plan.bits()[number]).max(view.depth());
-        let run = view.run(layout.kind.blocks()[number].first(query, bits), bits);
+        let run = view.run(plan.kind.blocks()[number].first(query, bits), bits);
         let expected = plan.expected_lines::<W>(number, hashes) + 1;
         ask(run.segment.fronts(), run.from, run.homes, expected);
     }
@@ -132,35 +110,19 @@ fn ask<L: Line>(lines: &[L], from: usize, homes: usize, expected: usize) {
     prefetch(&lines[from + homes - 1..], 1);
 }
 
-/// The same by comparing everything.
-pub(super) fn probe_all<W: Filed>(
-    layout: &Layout<W>,
-    question: &Question<W>,
-    (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
-    pin: &Pin,
-) {
-    with_best(Scan { layout, query: question.query, k: question.k, found, touched, pin });
-}
-
-/// A plan for this query from the true lengths of the runs around it; `None` if comparing everything is
-/// cheaper.
-#[cold]
-pub(super) fn adapted<W: Filed>(
-    layout: &Layout<W>,
+/// The lines in the run of the query's own value, and in all runs one bit away together.
+pub(super) fn lengths<W: Filed>(
+    table: &Table<W>,
     plan: &Plan,
-    question: &Question<W>,
+    number: usize,
+    query: W,
     pin: &Pin,
-) -> Option<Plan> {
-    let lengths: Vec<[f64; 2]> = (0..layout.tables.len())
-        .map(|number| {
-            let view = layout.tables[number].view(pin);
-            let bits = u32::from(plan.bits()[number]).max(view.depth());
-            let own = layout.kind.blocks()[number].first(question.query, bits);
-            let around = (0..bits).map(|bit| view.run(own ^ 1 << bit, bits).homes);
-            [view.run(own, bits).homes as f64, around.sum::<usize>() as f64]
-        })
-        .collect();
-    plan.for_lengths::<W>(question.k, question.hashes, &lengths)
+) -> [f64; 2] {
+    let view = table.view(pin);
+    let bits = u32::from(plan.bits()[number]).max(view.depth());
+    let own = plan.kind.blocks()[number].first(query, bits);
+    let around = (0..bits).map(|bit| view.run(own ^ 1 << bit, bits).homes);
+    [view.run(own, bits).homes as f64, around.sum::<usize>() as f64]
 }
 
 /// A run that was asked for.
@@ -178,14 +140,6 @@ struct Asked<'a, W: Filed> {
 
 /// Runs of one batch, asked for together.
 type Batch<'a, W> = ArrayVec<Asked<'a, W>, BATCH>;
-
-/// The next larger number with as many one bits (R. W. Gosper, HAKMEM item 175, 1972).
-#[inline(always)]
-fn next_with_as_many_ones(number: u64) -> u64 {
-    let lowest = number & number.wrapping_neg();
-    let carried = number + lowest;
-    carried | ((number ^ carried) >> 2 >> lowest.trailing_zeros())
-}
 
 /// A line in which some fronts are near.
 #[derive(Clone, Copy)]
@@ -349,62 +303,44 @@ impl<'a, W: Filed> Reader<'a, W> {
     }
 }
 
-struct Scan<'a, W: Filed> {
-    layout: &'a Layout<W>,
-    query: W,
-    k: u32,
-    found: &'a mut Vec<Neighbour<W>>,
-    touched: &'a mut Touched,
-    pin: &'a Pin,
+/// Compares everything.
+pub(super) struct Scan<'a, 'q, W: Filed> {
+    pub(super) table: &'a Table<W>,
+    pub(super) block: Block,
+    pub(super) question: &'q Question<W>,
+    pub(super) answer: (&'q mut Vec<Neighbour<W>>, &'q mut Touched),
+    pub(super) pin: &'a Pin,
 }
 
-impl<W: Filed> Work for Scan<'_, W> {
+impl<W: Filed> Work for Scan<'_, '_, W> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        let block = self.layout.kind.blocks()[self.layout.tables.len() - 1];
-        let view: View<'_, W> = self.layout.top().view(self.pin);
-        let halves = block.store(self.query);
+        let &Question { query, k, .. } = self.question;
+        let (found, touched) = self.answer;
+        let view: View<'_, W> = self.table.view(self.pin);
+        let halves = self.block.store(query);
         for number in 0..view.segments() {
             let (segment, lead) = (view.segment(number), view.lead(number));
             for (at, (front, back)) in segment.fronts().iter().zip(segment.backs()).enumerate() {
-                let near = if self.k >= W::BOTH_FROM {
-                    front.near_both(compare, back, halves, self.k)
+                let near = if k >= W::BOTH_FROM {
+                    front.near_both(compare, back, halves, k)
                 } else {
-                    front.near(compare, halves.0, self.k)
+                    front.near(compare, halves.0, k)
                 };
                 for entry in cells(near) {
                     let Some(hash) = segment.hash(at, entry, lead) else {
                         continue;
                     };
-                    let distance = (hash ^ self.query).ones();
-                    if distance <= self.k {
-                        self.found.push(Neighbour { distance, hash });
+                    let distance = (hash ^ query).ones();
+                    if distance <= k {
+                        found.push(Neighbour { distance, hash });
                     }
                 }
             }
-            self.touched.probes += 1;
-            self.touched.candidates += (segment.fronts().len() * Segment::<W>::PER_LINE) as u64;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::next_with_as_many_ones;
-
-    #[test]
-    fn every_number_of_so_many_ones_comes_once() {
-        for ones in 1..6u32 {
-            let mut number = (1u64 << ones) - 1;
-            let mut seen = Vec::new();
-            while number < 1 << 12 {
-                seen.push(number);
-                number = next_with_as_many_ones(number);
-            }
-            let expected: Vec<u64> = (0..1 << 12).filter(|n: &u64| n.count_ones() == ones).collect();
-            assert_eq!(seen, expected);
+            touched.probes += 1;
+            touched.candidates += (segment.fronts().len() * Segment::<W>::PER_LINE) as u64;
         }
     }
 }

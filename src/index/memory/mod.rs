@@ -6,7 +6,7 @@
 //!
 //! # Which instructions
 //! [`with_best`] runs a piece of work with the best comparison the machine has, found out at run time: on
-//! processors with `AVX512_VPOPCNTDQ` a line is counted at once, elsewhere cell after
+//! processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG` a line is counted at once, elsewhere cell after
 //! cell. Both are the same function; tests hold one against the other on lines of every kind.
 //!
 //! *Absent*: what the cells mean.
@@ -18,8 +18,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crossbeam_epoch::{Atomic, Guard, Owned};
 
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx512;
+mod packed;
+
+pub use packed::{Packed, Packed48, Packed112, Pattern};
+
 /// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside this crate.
-pub trait Line: Default + Send + Sync + 'static {
+pub trait Line: Cells + Default + Send + Sync + 'static {
     /// How many cells it has.
     const CELLS: usize;
     /// How many bits a cell has.
@@ -102,11 +108,25 @@ line!(
     Line64, AtomicU64, u64, 8, near64, both64
 );
 
+/// What is made of atomic integers alone.
+///
+/// # Safety
+/// Every pattern of bits must be a value, that of zeros too.
+pub unsafe trait Cells {}
+
+// SAFETY: arrays of atomic integers.
+unsafe impl Cells for Line32 {}
+// SAFETY: the same.
+unsafe impl Cells for Line64 {}
+// SAFETY: the same, and one more at the end.
+unsafe impl Cells for Packed48 {}
+// SAFETY: the same.
+unsafe impl Cells for Packed112 {}
+
 /// Lines whose cells are all 0. What the system gives is cleared already and not written to twice.
-pub(super) fn empty_lines<L: Line>(count: usize) -> Box<[L]> {
+pub(super) fn empty_lines<L: Cells>(count: usize) -> Box<[L]> {
     let lines = Box::<[L]>::new_zeroed_slice(count);
-    // SAFETY: the lines are made of atomic integers (`Line` is implemented by `line!` alone), of which every pattern of
-    // bits is a value, that of zeros too.
+    // SAFETY: that is what `Cells` says.
     unsafe { lines.assume_init() }
 }
 
@@ -116,7 +136,7 @@ pub(super) const CACHE_LINE: usize = 64;
 /// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
 /// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
 #[inline(always)]
-pub(super) fn prefetch<L: Line>(lines: &[L], count: usize) {
+pub(super) fn prefetch<L>(lines: &[L], count: usize) {
     (0..count).for_each(|at| prefetch_from(lines.as_ptr().wrapping_add(at)));
 }
 
@@ -157,6 +177,12 @@ pub trait Compare: Copy {
 
     /// Bit i is set if the cells i of the two lines together lie within `k` bits of the query.
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
+
+    /// Bit i is set if entry i of the line lies within `k` bits of the pattern's.
+    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32;
+
+    /// Bit i is set if entry i of the line lies within `k` bits of the pattern's.
+    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32;
 }
 
 /// The comparison that every machine has.
@@ -190,6 +216,16 @@ impl Compare for Portable {
             (seen(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
         };
         (0..8).fold(0, |all, at| all | u8::from(ones(0, at) + ones(1, at) <= k) << at)
+    }
+
+    #[inline(always)]
+    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
+        line.near_by_words(pattern, k)
+    }
+
+    #[inline(always)]
+    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
+        line.near_by_words(pattern, k)
     }
 }
 
@@ -237,122 +273,9 @@ pub(super) fn with_best<T: Work>(work: T) -> T::Output {
 fn best() -> &'static str {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if avx512::is_here() {
-        return "avx512-vpopcntdq";
+        return "avx512";
     }
     "portable"
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-mod avx512 {
-    use std::arch::asm;
-    use std::arch::x86_64::{
-        __m512i, _mm512_add_epi32, _mm512_add_epi64, _mm512_cmple_epu32_mask, _mm512_cmple_epu64_mask,
-        _mm512_popcnt_epi32, _mm512_popcnt_epi64, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_xor_si512,
-    };
-
-    use super::{Compare, Line, Line32, Line64, OnceLock, Work};
-
-    /// Whether the machine has the instructions.
-    #[inline]
-    pub(super) fn is_here() -> bool {
-        static HERE: OnceLock<bool> = OnceLock::new();
-        *HERE.get_or_init(|| {
-            is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512vpopcntdq")
-                && is_x86_feature_detected!("bmi1")
-                && is_x86_feature_detected!("bmi2")
-        })
-    }
-
-    /// The comparison of a machine that has the instructions. Only [`run`] makes one.
-    #[derive(Clone, Copy)]
-    struct Avx512(());
-
-    #[target_feature(enable = "avx512f,avx512vpopcntdq,bmi1,bmi2,popcnt")]
-    pub(super) fn run<T: Work>(work: T) -> T::Output {
-        work.run(Avx512(()))
-    }
-
-    impl Compare for Avx512 {
-        #[inline(always)]
-        fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
-            // SAFETY: the token exists only where the instructions do.
-            unsafe { near32(line, query, k) }
-        }
-
-        #[inline(always)]
-        fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-            // SAFETY: the token exists only where the instructions do.
-            unsafe { near64(line, query, k) }
-        }
-
-        #[inline(always)]
-        fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-            // SAFETY: the token exists only where the instructions do.
-            unsafe { both32(lines, query, k) }
-        }
-
-        #[inline(always)]
-        fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-            // SAFETY: the token exists only where the instructions do.
-            unsafe { both64(lines, query, k) }
-        }
-    }
-
-    /// All cells of a line, each as a relaxed load would have it.
-    #[inline]
-    #[target_feature(enable = "avx512f")]
-    fn load<L: Line>(line: &L) -> __m512i {
-        const { assert!(size_of::<L>() == 64 && align_of::<L>() == 64) };
-        let cells: __m512i;
-        // SAFETY: the instruction reads the 64 bytes of a live, aligned line and does nothing else. Its cells
-        // are aligned, which the processor reads whole. A plain vector load would be a data race where a
-        // writer stores a cell meanwhile, which the language leaves undefined; an instruction of the machine
-        // is outside its memory model and stands for as many relaxed loads.
-        unsafe {
-            asm!(
-                "vmovdqu64 {cells}, zmmword ptr [{line}]",
-                cells = lateout(zmm_reg) cells,
-                line = in(reg) line,
-                options(nostack, preserves_flags, readonly),
-            );
-        }
-        cells
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    fn near32(line: &Line32, query: u32, k: u32) -> u16 {
-        let differing = _mm512_xor_si512(load(line), _mm512_set1_epi32(query.cast_signed()));
-        _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(k.cast_signed()))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    fn near64(line: &Line64, query: u64, k: u32) -> u8 {
-        let differing = _mm512_xor_si512(load(line), _mm512_set1_epi64(query.cast_signed()));
-        _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(differing), _mm512_set1_epi64(i64::from(k)))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    fn both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-        let ones = |half: usize| {
-            let query = _mm512_set1_epi32(query[half].cast_signed());
-            _mm512_popcnt_epi32(_mm512_xor_si512(load(lines[half]), query))
-        };
-        _mm512_cmple_epu32_mask(_mm512_add_epi32(ones(0), ones(1)), _mm512_set1_epi32(k.cast_signed()))
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512vpopcntdq")]
-    fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-        let ones = |half: usize| {
-            let query = _mm512_set1_epi64(query[half].cast_signed());
-            _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[half]), query))
-        };
-        _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
-    }
 }
 
 /// Holds what is followed through a [`Followed`] in place until it is dropped.
@@ -485,8 +408,46 @@ mod tests {
             for k in [0, 1, 3, 7, 8, 16, 31, 32, 63, 64, 100, 128] {
                 check::<Line32>(&mut cell, queries, k);
                 check::<Line64>(&mut cell, queries, k);
+                check_packed::<Packed48>(|| cell(queries[0]), queries[0], k);
+                let wide = |high, low| u128::from(high) << 64 | u128::from(low);
+                let query = wide(queries[0], queries[1]);
+                check_packed::<Packed112>(|| wide(cell(queries[0]), cell(queries[1])), query, k);
             }
         }
+    }
+
+    /// Compares a line of packed entries.
+    struct Entries<'a, P>(&'a P, Pattern, u32);
+
+    impl<P: Packed> Work for Entries<'_, P> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<C: Compare>(self, compare: C) -> u32 {
+            self.0.near(compare, &self.1, self.2)
+        }
+    }
+
+    fn check_packed<P: Packed<Whole: Into<u128>>>(
+        mut entry: impl FnMut() -> P::Whole,
+        query: P::Whole,
+        k: u32,
+    ) {
+        let (line, mask) = (P::default(), u128::MAX >> (128 - P::BITS));
+        let mut expected = 0;
+        // A head is no entry, whatever it is.
+        line.set_head(u32::MAX);
+        for at in 0..P::ENTRIES {
+            let whole = entry();
+            line.write(at, whole);
+            assert_eq!(line.read(at).into(), whole.into() & mask);
+            let ones = ((whole.into() ^ query.into()) & mask).count_ones();
+            expected |= u32::from(ones <= k) << at;
+        }
+        assert_eq!(line.head(), u32::MAX);
+        let entries = || Entries(&line, P::pattern(query), k);
+        assert_eq!(with_best(entries()), expected, "{} and k = {k}", best());
+        assert_eq!(entries().run(Portable), expected, "k = {k}");
     }
 
     #[test]

@@ -1,0 +1,177 @@
+//! Comparing a whole line at once, on processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG`.
+//!
+//! *Absent*: whether that is what is compared with ([`super::with_best`]).
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m512i, _mm_add_epi16, _mm_cmple_epu16_mask, _mm_set1_epi16, _mm_srli_si128, _mm256_add_epi16,
+    _mm256_castsi256_si128, _mm256_extracti128_si256, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64,
+    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cmple_epu64_mask,
+    _mm512_extracti64x4_epi64, _mm512_load_si512, _mm512_maskz_popcnt_epi16, _mm512_permutexvar_epi16,
+    _mm512_popcnt_epi16, _mm512_popcnt_epi32, _mm512_popcnt_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
+    _mm512_set1_epi64, _mm512_xor_si512,
+};
+
+use super::packed::{Packed48, Packed112, Pattern};
+use super::{Compare, Line32, Line64, OnceLock, Work};
+
+/// Whether the machine has the instructions.
+#[inline]
+pub(super) fn is_here() -> bool {
+    static HERE: OnceLock<bool> = OnceLock::new();
+    *HERE.get_or_init(|| {
+        is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512vpopcntdq")
+            && is_x86_feature_detected!("avx512bitalg")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+    })
+}
+
+/// The comparison of a machine that has the instructions. Only [`run`] makes one.
+#[derive(Clone, Copy)]
+struct Avx512(());
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,avx512bitalg,bmi1,bmi2,popcnt")]
+pub(super) fn run<T: Work>(work: T) -> T::Output {
+    work.run(Avx512(()))
+}
+
+impl Compare for Avx512 {
+    #[inline(always)]
+    fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { near32(line, query, k) }
+    }
+
+    #[inline(always)]
+    fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { near64(line, query, k) }
+    }
+
+    #[inline(always)]
+    fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { both32(lines, query, k) }
+    }
+
+    #[inline(always)]
+    fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { both64(lines, query, k) }
+    }
+
+    #[inline(always)]
+    fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { near48(line, pattern, k) }
+    }
+
+    #[inline(always)]
+    fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { near112(line, pattern, k) }
+    }
+}
+
+/// All cells of a line, each as a relaxed load would have it.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load<L>(line: &L) -> __m512i {
+    const { assert!(size_of::<L>() == 64 && align_of::<L>() == 64) };
+    let cells: __m512i;
+    // SAFETY: the instruction reads the 64 bytes of a live, aligned line and does nothing else. Its cells
+    // are aligned, which the processor reads whole. A plain vector load would be a data race where a
+    // writer stores a cell meanwhile, which the language leaves undefined; an instruction of the machine
+    // is outside its memory model and stands for as many relaxed loads.
+    unsafe {
+        asm!(
+            "vmovdqu64 {cells}, zmmword ptr [{line}]",
+            cells = lateout(zmm_reg) cells,
+            line = in(reg) line,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+    cells
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn near32(line: &Line32, query: u32, k: u32) -> u16 {
+    let differing = _mm512_xor_si512(load(line), _mm512_set1_epi32(query.cast_signed()));
+    _mm512_cmple_epu32_mask(_mm512_popcnt_epi32(differing), _mm512_set1_epi32(k.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn near64(line: &Line64, query: u64, k: u32) -> u8 {
+    let differing = _mm512_xor_si512(load(line), _mm512_set1_epi64(query.cast_signed()));
+    _mm512_cmple_epu64_mask(_mm512_popcnt_epi64(differing), _mm512_set1_epi64(i64::from(k)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn both32(lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
+    let ones = |half: usize| {
+        let query = _mm512_set1_epi32(query[half].cast_signed());
+        _mm512_popcnt_epi32(_mm512_xor_si512(load(lines[half]), query))
+    };
+    _mm512_cmple_epu32_mask(_mm512_add_epi32(ones(0), ones(1)), _mm512_set1_epi32(k.cast_signed()))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
+    let ones = |half: usize| {
+        let query = _mm512_set1_epi64(query[half].cast_signed());
+        _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[half]), query))
+    };
+    _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
+}
+
+/// For each word, which word stands so many further on.
+const fn further(by: u16) -> Pattern {
+    let mut words = [0; 32];
+    let mut at = 0;
+    while at < words.len() {
+        words[at] = (at as u16 + by) % words.len() as u16;
+        at += 1;
+    }
+    Pattern(words)
+}
+
+/// The words of a pattern.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn words(pattern: &Pattern) -> __m512i {
+    const { assert!(size_of::<Pattern>() == 64 && align_of::<Pattern>() == 64) };
+    // SAFETY: a pattern is 64 bytes, aligned to as many, and nobody writes to what is borrowed.
+    unsafe { _mm512_load_si512(std::ptr::from_ref(pattern).cast()) }
+}
+
+/// Three words an entry, ten entries: the sum of each word and of those ten and twenty further on.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
+fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
+    static SECOND: Pattern = further(10);
+    static THIRD: Pattern = further(20);
+    let ones = _mm512_popcnt_epi16(_mm512_xor_si512(load(line), words(pattern)));
+    let second = _mm512_permutexvar_epi16(words(&SECOND), ones);
+    let third = _mm512_permutexvar_epi16(words(&THIRD), ones);
+    let sums = _mm512_add_epi16(ones, _mm512_add_epi16(second, third));
+    _mm512_cmple_epu16_mask(sums, _mm512_set1_epi16(k as i16)) & 0x3ff
+}
+
+/// Seven words an entry, four entries: the sum of seven of the eight quarters of 128 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
+fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
+    let ones = _mm512_maskz_popcnt_epi16(0x0fff_ffff, _mm512_xor_si512(load(line), words(pattern)));
+    let halves = _mm256_add_epi16(_mm512_castsi512_si256(ones), _mm512_extracti64x4_epi64::<1>(ones));
+    let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+    let sums = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
+    u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0xf
+}
