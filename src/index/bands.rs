@@ -1,8 +1,7 @@
 //! Signatures by bands: which stored signatures agree with this one in a band, and in how many cells differ in all.
 //!
 //! A signature is cut into bands of some cells (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
-//! The tables are those of the pigeonhole index: a band is a block, an entry is the band's hash and the signature's
-//! number, a question has radius 0, and what is found is verified by another distance, the number of cells that
+//! The tables (`band_table`) are those of the pigeonhole index: a band is a block, and what is found is verified by another distance, the number of cells that
 //! differ. Elements of a set stand anywhere, so that all of them are filed in one table.
 //!
 //! A band's hash has 32 bits, so now and then two bands look equal that are not. That brings a candidate more,
@@ -22,20 +21,14 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
-use super::block::{Block, LEAD_BITS};
+use super::band_table::{Asked, BandTable, MANY, met};
 use super::erased::{HashIndex, Subject};
-use super::memory::{CACHE_LINE, Compare, Line, Work, cells, pin, prefetch_from, with_best};
+use super::memory::{CACHE_LINE, pin, prefetch_from};
 use super::probe::Touched;
 use super::scan::Neighbour;
-use super::segment::{Fill, Segment};
 use super::sharded::Report;
-use super::table::{Run, Table};
 use crate::ids::{Hash, SignatureShape, Width, is_blank};
 
-/// The hash of a band, then the signature's number.
-const BAND: Block = Block::new(32, BAND_BITS);
-const BAND_BITS: u32 = 32;
-const FILL: Fill = Fill { built: 0.72, full: 0.93 };
 /// Signatures in a piece of memory: none moves when others come.
 const PIECE: usize = 1 << 10;
 /// What the look into a band's table and the comparison with a signature take, in nanoseconds or so.
@@ -55,13 +48,14 @@ const COMPARISON_COST: u64 = 20;
 /// ```
 pub struct Bands {
     shape: SignatureShape,
-    tables: Box<[Table<u64>]>,
+    tables: Box<[BandTable]>,
     stored: RwLock<Stored>,
     /// The places of signatures, by their names.
     places: DashMap<Hash, u32, RandomState>,
     /// Signatures that are to be inserted, by their names.
     announced: Mutex<HashMap<Hash, Box<[u8]>, RandomState>>,
     len: AtomicUsize,
+    buckets_from: usize,
     turn: Mutex<()>,
 }
 
@@ -108,14 +102,20 @@ impl Stored {
 impl Bands {
     /// An empty index of signatures of this shape.
     pub fn new(shape: SignatureShape) -> Bands {
+        Bands::with_buckets_from(shape, MANY)
+    }
+
+    /// An empty index whose bands stand in buckets once a table has so many. It changes what queries cost, not what they answer.
+    fn with_buckets_from(shape: SignatureShape, buckets_from: usize) -> Bands {
         let tables = if shape.is_set { 1 } else { usize::from(shape.bands) };
         Bands {
             shape,
-            tables: (0..tables).map(|_| Table::new(BAND, 0)).collect(),
+            tables: (0..tables).map(|_| BandTable::new()).collect(),
             stored: RwLock::default(),
             places: DashMap::default(),
             announced: Mutex::default(),
             len: AtomicUsize::new(0),
+            buckets_from,
             turn: Mutex::new(()),
         }
     }
@@ -144,10 +144,14 @@ impl Bands {
         self.places.insert(name, number);
         let pin = pin();
         let entries = self.entries(signature, number);
-        entries.iter().for_each(|(table, entry)| self.tables[*table].approach(Some(entry), &pin));
+        entries.iter().for_each(|(table, entry)| self.tables[*table].approach(*entry, &pin));
         let before = self.len.fetch_add(1, Ordering::Relaxed);
         let filed = if self.shape.is_set { before * usize::from(self.shape.cells) } else { before };
-        entries.iter().for_each(|(table, entry)| self.tables[*table].insert(*entry, filed, FILL, &pin));
+        entries.iter().for_each(|(table, entry)| self.tables[*table].insert(*entry, filed, &pin));
+        if filed >= self.buckets_from {
+            // One at a time, so that nobody waits for all.
+            let _ = self.tables.iter().any(|table| table.settle(filed, &pin));
+        }
         true
     }
 
@@ -161,7 +165,7 @@ impl Bands {
         let entries = self.entries(self.stored.read().signature(number, self.shape.bytes()), number);
         let pin = pin();
         for (table, entry) in entries {
-            self.tables[table].remove(entry, FILL, &pin);
+            self.tables[table].remove(entry, &pin);
         }
         self.len.fetch_sub(1, Ordering::Relaxed);
         let mut stored = self.stored.write();
@@ -185,17 +189,11 @@ impl Bands {
         let entries = self.entries(signature, 0);
         let mut numbers: Vec<u32> = {
             let pin = pin();
-            let ask = |&(table, entry): &(usize, u64)| {
-                let run = self.tables[table].view(&pin).run(BAND.first(entry, BAND_BITS), BAND_BITS);
-                run.segment.approach_line(run.from);
-                Asked { run, entry }
-            };
             // Nothing is waited for that could have been asked for before, for all bands together.
-            entries.iter().for_each(|&(table, entry)| self.tables[table].approach_segment(entry, &pin));
+            entries.iter().for_each(|&(table, entry)| self.tables[table].approach_place(entry, &pin));
+            let ask = |&(table, entry): &(usize, u64)| self.tables[table].ask(entry, &pin);
             let asked: Vec<Asked<'_>> = entries.iter().map(ask).collect();
-            let mut noted = Vec::with_capacity(asked.len());
-            with_best(Meeting { asked: &asked, noted: &mut noted });
-            noted.iter().filter_map(Noted::number).collect()
+            met(&asked)
         };
         let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
         numbers.sort_unstable();
@@ -224,7 +222,7 @@ impl Bands {
     /// The bytes the index occupies, signatures and room to grow included.
     pub fn bytes(&self) -> usize {
         let pin = pin();
-        let tables: usize = self.tables.iter().map(|table| table.view(&pin).bytes()).sum();
+        let tables: usize = self.tables.iter().map(|table| table.bytes(&pin)).sum();
         let stored = self.stored.read();
         let names = stored.names.capacity() * size_of::<Option<Hash>>() + stored.free.capacity() * 4;
         // A place takes its key, its number and a byte, in a table that is filled to seven eighths at most.
@@ -239,7 +237,7 @@ impl Bands {
     /// What is filed for a signature, and in which tables.
     fn entries(&self, signature: &[u8], number: u32) -> Vec<(usize, u64)> {
         let SignatureShape { cell_bytes, bands, rows, is_set, .. } = self.shape;
-        let entry = |band: &[u8]| u64::from(band_hash(band)) << 32 | u64::from(number);
+        let entry = |band: &[u8]| BandTable::entry(band_hash(band), number);
         let band = usize::from(cell_bytes) * usize::from(rows);
         let bands = signature.chunks_exact(band).take(usize::from(bands));
         if !is_set {
@@ -373,64 +371,6 @@ impl HashIndex for Bands {
     }
 }
 
-/// A band that was asked for.
-struct Asked<'p> {
-    run: Run<'p, u64>,
-    entry: u64,
-}
-
-/// An entry whose back is that of a band asked for.
-struct Noted<'p> {
-    segment: &'p Segment<u64>,
-    line: usize,
-    place: usize,
-    entry: u64,
-}
-
-impl Noted<'_> {
-    /// The number of the signature, if it shares the band.
-    fn number(&self) -> Option<u32> {
-        let stored = self.segment.hash(self.line, self.place, BAND.first(self.entry, LEAD_BITS))?;
-        (BAND.first(stored, BAND_BITS) == BAND.first(self.entry, BAND_BITS)).then_some(stored as u32)
-    }
-}
-
-/// Notes the entries that may be of a band asked for.
-struct Meeting<'r, 'p> {
-    asked: &'r [Asked<'p>],
-    noted: &'r mut Vec<Noted<'p>>,
-}
-
-impl<'p> Work for Meeting<'_, 'p> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<C: Compare>(self, compare: C) {
-        let Meeting { asked, noted } = self;
-        let mut look = |Asked { run: Run { segment, .. }, entry }: &Asked<'p>, line: usize| {
-            // A back is the band's hash after its lead, and the first bits of the number.
-            let back = BAND.store(*entry).1;
-            for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
-                noted.push(Noted { segment, line, place, entry: *entry });
-            }
-        };
-        // The first line of each run, then what goes on after it: few do.
-        let mut open = Vec::new();
-        for asked in asked {
-            let Run { segment, from, homes } = asked.run;
-            look(asked, from);
-            if homes > 1 || segment.goes_on_after(from) {
-                segment.approach_line(from + 1);
-                open.push(asked);
-            }
-        }
-        for asked in open {
-            let Run { segment, from, homes } = asked.run;
-            segment.run(from, homes).skip(1).for_each(|line| look(asked, line));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -482,9 +422,9 @@ mod tests {
 
     #[test]
     fn what_agrees_in_a_band_is_found_with_its_distance_while_others_come_and_go() {
-        for shape in shapes() {
+        for (shape, buckets_from) in shapes().into_iter().flat_map(|shape| [(shape, MANY), (shape, 1_500)]) {
             let all = signatures(if cfg!(miri) { 40 } else { 2_400 }, shape);
-            let index = Bands::new(shape);
+            let index = Bands::with_buckets_from(shape, buckets_from);
             for (number, signature) in all.iter().enumerate() {
                 assert!(index.insert(name(number), signature) && !index.insert(name(number), signature));
             }
@@ -550,9 +490,14 @@ mod tests {
 
     #[test]
     fn readers_beside_a_writer_find_what_stands_still() {
+        // In segments, in buckets, and on the way to them.
+        [MANY, 0, 700].into_iter().for_each(readers_beside_a_writer);
+    }
+
+    fn readers_beside_a_writer(buckets_from: usize) {
         let shape = SignatureShape::of_minima(8, 2).unwrap();
         let all = signatures(if cfg!(miri) { 24 } else { 1_200 }, shape);
-        let index = Bands::new(shape);
+        let index = Bands::with_buckets_from(shape, buckets_from);
         let (still, moving) = all.split_at(all.len() / 2);
         still.iter().enumerate().for_each(|(number, signature)| _ = index.insert(name(number), signature));
         let rounds = if cfg!(miri) { 2 } else { 20 };

@@ -49,7 +49,7 @@ pub trait Filed: Word {
     #[must_use]
     fn turned(self, top: u32) -> Self;
 
-    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a [`Packed`] entry.
+    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a packed entry.
     #[must_use]
     fn joined(first: u32, rest: Self, top: u32) -> Self;
 }

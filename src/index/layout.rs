@@ -175,7 +175,7 @@ fn is_in<W: Filed>(tables: &[Buckets<W>], hash: W, pin: &Pin) -> bool {
 }
 
 /// Hashes whose buckets are asked for before the first of them is filed.
-const AHEAD: usize = 16;
+const AHEAD: usize = 12;
 
 /// Files the hashes that are new in every table, and leaves only them in the list; `len` is how many hashes
 /// there were. Each place is asked for before it is needed; the pin is renewed on the way, so that what

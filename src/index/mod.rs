@@ -12,6 +12,7 @@
     reason = "a run is compared in nanoseconds, and for each kind of machine anew"
 )]
 
+mod band_table;
 mod bands;
 mod batch;
 mod block;

@@ -257,6 +257,12 @@ impl<W: Filed> Shard<W> {
         &self.lines[first * width..(first + count) * width]
     }
 
+    /// The lines of each bucket, without their extents.
+    #[inline(always)]
+    pub(super) fn each_bucket(&self) -> impl Iterator<Item = &[W::Packed]> {
+        self.lines[..self.extents()].chunks_exact(self.shape.width as usize)
+    }
+
     /// The bucket of which line `at` of those that begin with bucket `first` is one.
     #[inline(always)]
     pub(super) fn bucket_of(&self, first: usize, at: usize) -> usize {
@@ -406,6 +412,13 @@ impl<W: Filed> Shard<W> {
     pub(super) fn near<C: Compare>(compare: C, line: &W::Packed, pattern: &Pattern, k: u32) -> (u32, u32) {
         let head = line.head();
         (line.near(compare, pattern, k) & Head(head).live(), head)
+    }
+
+    /// The entries of a line that hold a hash and begin with this word, and the line's head.
+    #[inline(always)]
+    pub(super) fn alike<C: Compare>(compare: C, line: &W::Packed, word: u16) -> (u32, u32) {
+        let head = line.head();
+        (line.beginning(compare, word) & Head(head).live(), head)
     }
 
     /// Whether the bucket goes on after the line that has this head.

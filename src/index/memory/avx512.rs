@@ -6,13 +6,13 @@ use std::arch::asm;
 use std::arch::x86_64::{
     __m512i, _mm_add_epi16, _mm_cmple_epu16_mask, _mm_set1_epi16, _mm_srli_si128, _mm256_add_epi16,
     _mm256_castsi256_si128, _mm256_extracti128_si256, _mm512_add_epi16, _mm512_add_epi32, _mm512_add_epi64,
-    _mm512_castsi512_si256, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask, _mm512_cmple_epu64_mask,
-    _mm512_extracti64x4_epi64, _mm512_load_si512, _mm512_maskz_popcnt_epi16, _mm512_permutexvar_epi16,
-    _mm512_popcnt_epi16, _mm512_popcnt_epi32, _mm512_popcnt_epi64, _mm512_set1_epi16, _mm512_set1_epi32,
-    _mm512_set1_epi64, _mm512_xor_si512,
+    _mm512_castsi512_si256, _mm512_cmpeq_epi16_mask, _mm512_cmple_epu16_mask, _mm512_cmple_epu32_mask,
+    _mm512_cmple_epu64_mask, _mm512_extracti64x4_epi64, _mm512_load_si512, _mm512_maskz_popcnt_epi16,
+    _mm512_permutexvar_epi16, _mm512_popcnt_epi16, _mm512_popcnt_epi32, _mm512_popcnt_epi64,
+    _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_xor_si512,
 };
 
-use super::packed::{Packed48, Packed112, Pattern};
+use super::packed::{Packed48, Packed112, Pattern, Words};
 use super::{Compare, Line32, Line64, OnceLock, Work};
 
 /// Whether the machine has the instructions.
@@ -74,6 +74,12 @@ impl Compare for Avx512 {
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
         // SAFETY: the token exists only where the instructions do.
         unsafe { near112(line, pattern, k) }
+    }
+
+    #[inline(always)]
+    fn words<L: Words>(self, line: &L, word: u16) -> u32 {
+        // SAFETY: the token exists only where the instructions do.
+        unsafe { equal_words(line, word) }
     }
 }
 
@@ -174,4 +180,10 @@ fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
     let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
     let sums = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
     u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0xf
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn equal_words<L: Words>(line: &L, word: u16) -> u32 {
+    _mm512_cmpeq_epi16_mask(load(line), _mm512_set1_epi16(word.cast_signed()))
 }

@@ -22,7 +22,7 @@ use crossbeam_epoch::{Atomic, Guard, Owned};
 mod avx512;
 mod packed;
 
-pub use packed::{Packed, Packed48, Packed112, Pattern};
+pub use packed::{Packed, Packed48, Packed112, Pattern, Words};
 
 /// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside this crate.
 pub trait Line: Cells + Default + Send + Sync + 'static {
@@ -183,6 +183,9 @@ pub trait Compare: Copy {
 
     /// Bit i is set if entry i of the line lies within `k` bits of the pattern's.
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32;
+
+    /// See [`Words::equal`].
+    fn words<L: Words>(self, line: &L, word: u16) -> u32;
 }
 
 /// The comparison that every machine has.
@@ -226,6 +229,11 @@ impl Compare for Portable {
     #[inline(always)]
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
         line.near_by_words(pattern, k)
+    }
+
+    #[inline(always)]
+    fn words<L: Words>(self, line: &L, word: u16) -> u32 {
+        line.equal(word)
     }
 }
 
@@ -448,6 +456,24 @@ mod tests {
         let entries = || Entries(&line, P::pattern(query), k);
         assert_eq!(with_best(entries()), expected, "{} and k = {k}", best());
         assert_eq!(entries().run(Portable), expected, "k = {k}");
+        // The first word of the first entry, which others may have, too.
+        let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)) as u16;
+        let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
+        let beginning = || Beginning(&line, first(0));
+        assert_eq!(with_best(beginning()), expected, "{}", best());
+        assert_eq!(beginning().run(Portable), expected);
+    }
+
+    /// Compares the first words of packed entries.
+    struct Beginning<'a, P>(&'a P, u16);
+
+    impl<P: Packed> Work for Beginning<'_, P> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<C: Compare>(self, compare: C) -> u32 {
+            self.0.beginning(compare, self.1)
+        }
     }
 
     #[test]

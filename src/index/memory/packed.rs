@@ -41,6 +41,15 @@ pub trait Packed: Cells + Default + Send + Sync + 'static {
 
     /// Bit i is set if entry i lies within `k` bits of the pattern's. Bits of entries of which no head told mean nothing.
     fn near<C: Compare>(&self, compare: C, pattern: &Pattern, k: u32) -> u32;
+
+    /// Bit i is set if entry i begins with these 16 bits. The same is true of them.
+    fn beginning<C: Compare>(&self, compare: C, word: u16) -> u32;
+}
+
+/// A line of words of 16 bits.
+pub trait Words: Cells {
+    /// Bit i is set if word i is this one. What is no entry may be one way or the other.
+    fn equal(&self, word: u16) -> u32;
 }
 
 /// A line whose entries are all the same.
@@ -109,6 +118,20 @@ macro_rules! packed {
             #[inline(always)]
             fn near<C: Compare>(&self, compare: C, pattern: &Pattern, k: u32) -> u32 {
                 compare.$near(self, pattern, k)
+            }
+
+            #[inline(always)]
+            fn beginning<C: Compare>(&self, compare: C, word: u16) -> u32 {
+                // They stand first.
+                compare.words(self, word) & ((1 << $entries) - 1)
+            }
+        }
+
+        impl Words for $line {
+            #[inline(always)]
+            fn equal(&self, word: u16) -> u32 {
+                let equal = |cell: &AtomicU16| seen(cell.load(Ordering::Relaxed)) == word;
+                self.words.iter().enumerate().fold(0, |all, (at, cell)| all | u32::from(equal(cell)) << at)
             }
         }
 

@@ -50,20 +50,12 @@ pub(super) fn probe<W: Filed>(
 /// See [`super::approach`].
 #[inline]
 pub(super) fn approach<W: Filed>(tables: &[Buckets<W>], plan: &Plan, query: W, pin: &Pin) {
-    if plan.radii().iter().any(|&radius| radius > 1) {
+    if plan.radii().iter().any(|&radius| radius > 0) {
         return;
     }
-    for (number, table) in tables.iter().enumerate() {
-        let Ok(radius) = u32::try_from(plan.radii()[number]) else {
-            continue;
-        };
+    for (number, table) in tables.iter().enumerate().filter(|(number, _)| plan.radii()[*number] == 0) {
         let bits = told_apart(plan, number);
-        let own = plan.kind.blocks()[number].first(query, bits);
-        for ones in 0..=radius {
-            for_each_within(own, bits, ones, |prefix, flips| {
-                ask(&table.stretch(prefix, bits, pin), bits, flips);
-            });
-        }
+        ask(&table.stretch(plan.kind.blocks()[number].first(query, bits), bits, pin), bits, 0);
     }
 }
 
@@ -309,23 +301,23 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
         for number in 0..self.table.shards() {
             let shard = self.table.shard(number, self.pin);
             let mut lines_read = 0;
-            for bucket in 0..shard.count() {
+            for (bucket, lines) in shard.each_bucket().enumerate() {
                 let implied = shard.implied(number, bucket);
-                let Some(rest) = k.checked_sub((implied ^ own).count_ones()) else {
+                let differing = (implied ^ own).count_ones();
+                if differing > k {
                     continue;
-                };
+                }
                 let mut take = |line: &W::Packed| {
-                    let (near, head) = Shard::<W>::near(compare, line, &pattern, rest);
+                    let (near, head) = Shard::<W>::near(compare, line, &pattern, k - differing);
                     for entry in cells(near) {
                         let hash = self.block.joined(implied, line.read(entry));
                         found.push(Neighbour { distance: (hash ^ query).ones(), hash });
                     }
                     head
                 };
-                let lines = shard.buckets(bucket, 1);
-                let head = lines.iter().fold(0, |_, line| take(line));
+                let last = lines.iter().fold(0, |_, line| take(line));
                 lines_read += lines.len();
-                if Shard::<W>::goes_on(head) {
+                if Shard::<W>::goes_on(last) {
                     for extent in shard.extents_after(&lines[lines.len() - 1]) {
                         extent.iter().for_each(|line| _ = take(line));
                         lines_read += extent.len();
