@@ -3,8 +3,8 @@
 //! A table is [`SHARDS`] shards, chosen by the first bits of the block, which grow and shrink one by one. It takes some
 //! megabytes before it holds anything, so it is for many hashes; few of them stand in segments (`table`).
 //!
-//! Costs: 8 bytes a hash of 64 bits when a shard is full to twice as many when it has just doubled, and an eighth more lines
-//! for buckets that overflow.
+//! Costs: 8 to 10 bytes a hash of 64 bits when a shard is full, twice as many when it has just doubled, lines for buckets that
+//! overflow included.
 //!
 //! *Absent*: which tables there are (`layout`), turns of writers (`sharded`).
 
@@ -93,6 +93,8 @@ impl<W: Filed> Buckets<W> {
         let mut replaced = false;
         while !self.shard(number, pin).insert(hash) {
             self.shards[number].replace(self.shard(number, pin).grown(number), pin);
+            #[cfg(test)]
+            super::model::replaced();
             replaced = true;
         }
         replaced

@@ -59,8 +59,17 @@ impl<W: Filed> Index<W> {
     /// # Errors
     /// [`BadRun`] if the runs are not what they must be.
     pub fn built(runs: &dyn Runs<W>, threads: usize, progress: &Progress) -> Result<Index<W>, BadRun> {
+        Index::built_from(Thresholds::MEASURED, runs, threads, progress)
+    }
+
+    fn built_from(
+        thresholds: Thresholds,
+        runs: &dyn Runs<W>,
+        threads: usize,
+        progress: &Progress,
+    ) -> Result<Index<W>, BadRun> {
         let count: usize = (0..runs.runs()).map(|run| runs.hashes(run)).sum();
-        let kind = Kind::suited(W::WIDTH, count, Thresholds::MEASURED);
+        let kind = Kind::suited(W::WIDTH, count, thresholds);
         let depth = if kind.is_in_buckets() { SHARD_BITS } else { depth_for(count) };
         let builder = Builder { kind, runs, count, depth, threads: threads.max(1), progress };
         Ok(Index::of_layout(builder.layout()?, count))
@@ -286,9 +295,13 @@ mod tests {
     /// Held against an index that was filled by insertion: the same hashes, answers, and life afterwards.
     fn check<W: Filed>(hashes: Vec<W>, other: impl Fn(W) -> W) {
         let runs = in_runs(hashes);
-        for threads in [1, 2, 5] {
+        let thresholds = |buckets, three| Thresholds { buckets: [buckets; 2], three };
+        let never = usize::MAX;
+        let ways = [(never, never, 1), (never, never, 5), (1, never, 2), (1, 1, 1), (1, 1, 5)];
+        for (buckets, three, threads) in ways {
             let progress = Progress::default();
-            let built = Index::built(&runs, threads, &progress).expect("the runs ascend");
+            let built = Index::built_from(thresholds(buckets, three), &runs, threads, &progress);
+            let built = built.expect("the runs ascend");
             let inserted = Index::<W>::new();
             inserted.insert_all(runs.iter().flatten().copied());
             assert_eq!(built.len(), inserted.len());

@@ -1,7 +1,7 @@
 //! Layouts: how hashes are cut into blocks, by how many of them there are.
 //!
 //! Few blocks mean few bytes a hash, many blocks mean few probes. At a million hashes of 64 bits four blocks
-//! of 16 bits answer k = 3 from four reads of two lines. At a hundred million those would be 1,500
+//! of 16 bits answer k = 3 from four reads of three lines. At a hundred million those would be 1,500
 //! hashes long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory.
 //! Hashes of 128 bits stand in six tables: five would take a sixth less memory, and 2.2 times as long at k = 23
 //! among a million.
@@ -29,7 +29,7 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    /// Where the one way begins to be better than the other.
+    /// From where on the quicker way is worth what it takes.
     pub(super) const MEASURED: Thresholds = Thresholds { buckets: [300_000, 4 << 20], three: 3 << 20 };
 }
 

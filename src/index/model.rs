@@ -7,7 +7,7 @@
 
 #![cfg(test)]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -21,6 +21,8 @@ use super::{Index, Neighbour};
 thread_local! {
     /// What the threads of a model read at every step, if this thread runs one. They are one thread of the system.
     static MODELLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// How many shards were replaced in models that this thread ran.
+    static REPLACED: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Whether a model runs.
@@ -33,6 +35,13 @@ pub(super) fn is_running() -> bool {
 pub(super) fn step() {
     if let Some(modelled) = MODELLED.with_borrow(Clone::clone) {
         modelled.load(Ordering::SeqCst);
+    }
+}
+
+/// Counts a shard that was replaced, if a model runs.
+pub(super) fn replaced() {
+    if is_running() {
+        REPLACED.set(REPLACED.get() + 1);
     }
 }
 
@@ -203,6 +212,8 @@ fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
 }
 
 const NEVER: usize = usize::MAX;
+/// So many insertions move everything to another layout.
+const MOVED: u64 = 520;
 
 /// So many hashes of all kinds.
 fn others(count: u64) -> impl Iterator<Item = u64> {
@@ -232,11 +243,12 @@ fn every_order_of_steps_keeps_it_while_another_layout_takes_over() {
 
 #[test]
 fn every_order_of_steps_keeps_it_while_buckets_get_extents() {
-    draw(500, || Model::new((1, NEVER), 20, others(0)));
+    draw(150, || Model::new((1, NEVER), 20, others(MOVED)));
 }
 
 #[test]
 fn every_order_of_steps_keeps_it_while_shards_are_built_anew() {
     // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines, for which there is no room.
-    draw(500, || Model::new((1, NEVER), 12, one_again(310)));
+    draw(150, || Model::new((1, NEVER), 12, others(MOVED).chain(one_again(305))));
+    assert!(REPLACED.get() > 100, "{} shards were built anew", REPLACED.get());
 }

@@ -1,4 +1,4 @@
-//! One block's table: every hash of the index, filed by the value of one of its blocks.
+//! One block's table in segments: every hash of the index, filed by the value of one of its blocks.
 //!
 //! A table is a directory of segments, chosen by the first bits of the key. There are 4 segments at first, and
 //! up to 4,096 as the table grows, so that building one anew takes the writer some milliseconds at most and
