@@ -4,7 +4,7 @@
 //! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
 //! `segment` file few hashes by a block, `buckets` and `shard` many, `block` says in which form, `sharded` puts tables together for readers and
 //! writers, `probe` and `batch` read them, `bulk` builds them at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same tables
-//! for signatures, of which they find those that agree in a band, not all that are near.
+//! (`band_table`) for signatures, of which they find those that agree in a band, not all that are near.
 //!
 //! *Absent*: documents, disks, ranking.
 #![allow(
