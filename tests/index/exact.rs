@@ -32,9 +32,9 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
 
 /// The index with `stored` less `removed`, and the same as a plain list.
 fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    // With sets this small, each way to lay hashes out, and each way from one to another.
+    // Each way to lay hashes out from the beginning, and sets so small that they are on the way from one to another.
     let never = usize::MAX;
-    let ways = [(never, never), (1, never), (1, 1), (60, never), (20, 70), (never, 50)];
+    let ways = [(never, never), (0, never), (0, 0), (60, never), (20, 70), (never, 50)];
     let (buckets, three) = ways[stored.len() % ways.len()];
     let index = Index::with_layouts_from(buckets, three);
     let mut list = Vec::new();
@@ -116,7 +116,7 @@ proptest! {
     /// Any radii that cover k give the scan's answer, however lopsided, whichever first bits are told apart.
     #[test]
     fn every_split_of_k_is_exact(
-        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=16, 6),
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=20, 6),
         pick in any::<usize>(), flips in vec(0u32..64, 0..12),
     ) {
         let narrow: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
@@ -232,11 +232,18 @@ fn long_lists_with_repeats<W: Filed>(
     }
     // What every table has to find: k differs in one block after the other.
     for &stored in held.iter().step_by(held.len() / 50) {
-        for bit in (0..W::WIDTH.bits()).step_by(5) {
+        for bit in 0..W::WIDTH.bits() {
             let near = Neighbour { distance: 1, hash: stored };
             let mut found = Vec::new();
             index.within(flip(stored, bit), 3, &mut found);
             assert!(found.contains(&near), "{stored:?} by bit {bit}");
+            // One bit in each of three blocks, which only the table that is asked for a radius of 1 finds.
+            let far = [21, 42]
+                .into_iter()
+                .fold(flip(stored, bit), |hash, on| flip(hash, (bit + on) % W::WIDTH.bits()));
+            let (near, mut found) = (Neighbour { distance: 3, hash: stored }, Vec::new());
+            index.within(far, 3, &mut found);
+            assert!(found.contains(&near), "{stored:?} by three bits from {bit}");
         }
     }
 }
