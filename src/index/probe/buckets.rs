@@ -14,7 +14,7 @@ use super::super::memory::{Compare, Packed, Pattern, Pin, Work, cells, prefetch,
 use super::super::plan::Plan;
 use super::super::scan::Neighbour;
 use super::super::shard::{SHARD_BITS, Shard};
-use super::{Question, Touched, next_with_as_many_ones};
+use super::{Question, Touched, finds, next_with_as_many_ones};
 
 /// Stretches that are asked for together, while those of the batch before are compared.
 const BATCH: usize = 32;
@@ -249,7 +249,7 @@ impl<'a, W: Filed> Reader<'a, W> {
         true
     }
 
-    /// Keeps those entries of a line that are near and that no other place reports. `at` tells the bucket: the line of the stretch
+    /// Keeps those entries of a line that are near and that no other place reports: a bucket holds entries of other values as well. `at` tells the bucket: the line of the stretch
     /// that is this one, or after which it comes.
     #[inline(never)]
     fn take(&mut self, asked: &Asked<'a, W>, at: usize, line: &W::Packed, near: u32) {
@@ -261,22 +261,12 @@ impl<'a, W: Filed> Reader<'a, W> {
             let difference = hash ^ self.query;
             let distance = difference.ones();
             if distance <= self.k
-                && self.finds(difference, number)
-                && !(0..number).any(|before| self.finds(difference, before))
+                && finds(self.plan, &self.bits, number, difference)
+                && !(0..number).any(|before| finds(self.plan, &self.bits, before, difference))
             {
                 self.found.push(Neighbour { distance, hash });
             }
         }
-    }
-
-    /// Whether table `number` is to find a hash with this difference from the query. A hash is reported by the
-    /// first table that is, so that no answer comes twice, in whatever order tables are read and
-    /// without remembering what was seen. Buckets hold others as well, which are left to the table that is to find them.
-    fn finds(&self, difference: W, number: usize) -> bool {
-        let radius = self.plan.radii()[number];
-        radius >= 0
-            && self.blocks[number].first(difference, self.bits[number]).count_ones()
-                <= radius.unsigned_abs().into()
     }
 }
 

@@ -9,7 +9,7 @@ mod buckets;
 mod segments;
 
 use super::block::Filed;
-use super::layout::{Layout, Tables};
+use super::layout::{Layout, MAX_BLOCKS, Tables};
 use super::memory::{Pin, with_best};
 use super::plan::Plan;
 use super::scan::Neighbour;
@@ -93,6 +93,17 @@ pub(super) fn adapted<W: Filed>(
     };
     let lengths: Vec<[f64; 2]> = (0..layout.kind.blocks().len()).map(lengths).collect();
     plan.for_lengths::<W>(question.k, question.hashes, &lengths)
+}
+
+/// Whether table `number` is to find a hash with this difference from the query, where so many first bits of each block are told
+/// apart. A hash is reported by the first table that is, so that no answer comes twice, in whatever order tables are read and
+/// without remembering what was seen.
+#[inline(always)]
+fn finds<W: Filed>(plan: &Plan, bits: &[u32; MAX_BLOCKS], number: usize, difference: W) -> bool {
+    let radius = plan.radii()[number];
+    radius >= 0
+        && plan.kind.blocks()[number].first(difference, bits[number]).count_ones()
+            <= radius.unsigned_abs().into()
 }
 
 /// The next larger number with as many one bits (R. W. Gosper, HAKMEM item 175, 1972).

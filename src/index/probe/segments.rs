@@ -11,7 +11,7 @@ use super::super::plan::Plan;
 use super::super::scan::Neighbour;
 use super::super::segment::Segment;
 use super::super::table::{Run, Table, View};
-use super::{Question, Touched, next_with_as_many_ones};
+use super::{Question, Touched, finds, next_with_as_many_ones};
 
 /// Runs that are asked for together, while those of the batch before are compared.
 const BATCH: usize = 12;
@@ -283,23 +283,13 @@ impl<'a, W: Filed> Reader<'a, W> {
                 let distance = difference.ones();
                 if distance <= self.k
                     && self.blocks[number].first(hash, self.bits[number]) == prefix
-                    && !(0..number).any(|before| self.finds(difference, before))
+                    && !(0..number).any(|before| finds(self.plan, &self.bits, before, difference))
                 {
                     self.found.push(Neighbour { distance, hash });
                 }
             }
         }
         self.noted.clear();
-    }
-
-    /// Whether table `number` finds a hash with this difference from the query. A hash is reported by the
-    /// first table that finds it, so that no answer comes twice, in whatever order tables are read and
-    /// without remembering what was seen.
-    fn finds(&self, difference: W, number: usize) -> bool {
-        let radius = self.plan.radii()[number];
-        radius >= 0
-            && self.blocks[number].first(difference, self.bits[number]).count_ones()
-                <= radius.unsigned_abs().into()
     }
 }
 
