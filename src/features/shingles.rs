@@ -40,12 +40,14 @@ pub enum Half {
     Grams,
     /// Words of one character: most of them are particles, which every text has, and they are in the pairs as well.
     SingleCharacters,
+    /// None: a vote of 128 bits recalls more so, and is even enough.
+    Nothing,
 }
 
 impl Half {
     /// All of them, with the names that they have in definitions of profiles.
-    pub const NAMES: [(&'static str, Half); 2] =
-        [("grams", Half::Grams), ("single-characters", Half::SingleCharacters)];
+    pub const NAMES: [(&'static str, Half); 3] =
+        [("grams", Half::Grams), ("single-characters", Half::SingleCharacters), ("nothing", Half::Nothing)];
 
     /// Whether a shingle weighs half.
     #[inline]
@@ -53,6 +55,7 @@ impl Half {
         match self {
             Half::Grams => kind == Kind::Gram,
             Half::SingleCharacters => kind == Kind::Word && is_single(text),
+            Half::Nothing => false,
         }
     }
 }
@@ -78,6 +81,8 @@ impl ShinglePlan {
     /// foreign name in an article changes no more than the name (ADR 13).
     pub const STEPPED: ShinglePlan =
         ShinglePlan { gram: 5, step: 3, name: 1 << 20, share: 75, half: Half::SingleCharacters };
+    /// The same with whole particles, for 128 bits.
+    pub const STEPPED_WHOLE: ShinglePlan = ShinglePlan { half: Half::Nothing, ..ShinglePlan::STEPPED };
     /// Of sets that are compared by Jaccard similarity, the second version.
     pub const STEPPED_SETS: ShinglePlan = ShinglePlan { gram: 8, ..ShinglePlan::STEPPED };
     /// For sets that are compared by Jaccard similarity: grams as long as two words, so that copies and others part at

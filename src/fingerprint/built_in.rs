@@ -67,7 +67,8 @@ fn copies_of_all_versions() -> Vec<Profile> {
     };
     let wider =
         |&(version, _, cut): &(u32, &str, Cut)| named("copies-128", version, wide, cut(Width::Bits128, 23));
-    versions.iter().map(narrow).chain(versions.iter().map(wider)).collect()
+    let newest = named("copies-128", 4, wide, stepped(Width::Bits128, 23, ShinglePlan::STEPPED_WHOLE));
+    versions.iter().map(narrow).chain(versions.iter().map(wider)).chain([newest]).collect()
 }
 
 fn others() -> Vec<Profile> {

@@ -15,9 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use bytes::Buf;
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
+use memchr::memchr;
 use serde::Serialize;
 
 use super::State;
@@ -149,30 +151,48 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
     /// Cuts a part of the body into lines until the chunk is full; what is left of the part waits for the next.
     fn cut(&mut self, mut part: Bytes, chunk: &mut Chunk) {
         while chunk.len() < CHUNK_LINES {
-            let end = part.iter().position(|byte| *byte == b'\n');
-            let piece = part.split_to(end.unwrap_or(part.len()));
-            if self.held.len() + piece.len() > self.limit {
-                self.too_long = true;
-                self.held.clear();
-            }
-            if !self.too_long {
-                self.held.extend_from_slice(&piece);
-            }
-            if end.is_none() {
+            let Some(end) = memchr(b'\n', &part) else {
+                self.hold(&part);
                 return;
+            };
+            let line = part.split_to(end);
+            part.advance(1);
+            // Whole in this part, as nearly all are: nothing is copied.
+            if self.held.is_empty() && !self.too_long && line.len() <= self.limit {
+                self.take(line, chunk);
+            } else {
+                self.hold(&line);
+                self.end_line(chunk);
             }
-            let _newline = part.split_to(1);
-            self.end_line(chunk);
         }
         self.rest = part;
     }
 
+    /// Keeps a piece of a line that is not whole yet.
+    fn hold(&mut self, piece: &[u8]) {
+        if self.held.len() + piece.len() > self.limit {
+            self.too_long = true;
+            self.held.clear();
+        }
+        if !self.too_long {
+            self.held.extend_from_slice(piece);
+        }
+    }
+
+    /// What is held is a line.
     fn end_line(&mut self, chunk: &mut Chunk) {
         let line = std::mem::take(&mut self.held);
         if std::mem::take(&mut self.too_long) {
             chunk.push((self.number, Err(too_long(self.limit))));
-        } else if !line.iter().all(u8::is_ascii_whitespace) {
-            chunk.push((self.number, Ok(line.into())));
+            self.number += 1;
+        } else {
+            self.take(line.into(), chunk);
+        }
+    }
+
+    fn take(&mut self, line: Bytes, chunk: &mut Chunk) {
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            chunk.push((self.number, Ok(line)));
         }
         self.number += 1;
     }
@@ -210,8 +230,8 @@ async fn prepare(into: Arc<Into_>, chunk: Chunk) -> Vec<PreparedLine> {
     }
     let numbers: Vec<u64> = chunk.iter().map(|(number, _)| *number).collect();
     let offered = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
-    let parse = move || chunk.into_iter().map(offered).collect();
-    match into.state.service.prepare(&into.collection, Patience::Bulk, parse).await {
+    let offered = chunk.into_iter().map(offered);
+    match into.state.service.prepare(&into.collection, Patience::Bulk, offered).await {
         Ok(prepared) => numbers.into_iter().zip(prepared).collect(),
         Err(error) => {
             let problem = Problem::from(error);
@@ -327,6 +347,27 @@ mod tests {
         assert_eq!(cut(&["a", "b\n", "\nc", "de", "\nf"], 9).await, expected);
         assert_eq!(cut(&["ab\n\ncde\nf\n"], 9).await, expected);
         assert_eq!(cut(&["", "\n \n"], 9).await, vec![]);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn lines_are_those_of_the_whole_body(
+            body in "[ab \n]{0,300}",
+            cuts in proptest::collection::vec(0..300_usize, 0..9),
+            limit in 1..9_usize,
+        ) {
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(body.len())).chain([0, body.len()]).collect();
+            cuts.sort_unstable();
+            let part = |ends: &[usize]| Ok::<_, Infallible>(Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]));
+            let parts: Vec<_> = cuts.windows(2).map(part).collect();
+            let chunks: Vec<Chunk> = futures::executor::block_on(lines(stream::iter(parts), limit).collect());
+            let found: Vec<_> = chunks.into_iter().flatten().map(|(number, line)| (number, line.ok())).collect();
+            let fits = |line: &str| (line.len() <= limit).then(|| Bytes::copy_from_slice(line.as_bytes()));
+            let is_line = |line: &&str| line.len() > limit || !line.trim().is_empty();
+            let numbered = body.split('\n').zip(0..).filter(|(line, _)| is_line(line));
+            let expected: Vec<_> = numbered.map(|(line, number)| (number, fits(line))).collect();
+            proptest::prop_assert_eq!(found, expected);
+        }
     }
 
     #[tokio::test]

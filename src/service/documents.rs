@@ -154,8 +154,7 @@ pub struct Added {
 pub type Adding = BoxFuture<'static, Result<Vec<Added>, EngineError>>;
 
 impl Service {
-    /// Fingerprints the documents that `parse` makes, each for itself: a bad one fails alone. Parsing
-    /// and fingerprinting run on the CPU pool.
+    /// Fingerprints documents, each for itself: a bad one fails alone. What makes them and fingerprinting run on the CPU pool.
     ///
     /// # Errors
     /// Of the whole: if the collection is not there or the pool is busy.
@@ -163,11 +162,14 @@ impl Service {
         &self,
         collection: &CollectionName,
         patience: Patience,
-        parse: impl FnOnce() -> Vec<Result<Offered, E>> + Send + 'static,
+        offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
     ) -> Result<Vec<Result<Prepared, E>>, ServiceError> {
         let preparation = self.preparation(collection).await?;
-        let each = move |offered: Result<Offered, E>| Ok(preparation.prepare(offered?)?);
-        Ok(self.pool.run(patience, move || parse().into_iter().map(each).collect()).await?)
+        let each = move |offered: Result<Offered, E>| {
+            patience.pause();
+            Ok(preparation.prepare(offered?)?)
+        };
+        Ok(self.pool.run(patience, move || offered.map(each).collect()).await?)
     }
 
     #[tracing::instrument(level = "trace", skip_all)]

@@ -173,7 +173,7 @@ async fn texts_of_the_request_are_measured_with_edited_copies() {
     assert!(result["unmarked_copies"].as_u64().unwrap() >= 60, "{}", result["unmarked_copies"]);
     let names: Vec<&str> =
         result["profiles"].as_array().unwrap().iter().map(|one| one["profile"].as_str().unwrap()).collect();
-    assert_eq!(names, ["copies-64@3", "copies-128@3"]);
+    assert_eq!(names, ["copies-64@3", "copies-128@4"]);
     let point = point(&result["profiles"][0], 7);
     assert!(point["precision"].as_f64().unwrap() > 0.99, "{point}");
     let recall = point["recall"].as_f64().unwrap();

@@ -248,7 +248,7 @@ fn eval_measures_labelled_texts_and_edited_copies() {
     for part in [
         "80 texts",
         "40 pairs to be found",
-        "### copies-128@3",
+        "### copies-128@4",
         "| word:1 | 40 |",
         "## MinHash",
         "## Recommended",

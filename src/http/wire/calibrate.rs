@@ -196,7 +196,7 @@ pub(in crate::http) enum LabelsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Recommendation)]
 pub(in crate::http) struct RecommendationOut {
-    #[schema(example = "copies-128@3")]
+    #[schema(example = "copies-128@4")]
     profile: String,
     k: u32,
     /// The share of the pairs that it finds, 0 to 1.
