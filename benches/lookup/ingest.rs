@@ -35,7 +35,7 @@ pub fn run() {
     let server = runtime.block_on(Server::start(&data.path().join("data")));
     let url = server.url("");
     let client = reqwest::Client::new();
-    let body = lines.join("\n");
+    let body = bytes::Bytes::from(lines.join("\n"));
     let [alone, stored] = take_turns([&mut || fingerprint_all(profile, &texts, megabytes), &mut || {
         runtime.block_on(store_all(&client, &url, &body, megabytes))
     }]);
@@ -67,7 +67,7 @@ fn fingerprint_all(profile: &Profile, texts: &[String], megabytes: f64) -> f64 {
 }
 
 /// Stores all articles in a new collection and deletes it again; only storing counts.
-async fn store_all(client: &reqwest::Client, url: &str, body: &str, megabytes: f64) -> f64 {
+async fn store_all(client: &reqwest::Client, url: &str, body: &bytes::Bytes, megabytes: f64) -> f64 {
     let collection = format!("{url}/collections/articles");
     while !client
         .put(&collection)
@@ -82,7 +82,7 @@ async fn store_all(client: &reqwest::Client, url: &str, body: &str, megabytes: f
     let request =
         client.post(format!("{collection}/documents")).header("content-type", "application/x-ndjson");
     let answer =
-        request.body(body.to_owned()).send().await.expect("an answer").text().await.expect("all of it");
+        request.body(body.clone()).send().await.expect("an answer").text().await.expect("all of it");
     let figure = megabytes / start.elapsed().as_secs_f64();
     assert!(answer.trim_end().ends_with("\"errors\":0}}"), "{}", answer.lines().last().unwrap_or_default());
     client.delete(&collection).send().await.expect("an answer");

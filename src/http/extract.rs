@@ -172,7 +172,7 @@ fn without_mark(bytes: &[u8]) -> &[u8] {
 pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     let bytes = without_mark(bytes);
     // A text that is known to be UTF-8 as a whole need not be looked at string by string.
-    let read = std::str::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok());
+    let read = simdutf8::basic::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok());
     read.map_or_else(|| parse_tracked(bytes), Ok)
 }
 

@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
-use crate::pool::Patience;
+use crate::pool::{Patience, Turns};
 
 /// A document as it is offered.
 #[derive(Clone, Debug)]
@@ -165,11 +165,15 @@ impl Service {
         offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
     ) -> Result<Vec<Result<Prepared, E>>, ServiceError> {
         let preparation = self.preparation(collection).await?;
-        let each = move |offered: Result<Offered, E>| {
-            patience.pause();
-            Ok(preparation.prepare(offered?)?)
+        let work = move || {
+            let mut turns = Turns::new(patience);
+            let each = |offered: Result<Offered, E>| {
+                turns.pause();
+                Ok(preparation.prepare(offered?)?)
+            };
+            offered.map(each).collect()
         };
-        Ok(self.pool.run(patience, move || offered.map(each).collect()).await?)
+        Ok(self.pool.run(patience, work).await?)
     }
 
     #[tracing::instrument(level = "trace", skip_all)]
