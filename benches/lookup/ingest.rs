@@ -81,8 +81,7 @@ async fn store_all(client: &reqwest::Client, url: &str, body: &bytes::Bytes, meg
     let start = Instant::now();
     let request =
         client.post(format!("{collection}/documents")).header("content-type", "application/x-ndjson");
-    let answer =
-        request.body(body.clone()).send().await.expect("an answer").text().await.expect("all of it");
+    let answer = request.body(body.clone()).send().await.expect("an answer").text().await.expect("all of it");
     let figure = megabytes / start.elapsed().as_secs_f64();
     assert!(answer.trim_end().ends_with("\"errors\":0}}"), "{}", answer.lines().last().unwrap_or_default());
     client.delete(&collection).send().await.expect("an answer");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flate2::read::MultiGzDecoder;
@@ -88,20 +88,19 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     let by = named(known, &arguments.check_by)?;
     let sets: Vec<Set> =
         arguments.sets.iter().map(|path| read_set(path, by, arguments)).collect::<Result<_, _>>()?;
-    let start = Instant::now();
     let mut measured: Vec<Vec<Measured>> = Vec::new();
     let mut checked = Vec::new();
     for set in &sets {
         let mut of_set = Vec::new();
         for profile in &profiles {
             eprintln!("{}: {}", set.name, profile.id());
-            of_set.push(measure(profile, set, || cpu_time().unwrap_or_else(|| start.elapsed())));
+            of_set.push(measure(profile, set, cpu_time));
         }
         measured.push(of_set);
         checked.push(if arguments.check { checks(&profiles, by, set) } else { Vec::new() });
     }
     let banded: Vec<Vec<Banded>> =
-        sets.iter().map(|set| if arguments.minhash { bands(set, &start) } else { Vec::new() }).collect();
+        sets.iter().map(|set| if arguments.minhash { bands(set) } else { Vec::new() }).collect();
     let text = report(&sets, &measured, &checked, &banded, arguments.documents as f64);
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.svg {
@@ -110,11 +109,10 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The processor time of this thread, where the system tells it: on a busy machine the clock on the wall says more
-/// about its other work.
-fn cpu_time() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
+/// The processor time of this thread: on a busy machine the clock on the wall says more about its other work.
+fn cpu_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.try_into().expect("a clock that begins at 0")
 }
 
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
@@ -144,15 +142,14 @@ fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String
 }
 
 /// The recipes with their own cuts, and others of the same features.
-fn bands(set: &Set, start: &Instant) -> Vec<Banded> {
+fn bands(set: &Set) -> Vec<Banded> {
     let thresholds: Vec<f64> = (0..=18).map(|step| f64::from(step) / 20.0).collect();
     let cut = |bands, rows| Banding { bands, rows };
     let others = [cut(16, 8), cut(32, 4), cut(50, 4)];
     let of = |recipe: &MinHash| {
-        let clock = || cpu_time().unwrap_or_else(|| start.elapsed());
         others
             .iter()
-            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, clock))
+            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, cpu_time))
             .collect::<Vec<_>>()
     };
     eprintln!("{}: MinHash", set.name);

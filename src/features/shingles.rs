@@ -168,14 +168,8 @@ impl Grams {
     /// Writes the letters, digits and marks of a run into `line`, with one space for whatever stands between them, and
     /// hands every gram there to `each`: the whole line, if it is shorter than one.
     fn of(&mut self, text: &str, line: &mut String, mut each: impl FnMut(&str)) {
-        self.starts.clear();
-        line.clear();
-        let is_ascii = text.is_ascii();
-        if is_ascii {
-            self.write_ascii(text, line);
-        } else {
-            self.write(text, line);
-        }
+        self.write(text, line);
+        let is_ascii = line.is_ascii();
         // Past this place so many characters do not follow.
         let last = line.char_indices().nth_back(self.length - 1).map_or(0, |(at, _)| at);
         let fit = self.starts.partition_point(|start| *start <= last);
@@ -190,44 +184,45 @@ impl Grams {
         }
     }
 
+    /// ASCII goes byte by byte, without a branch, since what is a letter, and so where a gram begins, is a matter of
+    /// chance.
     fn write(&mut self, text: &str, line: &mut String) {
-        let mut n = 0;
-        for c in text.chars() {
-            let before = n;
-            n = after(n, is_word_character(c));
-            if n > 0 || before > 0 {
-                if self.begins[n] {
-                    self.starts.push(line.len());
-                }
-                line.push(if n > 0 { c } else { ' ' });
-            }
-        }
-        line.truncate(line.trim_end_matches(' ').len());
-    }
-
-    /// The same for ASCII alone: byte by byte, without a branch, since what is a letter, and so where a gram begins, is a
-    /// matter of chance.
-    fn write_ascii(&mut self, text: &str, line: &mut String) {
         let mut bytes = std::mem::take(line).into_bytes();
+        // Nothing becomes longer: what is no letter is a space, or nothing.
         bytes.resize(text.len(), 0);
         self.starts.resize(text.len(), 0);
         let (out, starts) = (&mut bytes[..], &mut self.starts[..]);
-        let (mut end, mut found, mut n) = (0, 0, 0);
-        for byte in text.bytes() {
-            let letter = LETTERS[usize::from(byte)];
+        let (mut rest, mut end, mut found, mut n) = (text, 0, 0, 0);
+        loop {
+            let ascii = rest.bytes().position(|byte| !byte.is_ascii()).unwrap_or(rest.len());
+            for byte in rest[..ascii].bytes() {
+                let letter = LETTERS[usize::from(byte)];
+                let follows = n > 0;
+                n = after(n, letter != b' ');
+                out[end] = letter;
+                starts[found] = end;
+                // Of what stands between letters the first is a space, and the others are written over.
+                let is_kept = (n > 0) | follows;
+                found += usize::from(self.begins[n] & is_kept);
+                end += usize::from(is_kept);
+            }
+            let mut others = rest[ascii..].chars();
+            let Some(c) = others.next() else { break };
+            rest = others.as_str();
             let follows = n > 0;
-            n = after(n, letter != b' ');
-            out[end] = letter;
-            starts[found] = end;
-            // Of what stands between letters the first is a space, and the others are written over.
-            let is_kept = (n > 0) | follows;
-            found += usize::from(self.begins[n] & is_kept);
-            end += usize::from(is_kept);
+            n = after(n, is_word_character(c));
+            if n > 0 || follows {
+                if self.begins[n] {
+                    starts[found] = end;
+                    found += 1;
+                }
+                end += if n > 0 { c } else { ' ' }.encode_utf8(&mut out[end..]).len();
+            }
         }
         bytes.truncate(end);
         bytes.truncate(bytes.trim_ascii_end().len());
         self.starts.truncate(found);
-        *line = String::from_utf8(bytes).expect("ASCII is UTF-8");
+        *line = String::from_utf8(bytes).expect("letters and spaces of a text");
     }
 }
 
