@@ -421,6 +421,12 @@ impl<W: Filed> Shard<W> {
         (line.beginning(compare, word) & Head(head).live(), head)
     }
 
+    /// Whether every entry of the line with this head was used, so that more may stand in the next.
+    #[inline(always)]
+    pub(super) fn is_full(head: u32) -> bool {
+        Head(head).used() == W::Packed::ENTRIES
+    }
+
     /// Whether the bucket goes on after the line that has this head.
     #[inline(always)]
     pub(super) fn goes_on(head: u32) -> bool {

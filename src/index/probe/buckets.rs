@@ -208,6 +208,10 @@ impl<'a, W: Filed> Reader<'a, W> {
                 if near != 0 {
                     self.take(asked, at, line, near);
                 }
+                // Lines fill in order.
+                if count == 1 && !Shard::<W>::is_full(head) {
+                    break;
+                }
                 if Shard::<W>::goes_on(head) {
                     shard.approach_extent(head);
                     open.push((place, at, line));
