@@ -13,7 +13,7 @@ use super::memory::{Followed, Pin};
 use super::shard::{SHARD_BITS, Shape, Shard};
 
 /// How many shards a table has.
-const SHARDS: usize = 1 << SHARD_BITS;
+pub(super) const SHARDS: usize = 1 << SHARD_BITS;
 
 /// The table of one block.
 pub(super) struct Buckets<W: Filed> {
@@ -27,6 +27,17 @@ pub(super) struct Stretch<'p, W: Filed> {
     pub(super) number: usize,
     pub(super) first: usize,
     pub(super) count: usize,
+}
+
+impl<'p, W: Filed> Stretch<'p, W> {
+    /// The buckets in the shard of the blocks that begin with the `bits` bits of `prefix`.
+    #[inline(always)]
+    pub(super) fn of(shard: &'p Shard<W>, prefix: u32, bits: u32) -> Stretch<'p, W> {
+        let number = Buckets::<W>::number_of(prefix, bits);
+        let first = shard.bucket(prefix << (u32::BITS - bits));
+        let count = 1 << shard.depth().saturating_sub(bits);
+        Stretch { shard, number, first, count }
+    }
 }
 
 impl<W: Filed> Buckets<W> {
@@ -64,11 +75,13 @@ impl<W: Filed> Buckets<W> {
     /// tells fewer bits apart, one bucket holds others as well.
     #[inline(always)]
     pub(super) fn stretch<'p>(&self, prefix: u32, bits: u32, pin: &'p Pin) -> Stretch<'p, W> {
-        let number = (prefix >> (bits - SHARD_BITS)) as usize;
-        let shard = self.shard(number, pin);
-        let first = shard.bucket(prefix << (u32::BITS - bits));
-        let count = 1 << shard.depth().saturating_sub(bits);
-        Stretch { shard, number, first, count }
+        Stretch::of(self.shard(Buckets::<W>::number_of(prefix, bits), pin), prefix, bits)
+    }
+
+    /// The number of the shard of the blocks that begin with the `bits` bits of `prefix`.
+    #[inline(always)]
+    pub(super) fn number_of(prefix: u32, bits: u32) -> usize {
+        (prefix >> (bits - SHARD_BITS)) as usize
     }
 
     /// Whether the hash is in the table.

@@ -8,6 +8,7 @@
 #![cfg(test)]
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,8 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 use shuttle::sync::atomic::AtomicBool;
 use shuttle::{Config, Runner, thread};
 
+use super::layout::Tables;
+use super::memory::pin;
 use super::{Index, Neighbour};
 
 thread_local! {
@@ -23,16 +26,25 @@ thread_local! {
     static MODELLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
     /// How many shards were replaced in models that this thread ran.
     static REPLACED: Cell<u64> = const { Cell::new(0) };
+    /// What this thread does after so many steps more, as if another one came in between.
+    static MEANWHILE: Cell<Option<(u64, Meanwhile)>> = const { Cell::new(None) };
 }
+
+type Meanwhile = Box<dyn FnOnce()>;
 
 /// Whether a model runs.
 pub(super) fn is_running() -> bool {
     MODELLED.with_borrow(Option::is_some)
 }
 
-/// Lets another thread come in between, if a model runs.
+/// Lets another thread come in between, if a model runs, or what is to happen meanwhile.
 #[inline]
 pub(super) fn step() {
+    match MEANWHILE.take() {
+        Some((0, act)) => act(),
+        Some((more, act)) => MEANWHILE.set(Some((more - 1, act))),
+        None => {}
+    }
     if let Some(modelled) = MODELLED.with_borrow(Clone::clone) {
         modelled.load(Ordering::SeqCst);
     }
@@ -251,4 +263,102 @@ fn every_order_of_steps_keeps_it_while_shards_are_built_anew() {
     // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines, for which there is no room.
     draw(150, || Model::new((1, NEVER), 12, others(MOVED).chain(one_again(305))));
     assert!(REPLACED.get() > 100, "{} shards were built anew", REPLACED.get());
+}
+
+/// A hash whose first block is this one.
+fn with_first_block(block: u64, number: u64) -> u64 {
+    number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 21 | block
+}
+
+/// The hashes of one shard of the first of three tables, in the order in which they come: first some in every bucket, at the end
+/// those of one bucket whose extents no shard has room for.
+fn one_shard() -> impl Iterator<Item = u64> {
+    let spread = (0..3_700).map(|i| with_first_block((i * 37 % 1_024) << 5 | i * 11 % 32, i));
+    spread.chain((0..).map(|i| with_first_block(1_000 << 5 | i % 32, 10_000 + i)))
+}
+
+/// How many bits of its block the first shard of the first table tells apart.
+fn depth(index: &Index<u64>) -> u32 {
+    let pin = pin();
+    let Tables::Buckets(tables) = &index.layout(&pin).tables else { return 0 };
+    tables[0].shard(0, &pin).depth()
+}
+
+/// What is asked for and a hash near it: at the lesser depth they have one bucket, at the greater depth each has its own.
+fn neighbours() -> [u64; 2] {
+    let query = with_first_block(5 << 5, 99_999);
+    [query, query ^ 1 << 4]
+}
+
+/// Three tables with these neighbours.
+fn three_tables() -> Index<u64> {
+    let index = Index::with_layouts_from(1, 1);
+    others(2 * MOVED).for_each(|other| assert!(index.insert(other) && index.remove(other)));
+    assert_eq!(index.insert_all(neighbours()), 2);
+    assert_eq!(depth(&index), 16);
+    index
+}
+
+/// The same with so many hashes of [`one_shard`] that the next one makes the shard tell one bit more apart, and that one.
+fn about_to_grow() -> (Rc<Index<u64>>, u64) {
+    let index = three_tables();
+    // A shard can grow without telling more apart.
+    let last = one_shard().position(|next| index.insert(next) && depth(&index) > 16).unwrap();
+    let index = three_tables();
+    assert_eq!(index.insert_all(one_shard().take(last)), last);
+    (Rc::new(index), one_shard().nth(last).unwrap())
+}
+
+/// The same after it grew, with only so many left that the removal of one more makes it tell one bit less apart.
+fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
+    let remove = |stop: usize| {
+        let (index, next) = about_to_grow();
+        index.insert(next);
+        let all: Vec<u64> = one_shard().take(index.len() - 2).collect();
+        let mut removed = 0;
+        for hash in all.iter().rev() {
+            if depth(&index) == 16 || removed == stop {
+                return (index, removed, *hash);
+            }
+            index.remove(*hash);
+            removed += 1;
+        }
+        panic!("it does not shrink");
+    };
+    let (_, removed, _) = remove(NEVER);
+    let (index, _, next) = remove(removed - 1);
+    (index, next)
+}
+
+/// At each step of a query the same happens; what stays must be found once.
+fn at_every_step(make: fn() -> (Rc<Index<u64>>, u64), act: fn(&Index<u64>, u64), after: u32) {
+    for at in 0.. {
+        let (index, other) = make();
+        let [query, near] = neighbours();
+        let before = depth(&index);
+        let acting = Rc::clone(&index);
+        MEANWHILE.set(Some((at, Box::new(move || act(&acting, other)))));
+        let mut found = Vec::new();
+        let plan = (&[1i8, -1, -1][..], &[17u8, 21, 22][..]);
+        let report = index.within_radii(plan, query, 1, &mut found);
+        assert!(report.is_some());
+        if MEANWHILE.take().is_some() {
+            assert!(at > 20, "a query has only {at} steps");
+            return;
+        }
+        assert_eq!((before, depth(&index)), (33 - after, after), "what happens at step {at}");
+        let mut found: Vec<u64> = found.into_iter().map(|near| near.hash).collect();
+        found.sort_unstable();
+        assert_eq!(found, [query.min(near), query.max(near)], "at step {at}");
+    }
+}
+
+#[test]
+fn a_shard_that_grows_at_any_step_of_a_query_changes_no_answer() {
+    at_every_step(about_to_grow, |index, other| assert!(index.insert(other)), 17);
+}
+
+#[test]
+fn a_shard_that_shrinks_at_any_step_of_a_query_changes_no_answer() {
+    at_every_step(about_to_shrink, |index, other| assert!(index.remove(other)), 16);
 }

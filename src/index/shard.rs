@@ -160,17 +160,19 @@ struct Counts {
 }
 
 impl<W: Filed> Shard<W> {
-    /// The shard of these hashes, in this shape.
-    pub(super) fn built(block: Block, shape: Shape, hashes: &[W]) -> Shard<W> {
-        let mut spare =
-            shape.buckets() / OVERFLOWING[case(block)] + SPARE + 2 * shape.overflow(block, hashes);
+    /// The shard of these hashes, in this shape, or in a larger one if its extents could not all be told apart.
+    pub(super) fn built(block: Block, mut shape: Shape, hashes: &[W]) -> Shard<W> {
         loop {
-            let shard = Shard::empty(block, shape, spare);
-            if shard.fill(hashes) {
-                return shard;
-            }
+            let spare =
+                shape.buckets() / OVERFLOWING[case(block)] + SPARE + 2 * shape.overflow(block, hashes);
             // Extents begin where their places can be told, which takes some lines more.
-            spare *= 2;
+            for spare in [spare, 2 * spare] {
+                let shard = Shard::empty(block, shape, spare);
+                if shard.fill(hashes) {
+                    return shard;
+                }
+            }
+            shape = shape.next(block);
         }
     }
 
@@ -533,6 +535,18 @@ mod tests {
         assert!(cfg!(miri) || shard.unit > 0);
         assert!(hashes.iter().step_by(100_000).all(|hash| shard.contains(*hash)));
         assert_eq!(shard.hashes(0).len(), hashes.len());
+    }
+
+    /// So many buckets with extents that links have too few bits for them, however many lines there are.
+    #[test]
+    fn a_shard_with_more_extents_than_links_gets_more_buckets() {
+        let (buckets, block) = (if cfg!(miri) { 0 } else { 140_000 }, Block::new(32, 32));
+        let bucket = |bucket: u64| (0..21).map(move |at| (bucket << 7 | at * 6) << 32 | at);
+        let hashes: Vec<u64> = (0..buckets).flat_map(bucket).collect();
+        let shard = Shard::built(block, Shape { depth: 25, width: 1 }, &hashes);
+        assert!(cfg!(miri) || shard.depth() > 25);
+        assert_eq!(shard.len(), hashes.len());
+        assert!(hashes.iter().step_by(10_007).all(|hash| shard.contains(*hash)));
     }
 
     #[test]

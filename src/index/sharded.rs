@@ -21,8 +21,8 @@
 //! seen the entry given up; who meets the second reads it after.
 //!
 //! # Growing from one layout to another
-//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions, while
-//! readers use the old one and writers keep both; when it holds everything it takes the old one's place.
+//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they are spread: a
+//! share is what begins with the same 12 bits), while readers use the old one and writers keep both; when it holds everything it takes the old one's place.
 //!
 //! *Absent*: which documents bear a hash (the store knows), ranking, and any blocking call.
 
@@ -269,6 +269,7 @@ impl<W: Filed> Index<W> {
     ) -> Option<Report> {
         self.once_each(found, |found, pin| {
             let layout = self.layout.get(pin);
+            let k = k.min(W::WIDTH.bits());
             let plan = Plan::chosen(layout.kind, k, radii, bits)?;
             let (question, mut touched) = (Question { query, k, hashes: self.len() }, Touched::default());
             probe(layout, &plan, &question, false, (found, &mut touched), pin);
@@ -279,6 +280,7 @@ impl<W: Filed> Index<W> {
     /// The same by comparing every stored hash.
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         self.once_each(found, |found, pin| {
+            let k = k.min(W::WIDTH.bits());
             let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
             probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
             Report { plan: None, scanned: true, touched }
@@ -379,7 +381,7 @@ impl<W: Filed> Index<W> {
     pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
         let pin = pin();
         let layout = self.layout.get(&pin);
-        let told_apart = (usize::BITS - self.len().leading_zeros()).saturating_sub(5);
+        let told_apart = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
         for (number, block) in layout.kind.blocks().iter().enumerate() {
             let bits = told_apart.min(block.bits());
             let upper = bits.min(8);

@@ -8,7 +8,7 @@
 use arrayvec::ArrayVec;
 
 use super::super::block::{Block, Filed, IMPLIED_BITS};
-use super::super::buckets::{Buckets, Stretch};
+use super::super::buckets::{Buckets, SHARDS, Stretch};
 use super::super::layout::MAX_BLOCKS;
 use super::super::memory::{Compare, Packed, Pattern, Pin, Work, cells, prefetch, with_best};
 use super::super::plan::Plan;
@@ -113,6 +113,23 @@ fn ask<W: Filed>(stretch: &Stretch<'_, W>, bits: u32, flips: u32) -> bool {
     true
 }
 
+/// The shards of a table as a query met each of them first. Which buckets belong to which value follows from how many bits a
+/// shard tells apart, so that a query must not go from a shard to what replaced it: it would meet a hash twice, or never.
+struct Seen<'a, W: Filed>([Option<&'a Shard<W>>; SHARDS]);
+
+impl<'a, W: Filed> Seen<'a, W> {
+    fn none() -> Seen<'a, W> {
+        Seen([None; SHARDS])
+    }
+
+    #[inline(always)]
+    fn stretch(&mut self, table: &'a Buckets<W>, prefix: u32, bits: u32, pin: &'a Pin) -> Stretch<'a, W> {
+        let number = Buckets::<W>::number_of(prefix, bits);
+        let shard = *self.0[number].get_or_insert_with(|| table.shard(number, pin));
+        Stretch::of(shard, prefix, bits)
+    }
+}
+
 /// A stretch that was asked for.
 struct Asked<'a, W: Filed> {
     stretch: Stretch<'a, W>,
@@ -166,10 +183,11 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
             reader.patterns[number] = W::Packed::pattern(block.turned(reader.query));
             let own = block.first(reader.query, bits);
             let repeated = bits.saturating_sub(IMPLIED_BITS);
+            let mut seen = Seen::none();
             for ones in 0..=radius.min(bits).min(reader.k) {
                 let mut goes_on = true;
                 for_each_within(own, bits, ones, |prefix, flips| {
-                    let stretch = table.stretch(prefix, bits, pin);
+                    let stretch = seen.stretch(table, prefix, bits, pin);
                     if !ask(&stretch, bits, flips) {
                         return;
                     }
@@ -201,8 +219,8 @@ impl<'a, W: Filed> Reader<'a, W> {
             let Stretch { shard, first, count, .. } = asked.stretch;
             let rest = self.k - u32::from(asked.ones);
             let lines = shard.buckets(first, count);
-            lines_read += lines.len();
             for (at, line) in lines.iter().enumerate() {
+                lines_read += 1;
                 let pattern = &self.patterns[usize::from(asked.table)];
                 let (near, head) = Shard::<W>::near(compare, line, pattern, rest);
                 if near != 0 {
