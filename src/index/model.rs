@@ -273,8 +273,8 @@ fn with_first_block(block: u64, number: u64) -> u64 {
 /// The hashes of one shard of the first of three tables, in the order in which they come: first some in every bucket, at the end
 /// those of one bucket whose extents no shard has room for.
 fn one_shard() -> impl Iterator<Item = u64> {
-    let spread = (0..3_700).map(|i| with_first_block((i * 37 % 1_024) << 5 | i * 11 % 32, i));
-    spread.chain((0..).map(|i| with_first_block(1_000 << 5 | i % 32, 10_000 + i)))
+    let spread = (0..3_700).map(|i| with_first_block(((i * 37 % 1_024) << 5) + i * 11 % 32, i));
+    spread.chain((0..).map(|i| with_first_block((1_000 << 5) + i % 32, 10_000 + i)))
 }
 
 /// How many bits of its block the first shard of the first table tells apart.
@@ -315,13 +315,11 @@ fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
         let (index, next) = about_to_grow();
         index.insert(next);
         let all: Vec<u64> = one_shard().take(index.len() - 2).collect();
-        let mut removed = 0;
-        for hash in all.iter().rev() {
+        for (removed, hash) in all.iter().rev().enumerate() {
             if depth(&index) == 16 || removed == stop {
                 return (index, removed, *hash);
             }
             index.remove(*hash);
-            removed += 1;
         }
         panic!("it does not shrink");
     };

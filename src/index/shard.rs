@@ -541,7 +541,7 @@ mod tests {
     #[test]
     fn a_shard_with_more_extents_than_links_gets_more_buckets() {
         let (buckets, block) = (if cfg!(miri) { 0 } else { 140_000 }, Block::new(32, 32));
-        let bucket = |bucket: u64| (0..21).map(move |at| (bucket << 7 | at * 6) << 32 | at);
+        let bucket = |bucket: u64| (0..21).map(move |at| (((bucket << 7) + at * 6) << 32) + at);
         let hashes: Vec<u64> = (0..buckets).flat_map(bucket).collect();
         let shard = Shard::built(block, Shape { depth: 25, width: 1 }, &hashes);
         assert!(cfg!(miri) || shard.depth() > 25);
