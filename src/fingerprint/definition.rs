@@ -166,9 +166,8 @@ impl Definition {
             "gram" => set_gram(&mut recipe.features, &value)?,
             "gram_step" => {
                 let step = &mut shingles_of(&mut recipe.features, "gram_step")?.step;
-                let was = std::mem::replace(step, number("gram_step", &value, 1, 16)?);
-                if *step == 1 && was > 1 {
-                    // Three times as many features say no more.
+                // Three times as many features say no more.
+                if std::mem::replace(step, number("gram_step", &value, 1, 16)?) > 1 && *step == 1 {
                     recipe.min_features = MIN_FEATURES;
                 }
             }
@@ -543,9 +542,8 @@ mod tests {
         let bound = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().min_features();
         let words = ("features", named("words"));
         assert_eq!((bound(&[]), bound(std::slice::from_ref(&words))), (12, 20));
-        let step = |step| ("gram_step", Value::Number(step));
-        assert_eq!((bound(&[step(2)]), bound(&[step(1)])), (12, 20));
-        assert_eq!(bound(&[step(1), ("min_features", Value::Number(5))]), 5);
+        let step = |step| bound(&[("gram_step", Value::Number(step))]);
+        assert_eq!((step(2), step(1)), (12, 20));
         assert_eq!(bound(&[words, ("min_features", Value::Number(5))]), 5);
     }
 
