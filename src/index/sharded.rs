@@ -21,8 +21,9 @@
 //! seen the entry given up; who meets the second reads it after.
 //!
 //! # Growing from one layout to another
-//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they are spread: a
-//! share is what begins with the same 12 bits), while readers use the old one and writers keep both; when it holds everything it takes the old one's place.
+//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they are
+//! spread: a share is what begins with the same 12 bits), while readers use the old one and writers keep both; when
+//! it holds everything it takes the old one's place.
 //!
 //! *Absent*: which documents bear a hash (the store knows), ranking, and any blocking call.
 
