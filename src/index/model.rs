@@ -4,6 +4,9 @@
 //! A step is a load or a store that another thread may come before ([`step`]); what the index promises is held against a
 //! record of what was stored when. Orders of memory that a processor may see otherwise are not part of it, and of the
 //! memory that is freed only that it is not freed too early for one thread: that is for the tests with threads.
+//!
+//! Where what matters would come about too seldom by chance, one thread does it itself at each step of a query in turn
+//! ([`at_every_step`]).
 
 #![cfg(test)]
 
