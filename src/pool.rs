@@ -16,6 +16,7 @@
 //!
 //! *Absent*: anything that holds a lock across an `.await`.
 
+use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc as sync_mpsc;
@@ -45,8 +46,17 @@ const TURN: Duration = Duration::from_micros(100);
 /// Lets others on between two pieces of work on a thread of the pool, if whoever waits for them is patient.
 ///
 /// A thread of low priority keeps a processor until the scheduler has made up for what others had before, and whoever
-/// comes back for a moment waits meanwhile, half a millisecond and more on Linux 6.18.
+/// comes back for a moment waits meanwhile, half a millisecond and more on Linux 6.18. Who comes for longer, as another program
+/// on the machine does, takes whole slices at each turn; so a thread works for as long as it was kept waiting before it lets
+/// others on again.
 pub struct Turns(Option<Instant>);
+
+thread_local! {
+    /// For how long this thread was kept waiting when it let others on, less what it worked since.
+    static KEPT_WAITING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// The time of the processor that it had taken when its turn began.
+    static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 impl Turns {
     /// The first turn begins.
@@ -56,13 +66,27 @@ impl Turns {
 
     /// Another piece of work is done.
     pub fn pause(&mut self) {
-        if let Some(begin) = &mut self.0
-            && begin.elapsed() >= TURN
-        {
+        let Some(begin) = &mut self.0 else { return };
+        if begin.elapsed() < TURN {
+            return;
+        }
+        let taken = time_taken();
+        let worked = taken.saturating_sub(TAKEN.replace(taken));
+        let mut kept_waiting = KEPT_WAITING.get().saturating_sub(worked);
+        *begin = Instant::now();
+        if kept_waiting.is_zero() {
             std::thread::yield_now();
+            kept_waiting = begin.elapsed();
             *begin = Instant::now();
         }
+        KEPT_WAITING.set(kept_waiting);
     }
+}
+
+/// The time of the processor that this thread has taken.
+fn time_taken() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    time.try_into().unwrap_or_default()
 }
 
 /// The named limits of a pool.
