@@ -241,8 +241,9 @@ fn cheapest(kind: Kind, k: u32, cost: impl Fn(Block, usize) -> Option<(f64, u8)>
     let mut bits = vec![[2u8; MAX_RADIUS + 2]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
         for units in 0..=wanted.min(MAX_RADIUS + 1).min(block.bits() as usize + 1) {
-            let own = if units == 0 { Some((0.0, 2)) } else { cost(*block, units - 1) };
-            let (own, of_bits) = own?;
+            // A block that is not probed keeps the bits by which it would be, for who comes to need it.
+            let (own, of_bits) = cost(*block, units.saturating_sub(1))?;
+            let own = if units == 0 { 0.0 } else { own };
             bits[number][units] = of_bits;
             for before in 0..=wanted {
                 let sum = least[number][before].cost + own;

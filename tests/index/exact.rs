@@ -206,6 +206,34 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     }
 }
 
+/// A tenth of the hashes agree in the 16 bits from `shift` on. Whichever block that fills, a query among them reads about as little
+/// as another one: the plan turns to the other blocks.
+#[test]
+fn a_value_that_many_blocks_share_is_gone_around() {
+    let never = usize::MAX;
+    for (buckets, three) in [(never, never), (1, never), (1, 1)] {
+        for shift in [0, 5, 16, 21, 32, 42, 48] {
+            let spread = |i: u64| {
+                i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
+            };
+            let shared = |i: u64| (spread(i) & !(0xffff << shift)) | (0xbeef << shift);
+            let index = Index::<u64>::with_layouts_from(buckets, three);
+            index.insert_all((0..200_000).map(|i| if i % 10 == 0 { shared(i) } else { spread(i) }));
+            for k in 0..3 {
+                let mut found = Vec::new();
+                let report = index.within(shared(70) ^ ((1 << k) - 1), k, &mut found);
+                assert!(found.iter().any(|near| near.hash == shared(70)));
+                let read = report.touched.candidates;
+                assert!(
+                    read < 4_000,
+                    "{buckets} {three} {shift} k = {k}: {read} candidates by {:?}",
+                    report.plan
+                );
+            }
+        }
+    }
+}
+
 /// Lists so long that they are filed in several turns and segments built anew for many at once, with what is there already
 /// and what comes twice.
 fn long_lists_with_repeats<W: Filed>(
