@@ -113,6 +113,16 @@ impl<W: Filed> Buckets<W> {
         replaced
     }
 
+    /// Makes room for so many hashes in all. For the writer, one at a time.
+    pub(super) fn reserve(&self, expected: usize, pin: &Pin) {
+        let shape = Shape::suited::<W>(self.block, expected >> SHARD_BITS);
+        for number in 0..SHARDS {
+            if let Some(larger) = self.shard(number, pin).enlarged(number, shape) {
+                self.shards[number].replace(larger, pin);
+            }
+        }
+    }
+
     /// Takes a hash out: whether it was there. For the writer, one at a time.
     pub(super) fn remove(&self, hash: W, pin: &Pin) -> bool {
         let number = self.number(hash);

@@ -121,6 +121,13 @@ impl<W: Filed> Layout<W> {
         Layout { kind, tables }
     }
 
+    /// Makes room for so many hashes. In segments there is none to be made: they are small, and grow one by one.
+    pub(super) fn reserve(&self, expected: usize, pin: &Pin) {
+        if let Tables::Buckets(tables) = &self.tables {
+            tables.iter().for_each(|table| table.reserve(expected, pin));
+        }
+    }
+
     pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {
         match &self.tables {
             Tables::Segments(tables) => tables[0].view(pin).contains(hash),

@@ -214,6 +214,12 @@ impl<W: Filed> Shard<W> {
         Shard::built(self.block, shape, &self.hashes(number))
     }
 
+    /// The same hashes in this shape, if it is larger.
+    pub(super) fn enlarged(&self, number: usize, shape: Shape) -> Option<Shard<W>> {
+        let is_larger = shape.room::<W>(self.block) > self.shape.room::<W>(self.block);
+        is_larger.then(|| Shard::built(self.block, shape, &self.hashes(number)))
+    }
+
     /// How many hashes it holds.
     pub(super) fn len(&self) -> usize {
         self.counts.held.load(Ordering::Relaxed)

@@ -77,6 +77,12 @@ struct Moving<W: Filed> {
     owed: usize,
 }
 
+impl<W: Filed> Moving<W> {
+    fn to(next: Layout<W>) -> Moving<W> {
+        Moving { next: Followed::new(next), moved: 0, owed: 0 }
+    }
+}
+
 /// Hashes move to another layout in shares, by so many of their first bits.
 const SHARE_BITS: u32 = 12;
 /// A move is done after this many times fewer insertions than there were hashes when it began.
@@ -153,6 +159,25 @@ impl<W: Filed> Index<W> {
         }
     }
 
+    /// Makes room for so many hashes more, so that they are inserted without what is there being laid out anew on the way:
+    /// for who knows how many will come. It is done when this returns; other writers wait meanwhile, readers do not.
+    pub fn reserve(&self, more: usize) {
+        let mut turn = self.take_turn();
+        let mut pin = pin();
+        let expected = self.len().saturating_add(more);
+        // Some places get more than their share.
+        let room = expected.saturating_add(expected / 8);
+        let suited = Kind::suited(W::WIDTH, expected, self.thresholds);
+        // As many insertions as a whole move is done after.
+        let all = self.len().max(1 << SHARE_BITS) / PACE + 1;
+        self.go_on_moving(&mut turn, all, &mut pin);
+        if suited > self.layout.get(&pin).kind {
+            *turn = Some(Moving::to(Layout::new(suited, room)));
+            self.go_on_moving(&mut turn, all, &mut pin);
+        }
+        self.layout.get(&pin).reserve(room, &pin);
+    }
+
     /// Removes a hash; whether it was there.
     pub fn remove(&self, hash: W) -> bool {
         let mut turn = self.take_turn();
@@ -189,7 +214,7 @@ impl<W: Filed> Index<W> {
             // An index that shrinks keeps its layout.
             let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.thresholds));
             if suited > now {
-                *turn = Some(Moving { next: Followed::new(Layout::new(suited, len)), moved: 0, owed: 0 });
+                *turn = Some(Moving::to(Layout::new(suited, len)));
             }
         }
         hashes.len()

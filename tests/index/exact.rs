@@ -5,6 +5,14 @@ use lookalike::index::{Filed, Index, Neighbour, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+/// Evenly spread hashes, one for each number (Steele, Lea and Flood, "SplitMix", 2014).
+fn spread(number: u64) -> u64 {
+    let weyl = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (weyl ^ (weyl >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
 /// Hashes that differ from `centre` in the bits of `flips`.
 fn around(centre: u128, flips: &[u32]) -> u128 {
     flips.iter().fold(centre, |hash, bit| hash ^ (1 << bit))
@@ -159,10 +167,8 @@ fn every_split<W: Filed>(
 fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut state = 7u64;
     let mut next = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        state += 1;
+        spread(state)
     };
     let centres: Vec<u64> = (0..50).map(|_| next()).collect();
     let stored: Vec<u64> = (0..120_000)
@@ -213,9 +219,6 @@ fn a_value_that_many_blocks_share_is_gone_around() {
     let never = usize::MAX;
     for (buckets, three) in [(never, never), (1, never), (1, 1)] {
         for shift in [0, 5, 16, 21, 32, 42, 48] {
-            let spread = |i: u64| {
-                i.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xd6e8_feb8_6659_fd93)
-            };
             let shared = |i: u64| (spread(i) & !(0xffff << shift)) | (0xbeef << shift);
             let index = Index::<u64>::with_layouts_from(buckets, three);
             index.insert_all((0..200_000).map(|i| if i % 10 == 0 { shared(i) } else { spread(i) }));
@@ -231,6 +234,35 @@ fn a_value_that_many_blocks_share_is_gone_around() {
                 );
             }
         }
+    }
+}
+
+/// Where room was made before, whatever was there, so many hashes more change neither layout nor size.
+#[test]
+fn room_that_was_made_is_there() {
+    let never = usize::MAX;
+    for (there, more, (buckets, three), blocks) in [
+        (0, 400_000, (1, never), 4),
+        (0, 400_000, (1, 1), 3),
+        (50_000, 400_000, (1, 300_000), 3),
+        (50_000, 300_000, (40_000, 60_000), 3),
+        (300_000, 900_000, (1, 1), 3),
+    ] {
+        let index = Index::<u64>::with_layouts_from(buckets, three);
+        index.insert_all((0..there).map(spread));
+        index.reserve(more);
+        let room = index.bytes();
+        assert_eq!(index.blocks().len(), blocks);
+        assert_eq!(index.insert_all((there..there + more as u64).map(spread)), more);
+        assert_eq!(index.bytes(), room, "{there} and {more}");
+        let mut found = Vec::new();
+        for i in [0, there / 2, there + 7, there + more as u64 - 1] {
+            found.clear();
+            index.within(spread(i) ^ 0b1001, 2, &mut found);
+            assert!(found.contains(&Neighbour { distance: 2, hash: spread(i) }));
+        }
+        index.reserve(0);
+        assert_eq!(index.bytes(), room, "there is room already");
     }
 }
 
@@ -278,7 +310,6 @@ fn long_lists_with_repeats<W: Filed>(
 
 #[test]
 fn long_lists_with_repeats_are_a_set_in_every_table() {
-    let spread = |number: u64| number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number;
     let never = usize::MAX;
     for thresholds in [(never, never), (100_000, never), (1, 300_000)] {
         long_lists_with_repeats(thresholds, spread, |hash, bit| hash ^ 1 << bit);
