@@ -5,7 +5,7 @@ use lookalike::index::{Filed, Index, Neighbour, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Evenly spread hashes, one for each number (Steele, Lea and Flood, "SplitMix", 2014).
+/// Evenly spread hashes, one for each number (`SplitMix`: Steele, Lea and Flood, OOPSLA 2014).
 fn spread(number: u64) -> u64 {
     let weyl = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (weyl ^ (weyl >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
