@@ -25,7 +25,7 @@ pub(super) struct EvalArguments {
     /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv, or with --edits files of documents
     #[arg(required = true, value_name = "SET")]
     sets: Vec<PathBuf>,
-    /// Profiles to measure; all built-in ones of both widths that find copies if there are none
+    /// Profiles to measure; if there are none, the newest of all that find copies by hashes of 64 or 128 bits
     #[arg(long, short, value_name = "PROFILE")]
     profile: Vec<String>,
     /// A TOML file with profiles of your own
@@ -86,6 +86,11 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
     let profiles = wanted(known, arguments)?;
     let by = named(known, &arguments.check_by)?;
+    let names: Vec<String> = arguments.sets.iter().map(|path| name_of(path)).collect();
+    if let Some(other) = arguments.revisions.iter().find(|name| !names.contains(name)) {
+        let detail = format!("--revisions {other:?} is none of the sets; they are {}", names.join(", "));
+        return Err(Failure::new(detail));
+    }
     let sets: Vec<Set> =
         arguments.sets.iter().map(|path| read_set(path, by, arguments)).collect::<Result<_, _>>()?;
     let mut measured: Vec<Vec<Measured>> = Vec::new();
@@ -117,9 +122,21 @@ fn cpu_time() -> Duration {
 
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
     if arguments.profile.is_empty() {
-        return Ok(known.iter().filter(|profile| !profile.finds_topics()).collect());
+        let is_newest = |profile: &&'static Profile| {
+            known.named(profile.id().name()).is_some_and(|newest| newest.id() == profile.id())
+        };
+        let by_hashes =
+            |profile: &&'static Profile| profile.signatures().is_none() && !profile.finds_topics();
+        return Ok(known.iter().filter(by_hashes).filter(is_newest).collect());
     }
-    arguments.profile.iter().map(|name| named(known, name)).collect()
+    let of_hashes = |name: &String| match named(known, name)? {
+        profile if profile.signatures().is_some() => Err(Failure::new(format!(
+            "profile {} makes signatures, whose distances are no bits: leave it out; --minhash measures those of MinHash",
+            profile.id()
+        ))),
+        profile => Ok(profile),
+    };
+    arguments.profile.iter().map(of_hashes).collect()
 }
 
 fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
@@ -156,9 +173,12 @@ fn bands(set: &Set) -> Vec<Banded> {
     MinHash::ALL.iter().flat_map(of).collect()
 }
 
+fn name_of(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
+}
+
 fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set, Failure> {
-    let name =
-        path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into());
+    let name = name_of(path);
     if arguments.edits || arguments.pages.is_some() {
         let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
         let (_, mut texts) = read_documents(&file, arguments.texts)?;
@@ -177,24 +197,31 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
     }
     let (ids, texts) = read_documents(&documents_of(path)?, arguments.texts)?;
     let numbers: HashMap<&str, u32> = ids.iter().map(String::as_str).zip(0..).collect();
-    let marked = read_pairs(&path.join("pairs.tsv"), &numbers)?;
-    let similar = read_pairs(&path.join("similarity.tsv"), &numbers)?;
-    let Some(either) = marked.as_ref().or(similar.as_ref()) else {
+    let marked = read_pairs(&path.join("pairs.tsv"), &numbers, |kind| Ok(kind.to_owned()))?;
+    let similar = read_pairs(&path.join("similarity.tsv"), &numbers, similarity)?;
+    if marked.is_none() && similar.is_none() {
         let detail = "neither pairs.tsv nor similarity.tsv is there; --edits makes labels";
         return Err(Failure::new(format!("{}: {detail}", path.display())));
+    }
+    let is_kind = |kind: &str| {
+        let first = kind.split(':').next().unwrap_or_default();
+        !first.is_empty() && first.parse::<f64>().is_err()
     };
-    let kinds: Vec<(Pair, String)> = either
-        .iter()
-        .filter_map(|row| {
-            let kind = row.1.split(':').next().unwrap_or_default();
-            (!kind.is_empty() && kind.parse::<f64>().is_err()).then(|| (row.0, row.1.clone()))
-        })
-        .collect();
+    let kinds: Vec<(Pair, String)> =
+        marked.iter().flatten().filter(|(_, kind)| is_kind(kind)).cloned().collect();
     let marked: Option<Vec<Pair>> = marked.map(|rows| rows.into_iter().map(|row| row.0).collect());
-    let similar: Option<Vec<(Pair, f64)>> = similar
-        .map(|rows| rows.into_iter().map(|(pair, value)| (pair, value.parse().unwrap_or(1.0))).collect());
     let labels = Labels::read(marked.as_deref(), similar.as_deref(), arguments.revisions.contains(&name));
+    if labels.positive.is_empty() {
+        let detail = "none of the pairs is one to be found among the documents read";
+        return Err(Failure::new(format!("{}: {detail}", path.display())));
+    }
     Ok(Set { name, texts, labels, edits: kinds })
+}
+
+/// A similarity as it stands in a file.
+fn similarity(text: &str) -> Result<f64, String> {
+    let value = text.trim().parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
+    value.ok_or_else(|| format!("{text:?} is no similarity from 0 to 1"))
 }
 
 fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
@@ -220,27 +247,39 @@ fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>)
         ids.push(document.id);
         texts.push(document.text);
     }
+    if ids.is_empty() {
+        return Err(Failure::new(format!("{}: no document was read", path.display())));
+    }
     Ok((ids, texts))
 }
 
 /// Lines of two ids and something about the pair; `None` if there is no such file. Pairs of texts that were not
-/// read are passed over.
-fn read_pairs(path: &Path, numbers: &HashMap<&str, u32>) -> Result<Option<Vec<(Pair, String)>>, Failure> {
+/// read are passed over, and how many that are is told.
+fn read_pairs<T>(
+    path: &Path,
+    numbers: &HashMap<&str, u32>,
+    about: impl Fn(&str) -> Result<T, String>,
+) -> Result<Option<Vec<(Pair, T)>>, Failure> {
     if !path.exists() {
         return Ok(None);
     }
     let text = fs::read_to_string(path).map_err(|error| at(path, &error))?;
-    let mut rows = Vec::new();
+    let (mut rows, mut unknown) = (Vec::new(), 0);
     for (number, line) in (1..).zip(text.lines()) {
+        let wrong = |what: &str| Failure::new(format!("{}:{number}: {what}", path.display()));
         let fields: Vec<&str> = line.split('\t').collect();
-        let [a, b, ..] = fields[..] else {
-            return Err(Failure::new(format!("{}:{number}: two ids and a tab are needed", path.display())));
-        };
-        if let (Some(&a), Some(&b)) = (numbers.get(a), numbers.get(b))
-            && a != b
-        {
-            rows.push(((a.min(b), a.max(b)), fields.get(2).copied().unwrap_or_default().to_owned()));
+        let [a, b, ..] = fields[..] else { return Err(wrong("two ids and a tab are needed")) };
+        if a == b {
+            return Err(wrong("a document is paired with itself"));
         }
+        let about = about(fields.get(2).copied().unwrap_or_default()).map_err(|what| wrong(&what))?;
+        match (numbers.get(a), numbers.get(b)) {
+            (Some(&a), Some(&b)) => rows.push(((a.min(b), a.max(b)), about)),
+            _ => unknown += 1,
+        }
+    }
+    if unknown > 0 {
+        eprintln!("{}: {unknown} pairs are of documents that were not read", path.display());
     }
     Ok(Some(rows))
 }

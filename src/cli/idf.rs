@@ -65,11 +65,11 @@ fn dictionary(path: &Path) -> Result<Dictionary, Failure> {
 
 impl Counts {
     fn add(&mut self, text: &str, dictionary: &Dictionary) {
-        // What a profile with keywords counts.
+        // Whatever a profile can have as a word: what is not in the table weighs as much as the rarest.
         let plan = WordPlan {
             cutter: Cutter::Guess,
-            least_characters: 2,
-            drops_numbers: true,
+            least_characters: 1,
+            drops_numbers: false,
             stop_words: StopWords::default(),
             shortest: 1,
             longest: 1,

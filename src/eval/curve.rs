@@ -90,12 +90,33 @@ impl Curve {
     pub fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
         let pairs = self.wrong.iter().sum::<u64>().max(1) as f64;
         let wrong = self.at(k).wrong;
-        let few = wrong < 3;
+        let few = wrong < FEW;
         // With none seen among n, the true share is below 3/n with 95 % certainty.
-        let counted = if few { 3.0 } else { wrong as f64 };
+        let counted = if few { FEW as f64 } else { wrong as f64 };
         (counted / pairs * documents, few)
     }
+
+    /// The same where too few wrong pairs lie within k to be counted: reckoned from the first distances with enough of them,
+    /// as if their number fell off towards smaller ones in a constant ratio. It falls faster, so that this is on
+    /// the safe side. `None` if there are no wrong pairs to reckon from.
+    pub fn reckoned_false_neighbours(&self, k: u32, documents: f64) -> Option<f64> {
+        let (counted, few) = self.false_neighbours(k, documents);
+        if !few {
+            return Some(counted);
+        }
+        let from = (k..self.width() - 2).find(|&from| self.at(from).wrong >= ENOUGH)?;
+        let wrong = |k| self.at(k).wrong as f64;
+        let ratio = (wrong(from + 2) / wrong(from)).sqrt();
+        let pairs = self.wrong.iter().sum::<u64>() as f64;
+        let reckoned = wrong(from) / ratio.powi((from - k) as i32) / pairs * documents;
+        Some(reckoned.min(counted))
+    }
 }
+
+/// With fewer wrong pairs than this their number is not known well enough to be counted.
+const FEW: u64 = 3;
+/// From so many on, the number of wrong pairs is known well enough to see how it falls off.
+const ENOUGH: u64 = 30;
 
 /// How many pairs lie at each distance.
 fn all_pairs<T: Copy>(values: &[T], distance: impl Fn(T, T) -> u32) -> Vec<u64> {
@@ -135,6 +156,20 @@ mod tests {
         assert_eq!((curve.at(8).right, curve.at(64).wrong), (2, 3));
         assert_eq!(curve.false_neighbours(7, 300.0), (300.0, false));
         assert_eq!(Curve::of(&hashes, &[true, true, true, false], &labels).positive(), 1);
+    }
+
+    #[test]
+    fn what_is_too_rare_to_be_counted_is_reckoned_from_how_it_falls_off() {
+        // Twice as many wrong pairs with each bit more, and 32 within 10 bits.
+        let mut wrong = vec![0; 65];
+        (6..=30).for_each(|at| wrong[at] = 1 << (at - 6));
+        let curve = Curve { right: vec![0; 65], wrong, positive: 0 };
+        let all = (1_u64 << 25) - 1;
+        let of = |k| curve.reckoned_false_neighbours(k, all as f64).expect("there are wrong pairs");
+        assert!((of(12) - 127.0).abs() < 1e-6, "counted: {}", of(12));
+        assert!((0.8..1.0).contains(&of(5)) && (0.1..0.13).contains(&of(2)), "{} {}", of(5), of(2));
+        let without = Curve { right: vec![0; 65], wrong: vec![0; 65], positive: 0 };
+        assert_eq!(without.reckoned_false_neighbours(7, 1e6), None);
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub struct Recommendation {
     pub k: u32,
     /// What it finds of the positive pairs, of all sets together.
     pub recall: f64,
+    /// Whether a set has too few wrong pairs within k to be counted, so that their number is reckoned from how it falls off.
+    pub is_reckoned: bool,
 }
 
 /// Of all profiles the one with the greatest recall, summed over all sets, at its largest k with a precision of
@@ -29,23 +31,17 @@ pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommend
     let of = |at: usize| -> Option<Recommendation> {
         let sets: Vec<&Measured> = measured.iter().map(|set| &set[at]).collect();
         let is_borne = |k: u32| {
-            let mut wrong: Vec<f64> = sets
-                .iter()
-                .map(|set| match set.curve.false_neighbours(k, documents) {
-                    // With hardly a wrong pair the set is too small to tell; precision tells then.
-                    (_, true) => 0.0,
-                    (wrong, false) => wrong,
-                })
-                .collect();
-            wrong.sort_by(f64::total_cmp);
-            wrong[(wrong.len() - 1) / 2] <= WRONG_NEIGHBOURS
-                && sets.iter().all(|set| set.curve.at(k).precision >= PRECISION)
+            let wrong = sets.iter().map(|set| set.curve.reckoned_false_neighbours(k, documents));
+            let Some(wrong) = wrong.collect::<Option<Vec<f64>>>() else { return false };
+            median(wrong) <= WRONG_NEIGHBOURS && sets.iter().all(|set| set.curve.at(k).precision >= PRECISION)
         };
         let k = (0..=sets[0].curve.width() / 2).take_while(|&k| is_borne(k)).last()?;
         let found: u64 = sets.iter().map(|set| set.curve.at(k).right).sum();
         let all: u64 = sets.iter().map(|set| set.curve.positive()).sum();
         let profile = sets[0].profile.id().to_string();
-        Some(Recommendation { profile, k, recall: found as f64 / all.max(1) as f64 })
+        let is_reckoned = sets.iter().any(|set| set.curve.false_neighbours(k, documents).1);
+        let recall = found as f64 / all.max(1) as f64;
+        (found > 0).then_some(Recommendation { profile, k, recall, is_reckoned })
     };
     let mut best: Option<(u32, Recommendation)> = None;
     for (at, one) in measured.first()?.iter().enumerate() {
@@ -59,4 +55,22 @@ pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommend
         }
     }
     best.map(|(_, best)| best)
+}
+
+/// The middle one, or the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_sets_neither_is_passed_over() {
+        for (values, middle) in [(vec![3.0], 3.0), (vec![0.0, 4.0], 2.0), (vec![9.0, 1.0, 2.0], 2.0)] {
+            assert!((median(values) - middle).abs() < 1e-9);
+        }
+    }
 }

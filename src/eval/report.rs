@@ -9,6 +9,10 @@ use super::{Judged, Measured, Set, recommend};
 /// The numbers of documents for which false neighbours are told.
 const COLLECTIONS: [(f64, &str); 3] = [(1e6, "1M"), (1e7, "10M"), (1e8, "100M")];
 
+/// What a reader should know of a number of wrong neighbours that could not be counted.
+const RECKONED: &str = " Too few wrong pairs lie within this k to be counted; how many there will be is reckoned from how their number falls off \
+                        from larger distances on.";
+
 /// The report. `measured` and `checked` have a list for each set; `checked` may be empty.
 pub fn report(
     sets: &[Set],
@@ -45,15 +49,17 @@ pub fn report(
             out,
             "## Recommended\n\nFor {documents:.0} documents like these: **`{}`, k={}**. It finds {:.1} % of the pairs. The \
              rule: of the profiles' largest k with a precision of 0.97 or more on every set and, on the median of the \
-             sets, at most 0.05 expected wrong neighbours a query, the one that finds most; of equals within half a percent the narrower hash.",
+             sets, at most 0.05 expected wrong neighbours a query, the one that finds most; of equals within half a percent the narrower hash.{}",
             best.profile,
             best.k,
-            best.recall * 100.0
+            best.recall * 100.0,
+            if best.is_reckoned { RECKONED } else { "" }
         ),
         None => writeln!(
             out,
-            "## Recommended\n\nNone: no profile has a k with a precision of 0.97 or more on every set and at most 0.05 \
-             expected wrong neighbours a query among {documents:.0} documents. Put a second check behind a larger k."
+            "## Recommended\n\nNone: no profile has a k at which it finds something, with a precision of 0.97 or more on every set and, on the \
+             median of the sets, at most 0.05 expected wrong neighbours a query among {documents:.0} documents, or there are no wrong pairs here \
+             to tell by. Put a second check behind a larger k, or measure more texts."
         ),
     };
     out

@@ -57,6 +57,12 @@ fn panel(out: &mut String, corner: (f64, f64), name: &str, measured: &[Measured]
             share * 0.25
         );
     }
+    let _ = writeln!(
+        out,
+        "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">k ÷ bits</text>",
+        left + width / 2.0,
+        top + height + 28.0
+    );
     for (number, one) in measured.iter().enumerate() {
         let bits = one.curve.width();
         let last = bits / 4;

@@ -58,6 +58,8 @@ pub struct Flip {
     pub margins: [f64; 2],
     /// The features whose difference moved it most from the first text's side to the second's.
     pub moved_by: Vec<String>,
+    /// Whether in one of the texts a single feature holds it: without that the votes would be even or the other way.
+    pub is_held_by_one: bool,
 }
 
 impl HashComparison {
@@ -99,7 +101,10 @@ impl FeatureComparison {
         let difference = a.fingerprint.hash.value() ^ b.fingerprint.hash.value();
         let flips = (0..a.votes.len().min(b.votes.len()) as u32)
             .filter(|bit| difference >> bit & 1 == 1)
-            .map(|bit| flip(bit, [a, b].map(|side| side.votes[bit as usize]), &changed))
+            .map(|bit| Flip {
+                is_held_by_one: [a, b].into_iter().any(|side| is_held_by_one(side, bit)),
+                ..flip(bit, [a, b].map(|side| side.votes[bit as usize]), &changed)
+            })
             .collect();
         let differing =
             changed.iter().map(|&((_, text), weights)| DifferingFeature { text: text.to_owned(), weights });
@@ -127,7 +132,16 @@ fn flip(bit: u32, margins: [f64; 2], changed: &[((Hash, &str), [f64; 2])]) -> Fl
         pushing.truncate(FEATURES_OF_A_BIT);
     }
     pushing.sort_unstable_by(order);
-    Flip { bit, margins, moved_by: pushing.into_iter().map(|(_, text)| text.to_owned()).collect() }
+    let moved_by = pushing.into_iter().map(|(_, text)| text.to_owned()).collect();
+    Flip { bit, margins, moved_by, is_held_by_one: false }
+}
+
+/// Whether the weightiest feature that votes for this bit as it is weighs as much as all are ahead.
+fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
+    let of_bit = |hash: Hash| hash.value() >> bit & 1;
+    let is = of_bit(side.fingerprint.hash);
+    let weightiest = side.features.iter().find(|feature| of_bit(feature.hash) == is);
+    weightiest.is_some_and(|feature| feature.weight >= side.votes[bit as usize].abs())
 }
 
 #[cfg(test)]

@@ -34,6 +34,17 @@ impl ProfileId {
         &self.name
     }
 
+    /// Whether an id that was stored is of this name and definition: that of a user's profile may have had another version.
+    fn is_as_defined_by(&self, stored: &str) -> bool {
+        let definition = stored.split_once('+').map(|(named, digest)| (named.split('@').next(), digest));
+        match (definition, self.digest) {
+            (Some((name, digest)), Some(own)) => {
+                name == Some(self.name.as_str()) && digest == format!("{own:016x}")
+            }
+            _ => false,
+        }
+    }
+
     /// The version, from 1.
     pub fn version(&self) -> u32 {
         self.version
@@ -173,15 +184,16 @@ impl Profiles {
     pub fn named(self, name: &str) -> Option<&'static Profile> {
         self.iter().rev().find(|profile| {
             let id = &profile.id;
-            id.name == name || id.to_string() == name || format!("{}@{}", id.name, id.version) == name
+            id.name == name || format!("{}@{}", id.name, id.version) == name || id.is_as_defined_by(name)
         })
     }
 
-    /// The profile of this name and version if its definition is another now: `id` is one that was stored.
-    pub fn changed(self, id: &str) -> Option<&'static Profile> {
-        let (name, digest) = id.split_once('+')?;
-        self.named(name)
-            .filter(|profile| profile.id.digest.is_some_and(|now| format!("{now:016x}") != digest))
+    /// Of the id of a user's profile that was stored and of which nothing with the same definition is here, what there is of its
+    /// name now, for people: an id, or that there is none. `None` if it is no such id.
+    pub fn changed(self, id: &str) -> Option<String> {
+        let (name, _) = id.split_once('+').filter(|_| self.named(id).is_none())?;
+        let now = self.named(name.split('@').next().unwrap_or(name));
+        Some(now.map_or_else(|| "none".to_owned(), |now| now.id.to_string()))
     }
 
     /// Their ids, for people.

@@ -21,7 +21,7 @@ use crate::eval::{
     Banded, Labels, Measured, Pair, Recommendation, Sample, Set, banded, measure, recommend,
     set_aside_copies, with_edits,
 };
-use crate::fingerprint::{MinHash, Profile};
+use crate::fingerprint::{MinHash, Profile, Status};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::Patience;
 
@@ -234,6 +234,15 @@ impl Service {
             return Err(ServiceError::invalid("texts", detail));
         }
         check("pairs", wanted.pairs.len(), 0, PAIRS, "pairs")?;
+        if let Some(at) = wanted.pairs.iter().position(|(a, b)| a == b) {
+            let detail = format!("pair {at} (counted from 0) names one document twice; a pair is of two");
+            return Err(ServiceError::invalid("pairs", detail));
+        }
+        if wanted.documents == Some(0) {
+            let detail =
+                "documents is 0; say for how many documents k is to be chosen, 1 or more, or leave it out";
+            return Err(ServiceError::invalid("documents", detail));
+        }
         check("profiles", wanted.profiles.len(), 0, PROFILES, "profiles")?;
         let sample = wanted.sample.unwrap_or(USUAL_TEXTS);
         check("sample", sample, FEWEST_TEXTS, CALIBRATION_TEXTS, "texts")?;
@@ -256,9 +265,10 @@ impl Service {
                 profiles.push(profile);
             }
         }
+        let present = self.profiles().named(&settings.profile).map(|profile| profile.id().to_string());
         Ok(Plan {
             collection: collection.clone(),
-            present: (settings.profile.clone(), settings.k),
+            present: (present.unwrap_or_else(|| settings.profile.clone()), settings.k),
             profiles,
             texts: wanted.texts,
             pairs: wanted.pairs,
@@ -336,7 +346,14 @@ impl Service {
             self.read(job, &plan.collection, |_, text| sample.offer(text)).await?;
         }
         let (seed, name) = (plan.seed, plan.collection.to_string());
-        self.labelled(move || with_edits(&name, sample.into_texts(), seed)).await
+        let by = profile_named(self.profiles(), ALIKE_BY)?;
+        let work = move || {
+            let mut texts = sample.into_texts();
+            // What has no feature would be found as a copy of nothing, and is not stored either.
+            texts.retain(|text| by.fingerprint(text).status != Status::Empty);
+            with_edits(&name, texts, seed)
+        };
+        self.labelled(work).await
     }
 
     /// The documents of the marked pairs, and a sample of the others.
@@ -368,7 +385,7 @@ impl Service {
             let (a, b) = (numbers[a], numbers[b]);
             (a.min(b), a.max(b))
         };
-        let pairs: Vec<Pair> = plan.pairs.iter().map(ordered).filter(|(a, b)| a != b).collect();
+        let pairs: Vec<Pair> = plan.pairs.iter().map(ordered).collect();
         let mut texts: Vec<String> = texts.into_iter().flatten().collect();
         let name = plan.collection.to_string();
         self.labelled(move || {
@@ -442,15 +459,13 @@ impl Calibrated {
         let (profile, k) = &self.present;
         if let Some(one) = self.measured.iter().find(|one| one.profile.id().to_string() == *profile) {
             let point = one.curve.at(*k);
-            let (wrong, is_bound) = one.curve.false_neighbours(*k, self.documents as f64);
             let _ = write!(
                 text,
                 "As the collection is set ({profile}, k={k}), {:.1} % of the copies are found and {:.1} % of what is \
-                 found are copies; among {} documents like these a query gets {}{wrong:.2} wrong neighbours. ",
+                 found are copies; {}. ",
                 point.recall * 100.0,
                 point.precision * 100.0,
-                self.documents,
-                if is_bound { "fewer than " } else { "" },
+                self.told_wrong(one, *k)
             );
         }
         let told = |best: &Recommendation| {
@@ -467,11 +482,27 @@ impl Calibrated {
             }
             _ => write!(
                 text,
-                "No k of these profiles has a precision of 0.97 and at most 0.05 wrong neighbours a query: ask with a \
-                 larger k and min_similarity."
+                "No k of these profiles finds something with a precision of 0.97 and at most 0.05 wrong neighbours a query, \
+                 or too few of these texts are different to tell: ask with a larger k and min_similarity, or give more texts."
             ),
         };
         text
+    }
+
+    /// How many wrong neighbours a query gets, in words.
+    fn told_wrong(&self, one: &Measured, k: u32) -> String {
+        let documents = self.documents as f64;
+        match one.curve.false_neighbours(k, documents) {
+            (wrong, true) if wrong >= documents => {
+                "how many wrong neighbours a query gets cannot be told, since too few of these texts are different"
+                    .to_owned()
+            }
+            (wrong, is_bound) => format!(
+                "among {} documents like these a query gets {}{wrong:.2} wrong neighbours",
+                self.documents,
+                if is_bound { "fewer than " } else { "" }
+            ),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Comparison {
     pub similarity: Option<f64>,
     /// The features, if both texts are at hand.
     pub features: Option<FeatureComparison>,
-    /// The texts word by word, if both are at hand and not too long.
+    /// The texts word by word, if both are at hand and none has more than 5,000 words, marks and spaces.
     pub diff: Option<Vec<Change>>,
     /// The distance up to which they match.
     pub k: u32,
@@ -99,7 +99,7 @@ impl Service {
             let detail = format!("k is {k}; with profile {} it ranges from 0 to {most}", profile.id());
             return Err(ServiceError::invalid("k", detail));
         }
-        let is_other = settings.profile != profile.id().to_string();
+        let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
         let [a, b] = sides;
         let sides = [
             self.resolve(collection, a, is_other, "a").await?,
@@ -254,11 +254,11 @@ fn summary(
     };
     if let Some(features) = features {
         let union = features.shared + features.differing.iter().filter(|f| f.weights.contains(&0.0)).count();
-        let percent = features.jaccard * 100.0;
+        // All of them are only what is all of them.
+        let percent =
+            (features.jaccard * 100.0).round().min(if features.shared == union { 100.0 } else { 99.0 });
         let _ = write!(text, ": {} of {union} features are in both ({percent:.0} %)", features.shared);
-        let close =
-            features.flips.iter().filter(|flip| flip.margins[0].abs().min(flip.margins[1].abs()) <= 1.0);
-        let close = close.count();
+        let close = features.flips.iter().filter(|flip| flip.is_held_by_one).count();
         if close > 0 && distance > 0 {
             let _ = write!(text, ", and {close} of the {distance} bits hung by a single feature");
         }
@@ -297,6 +297,35 @@ mod tests {
         let far = texts(LONG, "Fish and chips is a hot dish of fried fish in batter, served with chips.");
         assert!(!far.matches() && far.summary.contains("do not match"));
         assert!(texts("two words", "two words").summary.contains("is short"));
+    }
+
+    #[test]
+    fn a_bit_that_one_feature_holds_is_told_whatever_features_weigh() {
+        let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
+        for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
+            let profile = Profile::named(profile).unwrap();
+            let compared = compare(profile, &both.clone().map(Resolved::Text), 3).unwrap();
+            // What is left of the votes without each feature in turn, for each bit that differs.
+            let is_held = |side: usize, bit: u32| {
+                let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
+                let one = compared.sides[side].hash.value() >> bit & 1 == 1;
+                features.iter().any(|feature| {
+                    let vote =
+                        if feature.hash.value() >> bit & 1 == 1 { feature.weight } else { -feature.weight };
+                    let left = votes[bit as usize] - vote;
+                    if one { left <= 0.0 && vote > 0.0 } else { left >= 0.0 && vote < 0.0 }
+                })
+            };
+            let held =
+                compared.hashes.bits.iter().filter(|bit| is_held(0, **bit) || is_held(1, **bit)).count();
+            let said = format!("{held} of the {} bits hung by a single feature", compared.hashes.distance);
+            assert!(
+                held > 0 && compared.summary.contains(&said),
+                "{}: {said}; {}",
+                profile.id(),
+                compared.summary
+            );
+        }
     }
 
     #[test]

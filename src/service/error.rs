@@ -42,13 +42,13 @@ pub enum ServiceError {
     },
     /// A profile of the user's own that is another now than the one that was stored.
     #[error(
-        "the collection was made with profile {stored}, and the definition that is loaded now is {now}: their hashes \
-         cannot be compared. Load the old definition under this name again, or make a new collection"
+        "the collection was made with profile {stored}, and what is loaded of this name now is {now}: hashes cannot be \
+         compared. Load the old definition under this name again, or make a new collection"
     )]
     ProfileChanged {
         /// The id that was stored.
         stored: String,
-        /// The id of the definition of the same name.
+        /// The id of the definition of the same name, or that there is none.
         now: String,
     },
     /// No such document.

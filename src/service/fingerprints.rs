@@ -158,7 +158,7 @@ impl Service {
 /// A profile by its name, with or without version.
 pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static Profile, ServiceError> {
     profiles.named(name).ok_or_else(|| match profiles.changed(name) {
-        Some(now) => ServiceError::ProfileChanged { stored: name.to_owned(), now: now.id().to_string() },
+        Some(now) => ServiceError::ProfileChanged { stored: name.chars().take(80).collect(), now },
         None => ServiceError::NoProfile { name: name.chars().take(80).collect(), known: profiles.listing() },
     })
 }

@@ -1,7 +1,8 @@
 //! From bytes to characters: what a page or a text file is written in, by what it says and by what it looks like.
 //!
 //! Promises: valid UTF-8 is UTF-8 whatever a label claims, since other encodings hardly ever are by accident and
-//! labels are often wrong. Leaves out: archives and documents of other kinds.
+//! labels are often wrong. ISO-2022-JP and UTF-16 are valid UTF-8 by accident, so of them the label is believed where the
+//! bytes look like it. Leaves out: archives and documents of other kinds.
 
 use std::borrow::Cow;
 
@@ -32,7 +33,8 @@ pub enum WrongBytes {
 /// The characters of a text or, if `is_page`, of an HTML page, by the `label` that came with it (the charset of a
 /// content type) if there is one.
 ///
-/// In this order: a byte order mark; UTF-8 if it is valid; the label; a page's own label; a guess. A guess of one
+/// In this order: a byte order mark; ISO-2022-JP or UTF-16 if that is the label and the bytes have escapes or zeros; UTF-8 if it is
+/// valid; the label; a page's own label; a guess. A guess of one
 /// byte a character, which any bytes would fit, is taken for pages alone, as browsers do.
 ///
 /// # Errors
@@ -53,6 +55,14 @@ pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result
         Some((encoding, length)) if bytes.len() > length => (&bytes[length..], Some(encoding)),
         _ => (bytes, None),
     };
+    let seven_bit =
+        said.or_else(|| is_page.then(|| meta(bytes)).flatten()).filter(|said| looks_like(said, bytes));
+    if let Some(text) =
+        seven_bit.and_then(|said| said.decode_without_bom_handling_and_without_replacement(bytes))
+        && marked.is_none()
+    {
+        return Ok(text);
+    }
     let fault = match std::str::from_utf8(without_mark) {
         Ok(text) if marked.is_none_or(|encoding| encoding.name() == "UTF-8") => {
             return Ok(Cow::Borrowed(text));
@@ -70,6 +80,16 @@ pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result
         true => Err(WrongBytes::NotAsLabelled(encoding.name())),
         false => Ok(text),
     }
+}
+
+/// Whether bytes that may be valid UTF-8 are rather in this encoding: none but one of seven bits or of pairs of bytes.
+fn looks_like(encoding: &'static Encoding, bytes: &[u8]) -> bool {
+    let needed = match encoding.name() {
+        "ISO-2022-JP" => 0x1b,
+        "UTF-16LE" | "UTF-16BE" => 0,
+        _ => return false,
+    };
+    bytes.contains(&needed)
 }
 
 fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, WrongBytes> {
@@ -146,6 +166,20 @@ mod tests {
             decode(b"<meta charset=utf-16><p>caf\xe9</p>", None, true).unwrap(),
             "<meta charset=utf-16><p>café</p>"
         );
+    }
+
+    #[test]
+    fn what_is_valid_utf8_by_accident_is_read_by_its_label() {
+        let escaped = b"\x1b$B$3$s$K$A$O\x1b(B";
+        for is_page in [false, true] {
+            assert_eq!(decode(escaped, Some("iso-2022-jp"), is_page).unwrap(), "こんにちは");
+            assert_eq!(decode(b"h\0i\0", Some("utf-16le"), is_page).unwrap(), "hi");
+            assert_eq!(decode(b"\0h\0i", Some("utf-16be"), is_page).unwrap(), "hi");
+            assert_eq!(decode("hi 你好".as_bytes(), Some("utf-16le"), is_page).unwrap(), "hi 你好");
+            assert_eq!(decode("こんにちは".as_bytes(), Some("iso-2022-jp"), is_page).unwrap(), "こんにちは");
+        }
+        let page = [b"<meta charset=iso-2022-jp>", &escaped[..]].concat();
+        assert_eq!(decode(&page, None, true).unwrap(), "<meta charset=iso-2022-jp>こんにちは");
     }
 
     #[test]

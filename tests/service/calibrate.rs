@@ -233,6 +233,13 @@ async fn what_cannot_be_measured_is_refused_with_the_field() {
         ("kept", json!({"pairs": [["a", "b", "c"]]}), "/pairs/0", "an array of two ids"),
         ("kept", json!({"pairs": [["a", "b"], "c"]}), "/pairs/1", "an array of two ids"),
         ("kept", json!({"seeds": 3}), "/seeds", "unknown field"),
+        (
+            "kept",
+            json!({"pairs": [["a", "b"], ["d", "d"]]}),
+            "/pairs",
+            "pair 1 (counted from 0) names one document",
+        ),
+        ("kept", json!({"documents": 0}), "/documents", "1 or more"),
     ];
     for (collection, body, field, said) in cases {
         let (status, problem) = server.post(&format!("/collections/{collection}/calibrate"), body).await;
@@ -250,6 +257,15 @@ async fn what_cannot_be_measured_is_refused_with_the_field() {
         "{told}"
     );
     assert!(told["error"]["detail"].as_str().unwrap().contains("names document \"a\""), "{told}");
+    let blank = json!({"texts": vec!["…"; 100]});
+    assert_eq!(server.post("/collections/kept/calibrate", blank).await.0, StatusCode::ACCEPTED);
+    let told = ended(&server, "kept").await;
+    assert!(told["error"]["detail"].as_str().unwrap().contains("there are 0 texts to measure"), "{told}");
+    let alike = json!({"texts": vec![text(1); 100]});
+    assert_eq!(server.post("/collections/kept/calibrate", alike).await.0, StatusCode::ACCEPTED);
+    let result = &ended(&server, "kept").await["result"];
+    assert!(result["recommended"].is_null(), "nothing is told from texts that are all one: {result}");
+    assert!(result["summary"].as_str().unwrap().contains("cannot be told"), "{result}");
     let empty =
         server.client.post(format!("{}/collections/kept/calibrate", server.url)).send().await.unwrap();
     assert_eq!(empty.status(), StatusCode::ACCEPTED);

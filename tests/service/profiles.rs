@@ -128,7 +128,14 @@ async fn a_collection_refuses_a_profile_that_changed() {
     assert_eq!(near["similar"][0]["id"], "a", "hashes are still answered");
     server.stop();
 
-    fs::write(&file, "[house]\nlike = \"copies-64\"\ngram = 4\nk = 9\n").unwrap();
+    fs::write(&file, "[flat]\nlike = \"copies-64\"\n").unwrap();
+    let server = Server::start_with(&store, &settings).await;
+    let (status, refused) = server.post("/collections/news/similar", json!({"text": ARTICLE})).await;
+    assert_eq!((status.as_u16(), refused["code"].as_str()), (409, Some("profile_changed")), "{refused}");
+    server.stop();
+
+    // No hash is another by these.
+    fs::write(&file, "[house]\nversion = 2\nlike = \"copies-64\"\ngram = 4\nk = 9\n").unwrap();
     let server = Server::start_with(&store, &settings).await;
     let (status, answer) =
         server.post("/collections/news/documents", json!({"id": "b", "text": ARTICLE})).await;
@@ -178,7 +185,7 @@ async fn pages_and_texts_in_other_charsets_have_the_hash_of_their_characters() {
 #[test]
 fn idf_counts_words_and_a_profile_takes_the_table() {
     let data = directory();
-    let texts = ["图书馆延长开放时间", "图书馆增加自习座位", "渡轮每二十分钟一班"];
+    let texts = ["图书馆的延长开放时间 12", "图书馆的增加自习座位 12", "渡轮的每二十分钟一班"];
     let lines: String = texts.iter().map(|text| format!("{}\n", json!({"text": text}))).collect();
     fs::write(data.path().join("docs.jsonl"), lines).unwrap();
     let table = data.path().join("table.txt");
@@ -189,6 +196,8 @@ fn idf_counts_words_and_a_profile_takes_the_table() {
     let written = fs::read_to_string(&table).unwrap();
     // ln(3 / 2), and ln 3 for what is not there.
     assert!(written.contains("图书馆 0.405465") && written.contains("* 1.098612"), "{written}");
+    // Particles and numbers too: a profile may have them as words, and what is not there weighs as the rarest do.
+    assert!(written.contains("的 0.001") && written.contains("12 0.405465"), "{written}");
     let profiles = data.path().join("profiles.toml");
     fs::write(&profiles, "[own]\nlike = \"keywords-zh\"\nidf = \"table.txt\"\n").unwrap();
     let text = data.path().join("text.txt");
@@ -261,4 +270,49 @@ fn eval_measures_labelled_texts_and_edited_copies() {
     assert!(report.contains("cut by 10 %") && report.contains("pairs to be found"), "{report}");
     let none = command(&["eval", data.path().to_str().unwrap()]).output().unwrap();
     assert!(!none.status.success() && String::from_utf8_lossy(&none.stderr).contains("docs.jsonl"));
+    let all = command(&["eval", folder]).output().unwrap();
+    let report = String::from_utf8_lossy(&all.stdout).into_owned();
+    assert!(report.contains("### copies-64@3") && report.contains("### shingle-md5-128@1"), "{report}");
+    assert!(
+        !report.contains("copies-64@1") && !report.contains("minhash"),
+        "the newest, by hashes: {report}"
+    );
+}
+
+#[test]
+fn eval_refuses_what_cannot_be_measured() {
+    let data = directory();
+    let folder = data.path().join("set");
+    fs::create_dir(&folder).unwrap();
+    let lines: String =
+        (0..30).map(|n| format!("{}\n", json!({"id": format!("{n}"), "text": "a b c"}))).collect();
+    let empty = data.path().join("empty.jsonl");
+    fs::write(&empty, "").unwrap();
+    fs::write(folder.join("docs.jsonl"), lines).unwrap();
+    let (set, empty) = (folder.to_str().unwrap(), empty.to_str().unwrap());
+    let marks: [(&str, &str, &[&str], &str); 9] = [
+        ("pairs.tsv", "1\t2\n", &["-p", "minhash"], "profile minhash@1 makes signatures"),
+        ("pairs.tsv", "1\t2\n", &["-p", "longest-sentences"], "makes signatures"),
+        ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is none of the sets"),
+        ("pairs.tsv", "1\t2\n3\t3\n", &[], "pairs.tsv:2: a document is paired with itself"),
+        ("pairs.tsv", "90\t2\n", &[], "none of the pairs is one to be found"),
+        ("pairs.tsv", "1 2\n", &[], "pairs.tsv:1: two ids and a tab are needed"),
+        ("similarity.tsv", "1\t2\t1.7\n", &[], "similarity.tsv:1: \"1.7\" is no similarity from 0 to 1"),
+        ("similarity.tsv", "1\t2\tnan\n", &[], "similarity.tsv:1: \"nan\" is no similarity"),
+        ("similarity.tsv", "1\t2\t0.4\n", &[], "none of the pairs is one to be found"),
+    ];
+    for (file, labels, more, expected) in marks {
+        fs::write(folder.join(file), labels).unwrap();
+        let output = command(&[&["eval", set], more].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(expected), "{labels:?} {more:?}: {said}");
+        fs::remove_file(folder.join(file)).unwrap();
+    }
+    let nothing = command(&["eval", empty, "--edits"]).output().unwrap();
+    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(!nothing.status.success() && said.contains("no document was read"), "{said}");
+    // Thirty texts that are all the same: there is nothing that could be found wrongly.
+    let same = command(&["eval", set, "--edits", "-p", "copies-64"]).output().unwrap();
+    let report = String::from_utf8_lossy(&same.stdout).into_owned();
+    assert!(report.contains("None: no profile has a k") && !report.contains("**`"), "{report}");
 }

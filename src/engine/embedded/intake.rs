@@ -56,7 +56,7 @@ impl WriteQueue {
 /// Documents that were fingerprinted for a collection may find another one under its name.
 pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
     let settings = collection.settings();
-    if settings.profile == wanted {
+    if makes_the_same(&settings.profile, wanted) {
         return Ok(());
     }
     Err(EngineError::SettingsConflict {
@@ -65,6 +65,16 @@ pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), E
         stored: settings.profile.clone(),
         wanted: wanted.to_owned(),
     })
+}
+
+/// Whether two ids are of profiles that make the same hashes: the definitions of users' own, whose digest stands at the end of an
+/// id, may have another version.
+pub(super) fn makes_the_same(a: &str, b: &str) -> bool {
+    let definition = |id: &'_ str| -> Option<(String, String)> {
+        let (named, digest) = id.split_once('+')?;
+        Some((named.split('@').next()?.to_owned(), digest.to_owned()))
+    };
+    a == b || definition(a).is_some_and(|of_a| definition(b) == Some(of_a))
 }
 
 /// Whether a document has what its collection stores.

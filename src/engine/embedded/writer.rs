@@ -477,7 +477,7 @@ fn check_settings(
     stored: &CollectionSettings,
     wanted: &CollectionSettings,
 ) -> Result<(), EngineError> {
-    if stored.profile == wanted.profile {
+    if super::intake::makes_the_same(&stored.profile, &wanted.profile) {
         return Ok(());
     }
     Err(EngineError::SettingsConflict {

@@ -201,6 +201,9 @@ pub(in crate::http) struct RecommendationOut {
     k: u32,
     /// The share of the pairs that it finds, 0 to 1.
     recall: f64,
+    /// Whether too few wrong pairs lie within k to be counted, so that how many a query gets is reckoned from how their number falls
+    /// off towards smaller distances.
+    reckoned: bool,
 }
 
 /// What a profile does with the texts.
@@ -328,7 +331,12 @@ impl From<&Calibrated> for CalibratedOut {
 
 impl From<&Recommendation> for RecommendationOut {
     fn from(best: &Recommendation) -> RecommendationOut {
-        RecommendationOut { profile: best.profile.clone(), k: best.k, recall: best.recall }
+        RecommendationOut {
+            profile: best.profile.clone(),
+            k: best.k,
+            recall: best.recall,
+            reckoned: best.is_reckoned,
+        }
     }
 }
 

@@ -99,7 +99,7 @@ pub(in crate::http) struct ComparisonOut {
     /// The features side by side, if both texts are at hand.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<FeaturesOut>,
-    /// The texts word by word, if both are at hand and not too long.
+    /// The texts word by word, if both are at hand and neither has more than 5,000 words, marks and spaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<ChangeOut>>,
 }
@@ -125,7 +125,8 @@ pub(in crate::http) struct SideOut {
 pub(in crate::http) struct BitOut {
     /// Which, the least significant being 0.
     bit: u32,
-    /// The sums of its votes on both sides: above 0 it is one. Small ones hang by few features.
+    /// The sums of its votes on both sides: above 0 it is one, below 0 it is not, and at 0 it is as the profile has it for
+    /// ties. Small ones hang by few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     margins: Option<[f64; 2]>,
     /// The features whose difference moved it most.

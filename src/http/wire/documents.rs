@@ -397,7 +397,8 @@ pub(in crate::http) struct FingerprintsOut {
 pub(in crate::http) struct ExplainedOut {
     /// The distinct features, the heaviest first.
     features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first; the bit is set if it is above 0. None for a
+    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is set, below 0 it is not, and at 0 it is as the
+    /// profile has it for ties: the bit of the smallest of the features' hashes, unless it says `zero` or `one`. None for a
     /// signature.
     votes: Vec<f64>,
 }
