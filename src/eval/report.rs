@@ -48,8 +48,8 @@ pub fn report(
         Some(best) => writeln!(
             out,
             "## Recommended\n\nFor {documents:.0} documents like these: **`{}`, k={}**. It finds {:.1} % of the pairs. The \
-             rule: of the profiles' largest k with a precision of 0.97 or more on every set and, on the median of the \
-             sets, at most 0.05 expected wrong neighbours a query, the one that finds most; of equals within half a percent the narrower hash.{}",
+             rule: of the profiles' largest k with a precision of 0.97 or more on every set and, on half of the \
+             sets or more (on both of two), at most 0.05 expected wrong neighbours a query, the one that finds most; of equals within half a percent the narrower hash.{}",
             best.profile,
             best.k,
             best.recall * 100.0,
@@ -57,8 +57,8 @@ pub fn report(
         ),
         None => writeln!(
             out,
-            "## Recommended\n\nNone: no profile has a k at which it finds something, with a precision of 0.97 or more on every set and, on the \
-             median of the sets, at most 0.05 expected wrong neighbours a query among {documents:.0} documents, or there are no wrong pairs here \
+            "## Recommended\n\nNone: no profile has a k at which it finds something, with a precision of 0.97 or more on every set and, on half of \
+             the sets or more, at most 0.05 expected wrong neighbours a query among {documents:.0} documents, or there are no wrong pairs here \
              to tell by. Put a second check behind a larger k, or measure more texts."
         ),
     };
