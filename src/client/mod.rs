@@ -5,10 +5,14 @@
 //! caller knows whether a request may be sent twice. Over TLS it trusts whom the system trusts, or the certificates of
 //! one file and nobody else.
 
-use std::path::{Path, PathBuf};
-use std::{fmt, fs, io};
+mod trust;
 
-use reqwest::{Certificate, Method, RequestBuilder, Response, StatusCode};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fmt, io};
+
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use tokio_rustls::rustls::crypto::ring;
 
@@ -78,12 +82,14 @@ pub enum ClientError {
         status: StatusCode,
         /// Why.
         refusal: Refusal,
+        /// After how long the same request may be taken, if the server says so.
+        retry_after: Option<Duration>,
     },
 }
 
 impl Client {
     /// A client of the server at this URL, with the key if it asks for one. Of a URL of HTTPS the certificate has to
-    /// be signed by one of this file, if a file is named.
+    /// be signed by one of this file, or to be one of them, if a file is named.
     ///
     /// # Errors
     /// [`ClientError::File`] and [`ClientError::Pem`] that name the file; [`ClientError::Unusable`] if the system has
@@ -94,7 +100,7 @@ impl Client {
         let _ = ring::default_provider().install_default();
         let builder = reqwest::Client::builder().no_proxy();
         let builder = match trusted {
-            Some(path) => builder.tls_certs_only(certificates(path)?),
+            Some(path) => builder.tls_backend_preconfigured(trust::only(path)?),
             // A system without certificates, such as a small container, can talk without TLS all the same.
             None if !is_encrypted(&url) => builder.tls_certs_only([]),
             None => builder,
@@ -127,10 +133,12 @@ impl Client {
         if status.is_success() {
             return Ok(response);
         }
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = seconds.map(Duration::from_secs);
         let text = response.text().await.unwrap_or_default();
         let refusal = serde_json::from_str(&text)
             .unwrap_or_else(|_| Refusal { code: String::new(), detail: text.chars().take(1_000).collect() });
-        Err(ClientError::Refused { status, refusal })
+        Err(ClientError::Refused { status, refusal, retry_after })
     }
 
     /// The error of a connection that broke later.
@@ -141,15 +149,6 @@ impl Client {
 
 fn is_encrypted(url: &str) -> bool {
     url.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https:"))
-}
-
-fn certificates(path: &Path) -> Result<Vec<Certificate>, ClientError> {
-    let text = fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })?;
-    let found = Certificate::from_pem_bundle(&text).unwrap_or_default();
-    if found.is_empty() {
-        return Err(ClientError::Pem { path: path.to_owned() });
-    }
-    Ok(found)
 }
 
 fn broken_in_words(url: &str, error: &reqwest::Error) -> String {

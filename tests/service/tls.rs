@@ -107,6 +107,46 @@ async fn the_commands_talk_over_tls_to_whom_they_are_told_to_trust() {
     }
 }
 
+/// Writes a certificate as `openssl req -x509` makes it: signed by itself, and an authority.
+fn write_authority(directory: &Path, expired: bool) {
+    let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    if expired {
+        parameters.not_after = rcgen::date_time_ymd(2000, 1, 1);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
+    fs::write(directory.join("tls.crt"), parameters.self_signed(&key).unwrap().pem()).unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_its_own_authority_is_trusted_by_those_who_were_given_it() {
+    for expired in [false, true] {
+        let data = directory();
+        write_authority(data.path(), expired);
+        let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+        let (certificate, key) = (file("tls.crt"), file("tls.key"));
+        let variables =
+            [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
+        let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
+        server.says("ready, listening").await;
+        let other = directory();
+        write_authority(other.path(), false);
+        let stranger = other.path().join("tls.crt").to_str().unwrap().to_owned();
+        let (by_number, by_name) = (server.url.clone(), server.url.replace("127.0.0.1", "localhost"));
+        let cases = [
+            (&certificate, &by_name, !expired),
+            (&certificate, &by_number, false),
+            (&stranger, &by_name, false),
+        ];
+        for (trusted, url, expected) in cases {
+            let output = command(&["healthcheck", "--cacert", trusted, "--url", url]).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.success(), expected, "{url} {expired}: {said}");
+        }
+    }
+}
+
 #[test]
 fn files_that_do_not_fit_are_refused_at_the_start() {
     let data = directory();

@@ -1,0 +1,106 @@
+//! Whom a client trusts over TLS when it was given a file of certificates.
+//!
+//! Promises: a server is trusted if its certificate is signed by one of the file, or is itself one of the file; its name
+//! and its dates hold in both cases. The second case has to be named because what `openssl req -x509` makes says that it
+//! is an authority, and the rules for chains refuse an authority that serves. Whoever hands over that very certificate
+//! has said that the server may have it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::client::{WebPkiServerVerifier, verify_server_name};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::ParsedCertificate;
+use tokio_rustls::rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+};
+
+use super::ClientError;
+
+/// What the rules for chains say of an authority that serves. They look at dates before, and at names after; they say
+/// it with an error that only their own crate can name. Were it called otherwise one day, such servers would be
+/// refused, as before.
+const AUTHORITY_SERVES: &str = "CaUsedAsEndEntity";
+
+/// TLS that trusts the certificates of a file and nobody else.
+///
+/// # Errors
+/// [`ClientError::File`] and [`ClientError::Pem`].
+pub(super) fn only(path: &Path) -> Result<ClientConfig, ClientError> {
+    let text = std::fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })?;
+    let no_certificate = || ClientError::Pem { path: path.to_owned() };
+    let found: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let given = found.map_err(|_| no_certificate())?;
+    let mut roots = RootCertStore::empty();
+    for certificate in &given {
+        roots.add(certificate.clone()).map_err(|_| no_certificate())?;
+    }
+    let provider = Arc::new(ring::default_provider());
+    // The builder refuses an empty list, and nothing else.
+    let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+        .build()
+        .map_err(|_| no_certificate())?;
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("the provider has a cipher for every version")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Given { chains, given }))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+#[derive(Debug)]
+struct Given {
+    chains: Arc<WebPkiServerVerifier>,
+    given: Vec<CertificateDer<'static>>,
+}
+
+fn is_authority_that_serves(error: &Error) -> bool {
+    matches!(error, Error::InvalidCertificate(CertificateError::Other(other)) if other.to_string().contains(AUTHORITY_SERVES))
+}
+
+impl ServerCertVerifier for Given {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let chained =
+            self.chains.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        match chained {
+            Err(error) if is_authority_that_serves(&error) && self.given.contains(end_entity) => {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            chained => chained,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
