@@ -1,7 +1,5 @@
 //! `lookalike backup`: a collection of a server as a file, checked when it is there.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -11,6 +9,7 @@ use reqwest::Method;
 
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
+use super::output::{self, Output};
 use super::restore;
 use crate::ids::CollectionName;
 
@@ -27,36 +26,33 @@ pub(super) struct BackupArguments {
 }
 
 pub(super) async fn run(arguments: BackupArguments) -> Result<(), Failure> {
-    let client = arguments.server.client()?;
-    let request = client.request(Method::GET, &collection_route(&arguments.collection, "/backup"));
-    let mut body = client.send(request).await?.bytes_stream();
     let path = (arguments.to != Path::new("-")).then(|| target(&arguments.to, &arguments.collection));
-    // A backup appears under its name when it is whole and verified: half a one must not look like one.
-    let partial = path.as_ref().map(|path| path.with_added_extension("partial"));
-    let file = partial.as_ref().map(|path| File::create(path).map_err(|e| failed(path, &e))).transpose()?;
-    let mut out: Box<dyn Write> = match &file {
-        Some(file) => Box::new(BufWriter::new(file)),
-        None => Box::new(io::stdout().lock()),
-    };
+    let output = Output::open(path.clone())?;
+    let fetch = |output| fetch(arguments.server, arguments.collection, output, path);
+    output::interruptible(output, fetch).await
+}
+
+async fn fetch(
+    server: Server,
+    collection: CollectionName,
+    mut output: Output,
+    path: Option<PathBuf>,
+) -> Result<(), Failure> {
+    let client = server.client()?;
+    let request = client.request(Method::GET, &collection_route(&collection, "/backup"));
+    let mut body = client.send(request).await?.bytes_stream();
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| {
             let mut failure = Failure::of(&error, 1);
             failure.message = format!("the backup was cut off: {}", failure.message);
             failure
         })?;
-        out.write_all(&part)?;
+        output.write(&part)?;
     }
-    out.flush()?;
-    drop(out);
-    let (Some(file), Some(partial), Some(path)) = (file, partial, path) else {
-        return Ok(());
-    };
-    file.sync_all().map_err(|error| failed(&partial, &error))?;
-    let summary = restore::check(&partial)?;
-    std::fs::rename(&partial, &path).map_err(|error| failed(&path, &error))?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    File::open(directory)?.sync_all()?;
-    eprintln!("{}: {} documents, {} bytes, verified", path.display(), summary.documents, summary.bytes);
+    let summary = output.finish(restore::check).await?;
+    if let (Some(summary), Some(path)) = (summary, path) {
+        eprintln!("{}: {} documents, {} bytes, verified", path.display(), summary.documents, summary.bytes);
+    }
     Ok(())
 }
 
@@ -66,8 +62,4 @@ fn target(to: &Path, collection: &CollectionName) -> PathBuf {
     }
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     to.join(format!("{collection}-{}.tar", time.replace([':', '-'], "")))
-}
-
-fn failed(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("{} cannot be written: {error}", path.display()))
 }

@@ -1,7 +1,5 @@
 //! `lookalike export`: every document of a collection as NDJSON, which `import` takes.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -10,6 +8,7 @@ use reqwest::Method;
 
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
+use super::output::{self, Output};
 use crate::ids::CollectionName;
 
 #[derive(Debug, Args)]
@@ -25,26 +24,21 @@ pub(super) struct ExportArguments {
 }
 
 pub(super) async fn run(arguments: ExportArguments) -> Result<(), Failure> {
-    let client = arguments.server.client()?;
-    let request = client.request(Method::GET, &collection_route(&arguments.collection, "/export"));
+    let output = Output::open(arguments.output)?;
+    output::interruptible(output, |output| fetch(arguments.server, arguments.collection, output)).await
+}
+
+async fn fetch(server: Server, collection: CollectionName, mut output: Output) -> Result<(), Failure> {
+    let client = server.client()?;
+    let request = client.request(Method::GET, &collection_route(&collection, "/export"));
     let mut body = client.send(request).await?.bytes_stream();
-    // A file appears under its name when it is whole: half an export must not look like one.
-    let partial = arguments.output.as_ref().map(|path| path.with_added_extension("partial"));
-    let mut out: Box<dyn Write> = match &partial {
-        Some(path) => Box::new(BufWriter::new(File::create(path)?)),
-        None => Box::new(io::stdout().lock()),
-    };
     let mut documents = 0;
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| client.broken(error))?;
         documents += part.split(|byte| *byte == b'\n').count() - 1;
-        out.write_all(&part)?;
+        output.write(&part)?;
     }
-    out.flush()?;
-    drop(out);
-    if let (Some(partial), Some(path)) = (partial, arguments.output) {
-        std::fs::rename(partial, path)?;
-    }
+    output.finish(|_| Ok(())).await?;
     eprintln!("{documents} documents exported");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! The command line: one binary, one command a file.
 //!
 //! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
-//! setting is wrong.
+//! setting is wrong, 130, 141 and 143 ended by Ctrl-C, a closed pipe or SIGTERM.
 
 mod backup;
 mod client;
@@ -13,6 +13,7 @@ mod healthcheck;
 mod idf;
 mod import;
 mod keys;
+mod output;
 mod repair;
 mod restore;
 mod serve;
@@ -65,6 +66,9 @@ enum Command {
     Healthcheck(healthcheck::HealthcheckArguments),
 }
 
+/// Exit code when nobody reads the output any more, as a shell has it for SIGPIPE.
+const CLOSED_PIPE: u8 = 141;
+
 /// A failure with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -96,6 +100,10 @@ impl Failure {
 
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
+        if error.kind() == std::io::ErrorKind::BrokenPipe {
+            // Whoever reads the output has enough: as other tools, that die of SIGPIPE and say nothing.
+            return Failure { message: String::new(), code: CLOSED_PIPE };
+        }
         Failure::of(&error, 1)
     }
 }
@@ -123,7 +131,9 @@ pub fn run() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("lookalike: {failure}");
+            if failure.code != CLOSED_PIPE {
+                eprintln!("lookalike: {failure}");
+            }
             ExitCode::from(failure.code)
         }
     }

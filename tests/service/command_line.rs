@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::server::{Server, command, directory};
+use crate::server::{BINARY, Server, command, directory};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -161,6 +161,67 @@ async fn export_writes_what_import_takes_and_healthcheck_tells_readiness() {
     let output = run(&["healthcheck", "--url", &url]).await;
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("no server answers"), "{}", text(&output.stderr));
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_is_said_and_leaves_nothing_behind() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    server.stream("/documents", lines(0..20_000)).await;
+    let name = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    // Files may have 8 KiB, as on a disk that is full.
+    let short = ["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"", BINARY];
+    for command in [&["export", "-o"][..], &["backup"]] {
+        let output = run(&[command, &[&name("none/x"), "--url", &server.url]].concat()).await;
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("none/x"), "{command:?}: {said}");
+        let large = name("large");
+        let arguments = [&short, command, &[&large, "--url", &server.url]].concat();
+        let mut shell = std::process::Command::new("sh");
+        shell.args(arguments);
+        let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && said.contains("large.partial cannot be"), "{said}");
+    }
+    let left = fs::read_dir(data.path()).unwrap().count();
+    assert_eq!(left, 1, "only the server's data");
+    let pipe = name("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || fs::read_to_string(pipe).unwrap()
+    });
+    assert!(run(&["export", "-o", &pipe, "--url", &server.url]).await.status.success());
+    assert_eq!(reader.join().unwrap().lines().count(), 20_000, "a pipe is written to, not replaced");
+    let mut child = command(&["export", "--url", &server.url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(141), ""));
+}
+
+#[tokio::test]
+async fn a_backup_that_was_interrupted_leaves_nothing_behind() {
+    let data = directory();
+    let to = data.path().join("backups");
+    fs::create_dir(&to).unwrap();
+    // A server that never comes to its end.
+    let endless = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", endless.local_addr().unwrap());
+    let mut child = command(&["backup", to.to_str().unwrap(), "--url", &url]).spawn().unwrap();
+    let (mut peer, _) = endless.accept().await.unwrap();
+    let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
+    // Once it has asked, it listens for signals too.
+    assert!(tokio::io::AsyncReadExt::read(&mut peer, &mut [0; 1024]).await.unwrap() > 0);
+    tokio::io::AsyncWriteExt::write_all(&mut peer, head).await.unwrap();
+    assert_eq!(fs::read_dir(&to).unwrap().count(), 1);
+    let id = child.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    let status = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert_eq!((status.code(), fs::read_dir(&to).unwrap().count()), (Some(130), 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
