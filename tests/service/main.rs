@@ -22,6 +22,7 @@ mod edge;
 mod expiry;
 mod generated;
 mod golden;
+mod import;
 mod keys;
 mod memory;
 mod overload;

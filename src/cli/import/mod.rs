@@ -3,38 +3,49 @@
 //! The files are one stream of lines (`source`), whatever they are (`records`); what the server answered for is written down beside the first file every
 //! second, so that a run that was cut goes on where it was. A line that the server answered for and that was
 //! not yet written down is sent again: it updates the document it made, if it has an id.
+//!
+//! A server that refuses for now (a key without units, a start that takes time) is asked again after the time that it
+//! names. It refuses by the head of its answer, before which nothing is read: so nothing is lost of standard input.
 
+mod archive;
 mod records;
 mod source;
+mod told;
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::body::Bytes;
 use clap::Args;
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
-use parking_lot::Mutex;
-use reqwest::{Body, Method};
+use reqwest::{Body, Method, Response};
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use crate::client::{Client, ClientError, Refusal};
 use crate::ids::CollectionName;
 use source::{Kind, Source};
+use told::{Counts, SHOWN, Told};
 
 /// Pieces read ahead.
 const AHEAD: usize = 8;
 /// How often progress is written down.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// Bad lines shown one by one; after that they are only counted.
-const SHOWN: u64 = 20;
+/// How long the answer's head is waited for before lines are sent. The server sends it at once; what stands between may
+/// hold it back until it has lines.
+const HEAD: Duration = Duration::from_secs(1);
+/// The least wait before it is asked again.
+const LEAST_WAIT: Duration = Duration::from_secs(1);
+/// The longest one, whatever it says.
+const WAIT: Duration = Duration::from_mins(1);
+/// How long a server may refuse for now before it is taken at its word: a start with many documents takes minutes.
+const PATIENCE: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
@@ -95,53 +106,99 @@ fn says_later(refusal: &Refusal) -> bool {
     LATER.contains(&refusal.code.as_str())
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    created: u64,
-    updated: u64,
-    duplicates: u64,
-    bad: u64,
-}
-
 pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let target = target(&arguments);
     let source = Source::open(&arguments.files, &arguments.kind)?;
     let client = arguments.server.clone().client()?;
-    let saved = Saved::new(&arguments, &client.url(&target), source.bytes);
-    let skip = saved.lines;
-    if skip > 0 {
-        eprintln!("going on after line {skip}; --restart begins anew");
+    let mut saved = Saved::new(&arguments, &client.url(&target), source.bytes);
+    if saved.lines > 0 {
+        eprintln!("going on after line {}; --restart begins anew", saved.lines);
     }
     let bar = bar(source.bytes);
-    let (send, pieces) = mpsc::channel::<io::Result<Bytes>>(AHEAD);
-    let sent = Arc::clone(&source.sent);
-    let reader = {
-        let bar = bar.clone();
-        std::thread::spawn(move || source.send(skip, &send, &bar))
-    };
-    // A file that cannot be read on ends the body, and the connection with it: which of the two is met first is chance.
-    let unreadable = Arc::new(Mutex::new(None));
-    let body = futures::stream::unfold((pieces, Arc::clone(&unreadable)), |(mut pieces, unreadable)| async {
-        let piece = pieces.recv().await?;
-        if let Err(error) = &piece {
-            *unreadable.lock() = Some(error.to_string());
-        }
-        Some((piece, (pieces, unreadable)))
-    });
-    let request = client.request(Method::POST, &target).header("content-type", "application/x-ndjson");
-    let work = async {
-        let response = client.send(request.body(Body::wrap_stream(body))).await?;
-        follow(&client, response, saved, &sent, &bar).await
-    };
-    let counts = match (work.await, unreadable.lock().take()) {
-        (Err(_), Some(error)) => return Err(Failure::new(error)),
-        (result, _) => result?,
-    };
-    let _ = reader.join();
+    let told = Arc::new(Told::after(saved.lines, bar.clone()));
+    let mut counts = Counts::default();
+    let begun = begin(&client, &target, &source, saved.lines, &told, &bar).await;
+    let (response, sent) = begun.inspect_err(|_| bar.finish_and_clear())?;
+    let result = follow(&client, response, &mut saved, &sent, &mut counts, &bar).await;
     bar.finish_and_clear();
-    let Counts { created, updated, duplicates, bad } = counts;
-    eprintln!("{created} created, {updated} updated, {duplicates} duplicates left out, {bad} bad lines");
-    if bad > 0 { Err(Failure::new(format!("{bad} lines were not imported"))) } else { Ok(()) }
+    told.sum_up(&counts);
+    result?;
+    match (told.failed(), counts.bad) {
+        ((0, 0), 0) => Ok(()),
+        ((0, _), 0) => Err(Failure::new("not every file was imported to its end")),
+        ((unread, _), bad) => Err(Failure::new(format!("{} lines were not imported", unread + bad))),
+    }
+}
+
+/// Begins the stream of what comes after the first `skip` lines, once the server takes it. Also how many lines were
+/// sent so far.
+async fn begin(
+    client: &Client,
+    target: &str,
+    source: &Source,
+    skip: u64,
+    told: &Arc<Told>,
+    bar: &ProgressBar,
+) -> Result<(Response, Arc<AtomicU64>), Failure> {
+    let mut waited = Duration::ZERO;
+    loop {
+        let source = source.anew();
+        let (sent, was_read) = (Arc::clone(&source.sent), Arc::<AtomicBool>::default());
+        let can_repeat = !source.is_piped;
+        let (opened, gate) = oneshot::channel();
+        let body = body(source, skip, gate, Arc::clone(&was_read), Arc::clone(told), bar.clone());
+        let request = client.request(Method::POST, target).header("content-type", "application/x-ndjson");
+        let error = match client.send(request.body(body)).await {
+            Ok(response) => {
+                let _ = opened.send(());
+                return Ok((response, sent));
+            }
+            Err(error) => error,
+        };
+        let Some(wait) = later(&error).filter(|_| can_repeat || !was_read.load(Ordering::SeqCst)) else {
+            return Err(error.into());
+        };
+        if waited >= PATIENCE {
+            return Err(error.into());
+        }
+        if waited.is_zero() {
+            bar.suspend(|| eprintln!("{error}; it is asked again as often as it says"));
+        }
+        waited += wait;
+        tokio::time::sleep(wait).await;
+    }
+}
+
+/// After how long the same may be taken, if the server says so: it does of what passes (429, 503), and of nothing else.
+fn later(error: &ClientError) -> Option<Duration> {
+    match error {
+        ClientError::Refused { retry_after, .. } => retry_after.map(|wait| wait.clamp(LEAST_WAIT, WAIT)),
+        _ => None,
+    }
+}
+
+/// The lines, read by a thread of its own from the moment that the gate is opened, or that nobody has spoken for a
+/// second.
+fn body(
+    source: Source,
+    skip: u64,
+    gate: oneshot::Receiver<()>,
+    was_read: Arc<AtomicBool>,
+    told: Arc<Told>,
+    bar: ProgressBar,
+) -> Body {
+    let lines = async move {
+        let (send, pieces) = mpsc::channel(AHEAD);
+        // A gate that is gone was refused: nobody wants the lines.
+        if !matches!(tokio::time::timeout(HEAD, gate).await, Ok(Err(_))) {
+            was_read.store(true, Ordering::SeqCst);
+            std::thread::spawn(move || source.send(skip, &send, &told, &bar));
+        }
+        stream::unfold(pieces, |mut pieces| async {
+            Some((Ok::<_, io::Error>(pieces.recv().await?), pieces))
+        })
+    };
+    Body::wrap_stream(stream::once(lines).flatten())
 }
 
 fn target(arguments: &ImportArguments) -> String {
@@ -159,13 +216,14 @@ fn target(arguments: &ImportArguments) -> String {
 /// Reads the results as they come, counts them, shows bad lines and writes progress down.
 async fn follow(
     client: &Client,
-    response: reqwest::Response,
-    mut saved: Saved,
+    response: Response,
+    saved: &mut Saved,
     sent: &AtomicU64,
+    counts: &mut Counts,
     bar: &ProgressBar,
-) -> Result<Counts, Failure> {
+) -> Result<(), Failure> {
     let mut body = response.bytes_stream();
-    let (mut held, mut counts, mut ended) = (Vec::new(), Counts::default(), false);
+    let (mut held, mut ended) = (Vec::new(), false);
     let first = saved.lines;
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| saved.interrupted(&client.broken(error)))?;
@@ -184,7 +242,7 @@ async fn follow(
                 )));
             }
             if let Some(index) = line.index {
-                count(&mut counts, &line, first + index + 1, bar);
+                count(counts, &line, first + index + 1, bar);
                 saved.lines = first + index + 1;
             }
         }
@@ -196,8 +254,7 @@ async fn follow(
         ));
     }
     // A summary that came early would look like success; what counts is an answer for every line.
-    let answered = counts.created + counts.updated + counts.duplicates + counts.bad;
-    if !ended || answered != sent.load(Ordering::SeqCst) {
+    if !ended || counts.answered() != sent.load(Ordering::SeqCst) {
         saved.save();
         return Err(Failure::new(format!(
             "the server stopped after line {}; run the same command again to go on",
@@ -205,7 +262,7 @@ async fn follow(
         )));
     }
     saved.forget();
-    Ok(counts)
+    Ok(())
 }
 
 fn count(counts: &mut Counts, line: &Line, number: u64, bar: &ProgressBar) {

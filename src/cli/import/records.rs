@@ -1,7 +1,7 @@
 //! Records of many kinds of files as lines that `POST /documents` takes.
 //!
-//! What cannot be read as a record is an error that names its place; a record that the server may not like is sent all
-//! the same, and fails alone with the server's words.
+//! A record that cannot be read fails alone and names its place; a file that cannot be read on is an error, and ends
+//! there. A record that the server may not like is sent all the same, and fails alone with the server's words.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -10,13 +10,27 @@ use ruzstd::decoding::StreamingDecoder;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-/// Lines without their ends.
-pub(super) type Records = Box<dyn Iterator<Item = io::Result<Vec<u8>>> + Send>;
+use super::archive::Passed;
+use crate::text::decode;
+
+/// What stands at the place of a record.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A line for the server, without its end.
+    Line(Vec<u8>),
+    /// Nothing that was meant to become a document.
+    Nothing,
+    /// Something that could have become a document.
+    Passed(Passed),
+    /// What should have become one, and why it does not.
+    Bad(String),
+}
+
+/// The records of a file; after an error there are no more.
+pub(super) type Records = Box<dyn Iterator<Item = io::Result<Found>> + Send>;
 
 /// The longest id that the server takes, in bytes.
 const ID_BYTES: usize = 256;
-/// The largest record of an archive that is read; larger ones are passed over.
-const RECORD_BYTES: u64 = 16 << 20;
 
 /// The columns of a table that count.
 pub(super) struct Columns {
@@ -26,26 +40,29 @@ pub(super) struct Columns {
     pub(super) metadata: Vec<String>,
 }
 
-fn wrong(what: impl Into<String>) -> io::Error {
+pub(super) fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }
 
-fn line(document: &Value) -> Vec<u8> {
+pub(super) fn line(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
 /// Lines that are documents already.
 pub(super) fn lines(read: Box<dyn BufRead + Send>) -> Records {
-    Box::new(read.split(b'\n'))
+    Box::new(read.split(b'\n').map(|line| line.map(Found::Line)))
 }
 
-/// A file that is one text.
+/// A file that is one text, in UTF-8 or in what it looks like.
 pub(super) fn text(mut read: Box<dyn BufRead + Send>, path: &Path) -> Records {
     let id = path.display().to_string();
     let whole = move || {
-        let mut text = String::new();
-        read.read_to_string(&mut text)?;
-        Ok(line(&json!({"id": fitting(&id), "text": text})))
+        let mut bytes = Vec::new();
+        read.read_to_end(&mut bytes)?;
+        Ok(match decode(&bytes, None, false) {
+            Ok(text) => Found::Line(line(&json!({"id": fitting(&id), "text": text}))),
+            Err(error) => Found::Bad(error.to_string()),
+        })
     };
     Box::new(std::iter::once_with(whole))
 }
@@ -70,7 +87,10 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
     let metadata = columns.metadata.iter().map(|name| Ok((name.clone(), place(name)?)));
     let metadata: Vec<(String, usize)> = metadata.collect::<io::Result<_>>()?;
     let document = move |row: csv::Result<csv::StringRecord>| {
-        let row = row?;
+        let row = match row {
+            Ok(row) => row,
+            Err(error) => return bad_row(error),
+        };
         let cell = |place: usize| row.get(place).unwrap_or_default();
         let mut document = Map::from_iter([("text".to_owned(), cell(text).into())]);
         if let Some(id) = id {
@@ -80,119 +100,29 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
             let fields = metadata.iter().map(|(name, place)| (name.clone(), cell(*place).into()));
             document.insert("metadata".to_owned(), Value::Object(fields.collect()));
         }
-        Ok(line(&Value::Object(document)))
+        Ok(Found::Line(line(&Value::Object(document))))
     };
     Ok(Box::new(table.into_records().map(document)))
 }
 
-/// The pages and texts of a web archive. Records of other kinds, of other types than HTML and text, and in other
-/// encodings than UTF-8 are passed over.
-pub(super) fn archive(mut read: Box<dyn BufRead + Send>) -> Records {
-    let mut number = 0u64;
-    Box::new(std::iter::from_fn(move || {
-        loop {
-            number += 1;
-            match record(&mut read) {
-                Ok(None) => return None,
-                Ok(Some(record)) => {
-                    if let Some(document) = record.document() {
-                        return Some(Ok(line(&document)));
-                    }
-                }
-                Err(error) => {
-                    return Some(Err(io::Error::new(error.kind(), format!("record {number}: {error}"))));
-                }
-            }
-        }
-    }))
-}
-
-struct Record {
-    kind: String,
-    target: String,
-    body: Vec<u8>,
-}
-
-/// The next record; `None` at the end.
-fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
-    let mut first = String::new();
-    while first.trim().is_empty() {
-        first.clear();
-        if read.read_line(&mut first)? == 0 {
-            return Ok(None);
-        }
-    }
-    if !first.starts_with("WARC/") {
-        return Err(wrong("it does not begin with WARC/"));
-    }
-    let (mut record, mut length) =
-        (Record { kind: String::new(), target: String::new(), body: Vec::new() }, None);
-    loop {
-        let mut header = String::new();
-        if read.take(64 << 10).read_line(&mut header)? == 0 {
-            return Err(wrong("it ends within its headers"));
-        }
-        let Some((name, value)) = header.trim_end().split_once(':') else { break };
-        let value = value.trim();
-        match name.to_ascii_lowercase().as_str() {
-            "warc-type" => value.clone_into(&mut record.kind),
-            "warc-target-uri" => value.trim_matches(['<', '>']).clone_into(&mut record.target),
-            "content-length" => length = value.parse::<u64>().ok(),
-            _ => {}
-        }
-    }
-    let length = length.ok_or_else(|| wrong("it has no Content-Length"))?;
-    let mut body = read.take(length);
-    if length <= RECORD_BYTES {
-        body.read_to_end(&mut record.body)?;
-    } else {
-        io::copy(&mut body, &mut io::sink())?;
-        record.kind.clear();
-    }
-    if body.limit() > 0 {
-        return Err(wrong("it is cut"));
-    }
-    Ok(Some(record))
-}
-
-impl Record {
-    fn document(self) -> Option<Value> {
-        let id = fitting(&self.target);
-        let metadata = json!({"url": self.target});
-        match self.kind.as_str() {
-            "conversion" => {
-                let text = String::from_utf8(self.body).ok()?;
-                Some(json!({"id": id, "text": text, "metadata": metadata}))
-            }
-            "response" | "resource" => {
-                let html = page(&self.kind, &self.body)?;
-                Some(json!({"id": id, "html": html, "metadata": metadata}))
-            }
-            _ => None,
-        }
-    }
-}
-
-/// The page in an answer, if it is one.
-fn page(kind: &str, body: &[u8]) -> Option<String> {
-    if kind == "resource" {
-        return String::from_utf8(body.to_vec()).ok();
-    }
-    let end = body.windows(4).position(|window| window == b"\r\n\r\n")?;
-    let head = String::from_utf8_lossy(&body[..end]).to_ascii_lowercase();
-    let of = |name: &str| {
-        head.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned()
+/// Why a row is none; an error if there can be no other after it.
+fn bad_row(error: csv::Error) -> io::Result<Found> {
+    let place = |position: &Option<csv::Position>| {
+        position.as_ref().map_or_else(String::new, |at| format!("row {}, line {}: ", at.record(), at.line()))
     };
-    let is_page = head.starts_with("http/") && head.split(' ').nth(1) == Some("200");
-    let is_plain = of("content-encoding:").is_empty() && of("transfer-encoding:").is_empty();
-    if !is_page || !is_plain || !of("content-type:").contains("html") {
-        return None;
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
+            Ok(Found::Bad(format!("{}{len} cells in place of {expected_len}", place(pos))))
+        }
+        csv::ErrorKind::Utf8 { pos, err } => {
+            Ok(Found::Bad(format!("{}cell {} is not UTF-8", place(pos), err.field() + 1)))
+        }
+        _ => Err(error.into()),
     }
-    String::from_utf8(body[end + 4..].to_vec()).ok()
 }
 
 /// The id, or its hash if it is too long to be one.
-fn fitting(id: &str) -> String {
+pub(super) fn fitting(id: &str) -> String {
     if id.len() <= ID_BYTES {
         return id.to_owned();
     }
@@ -245,7 +175,11 @@ mod tests {
     }
 
     fn values(records: Records) -> Vec<Value> {
-        records.map(|line| serde_json::from_slice(&line.unwrap()).unwrap()).collect()
+        let value = |found| match found {
+            Ok(Found::Line(line)) => serde_json::from_slice(&line).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        records.map(value).collect()
     }
 
     #[test]
@@ -265,48 +199,26 @@ mod tests {
         assert_eq!(found, expected);
         let missing = table(read(b"a,b\n"), &columns).err().unwrap().to_string();
         assert_eq!(missing, "there is no column \"body\"; there are a, b");
-        let uneven: Vec<_> = table(read(b"key,date,body\n1,2\n"), &columns).unwrap().collect();
-        assert!(uneven[0].as_ref().unwrap_err().to_string().contains("line: 2"), "{uneven:?}");
-    }
-
-    fn warc(kind: &str, target: &str, body: &str) -> String {
-        format!(
-            "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {target}\r\nContent-Length: {}\r\n\r\n{body}\r\n\r\n",
-            body.len()
-        )
+        let rows = b"key,date,body\n1,2\n1,2,\xff\n3,,three\n";
+        let found: Vec<_> = table(read(rows), &columns).unwrap().map(Result::unwrap).collect();
+        assert!(
+            matches!(&found[0], Found::Bad(why) if why == "row 1, line 2: 2 cells in place of 3"),
+            "{found:?}"
+        );
+        assert!(
+            matches!(&found[1], Found::Bad(why) if why == "row 2, line 3: cell 3 is not UTF-8"),
+            "{found:?}"
+        );
+        assert!(matches!(&found[2], Found::Line(_)) && found.len() == 3, "{found:?}");
     }
 
     #[test]
-    fn pages_and_texts_of_an_archive_become_documents() {
-        let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>页</p>";
-        let image = "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\nx";
-        let moved = "HTTP/1.1 301 Moved\r\nContent-Type: text/html\r\n\r\nx";
-        let long = format!("http://e.org/{}", "x".repeat(300));
-        let archive_text = [
-            warc("warcinfo", "", "software: x"),
-            warc("response", "http://e.org/a", html),
-            warc("response", "http://e.org/b", image),
-            warc("response", "http://e.org/c", moved),
-            warc("conversion", "http://e.org/d", "文本"),
-            warc("conversion", &long, "more"),
-        ]
-        .concat();
-        let found = values(archive(read(archive_text.as_bytes())));
-        assert_eq!(
-            found[0],
-            json!({"id": "http://e.org/a", "html": "<p>页</p>", "metadata": {"url": "http://e.org/a"}})
-        );
-        assert_eq!(found[1]["text"], "文本");
-        assert_eq!(found[2]["id"].as_str().unwrap().len(), 71);
-        assert_eq!(found[2]["metadata"]["url"], long);
-        assert_eq!(found.len(), 3);
-        for cut in [
-            &archive_text.as_bytes()[..archive_text.len() - 6],
-            b"HTTP/1.1 200 OK\r\n\r\n",
-            b"WARC/1.0\r\nX: y",
-        ] {
-            assert!(archive(read(cut)).any(|record| record.is_err()));
-        }
+    fn a_text_is_read_in_the_charset_that_it_looks_like() {
+        let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+        let found = values(text(read(&encoding_rs::GBK.encode(words).0), Path::new("a.txt")));
+        assert_eq!(found, [json!({"id": "a.txt", "text": words})]);
+        let mut unknown = text(read(b"ab\xff"), Path::new("b.txt"));
+        assert!(matches!(unknown.next(), Some(Ok(Found::Bad(why))) if why.contains("byte 2")));
     }
 
     #[test]

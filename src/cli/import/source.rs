@@ -1,7 +1,8 @@
 //! Where the lines of an import come from: files of many kinds, packed or not, as one stream of lines.
 //!
 //! A line is what `POST /documents` takes. Files of other kinds become such lines, a record each, in `records`; the
-//! number of a record is the number of its line, so that an import of any kind goes on where it was cut.
+//! number of a record is the number of its line, so that an import of any kind goes on where it was cut. A record that
+//! becomes no line leaves an empty one, which the server passes over; a file that cannot be read on leaves the others be.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -16,7 +17,9 @@ use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 
 use super::super::Failure;
-use super::records::{self, Columns, Records};
+use super::archive::archive;
+use super::records::{self, Columns, Found, Records};
+use super::told::Told;
 
 /// Bytes sent at a time.
 const PIECE: usize = 64 << 10;
@@ -79,11 +82,14 @@ impl Kind {
 }
 
 /// Where lines come from.
+#[derive(Clone)]
 pub(super) struct Source {
     files: Vec<PathBuf>,
     kind: Kind,
     /// The size of all files; 0 for standard input.
     pub(super) bytes: u64,
+    /// Whether it can be read only once.
+    pub(super) is_piped: bool,
     /// Bytes read from the files so far, packed ones if they are packed.
     passed: Arc<AtomicU64>,
     /// Lines sent that are not empty: each gets an answer.
@@ -108,10 +114,19 @@ impl Source {
         for path in files.iter().filter(|path| !is_input(path)) {
             let about = File::open(path).and_then(|file| file.metadata());
             let about = about.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
+            if about.is_dir() {
+                return Err(Failure::new(format!("{} is a directory: name the files in it", path.display())));
+            }
             bytes += about.len();
         }
         let (passed, sent) = (Arc::default(), Arc::default());
-        Ok(Source { files: files.to_vec(), kind: kind.clone(), bytes, passed, sent })
+        let is_piped = files.iter().any(|path| is_input(path));
+        Ok(Source { files: files.to_vec(), kind: kind.clone(), bytes, is_piped, passed, sent })
+    }
+
+    /// The same files from their beginning, with nothing read and nothing sent of them.
+    pub(super) fn anew(&self) -> Source {
+        Source { passed: Arc::default(), sent: Arc::default(), ..self.clone() }
     }
 
     /// The bytes of a file, unpacked.
@@ -134,51 +149,57 @@ impl Source {
             Format::Text => records::text(read, path),
             Format::Csv => records::table(read, &self.kind.columns(b','))?,
             Format::Tsv => records::table(read, &self.kind.columns(b'\t'))?,
-            Format::Warc => records::archive(read),
+            Format::Warc => archive(read),
         })
     }
 
     /// Sends the lines after the first `skip`, whole ones, in pieces.
-    pub(super) fn send(self, skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) {
-        if let Err(error) = self.pass(skip, to, bar) {
-            // The stream must break, or the server would take what it has for all there is.
-            let _ = to.blocking_send(Err(error));
-        }
-    }
-
-    fn pass(&self, mut skip: u64, to: &mpsc::Sender<io::Result<Bytes>>, bar: &ProgressBar) -> io::Result<()> {
+    pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Bytes>, told: &Told, bar: &ProgressBar) {
         let mut piece = Vec::with_capacity(2 * PIECE);
+        let mut number = 0;
         for path in &self.files {
-            let of_file =
-                |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-            for line in self.records(path).map_err(of_file)? {
-                let line = line.map_err(of_file)?;
-                if skip > 0 {
-                    skip -= 1;
-                    continue;
+            let unreadable = |error| -> Records { Box::new(std::iter::once(Err(error))) };
+            let records = self.records(path).unwrap_or_else(unreadable);
+            for (place, found) in (1..).zip(records) {
+                number += 1;
+                let is_end = found.is_err();
+                let line = match found {
+                    Ok(Found::Line(line)) => line,
+                    other => {
+                        told.take(number, path, place, &other);
+                        Vec::new()
+                    }
+                };
+                if number > skip {
+                    self.add(&line, &mut piece);
                 }
-                if !line.iter().all(u8::is_ascii_whitespace) {
-                    self.sent.fetch_add(1, Ordering::SeqCst);
-                }
-                piece.extend_from_slice(&line);
-                piece.push(b'\n');
                 if piece.len() >= PIECE && !send_piece(&mut piece, to) {
-                    return Ok(());
+                    return;
                 }
                 bar.set_position(self.passed.load(Ordering::Relaxed));
+                if is_end {
+                    break;
+                }
             }
         }
         if !piece.is_empty() {
             send_piece(&mut piece, to);
         }
-        Ok(())
+    }
+
+    fn add(&self, line: &[u8], piece: &mut Vec<u8>) {
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            self.sent.fetch_add(1, Ordering::SeqCst);
+        }
+        piece.extend_from_slice(line);
+        piece.push(b'\n');
     }
 }
 
 /// Whether there is somebody yet who takes it.
-fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<io::Result<Bytes>>) -> bool {
+fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<Bytes>) -> bool {
     let full = std::mem::replace(piece, Vec::with_capacity(2 * PIECE));
-    to.blocking_send(Ok(full.into())).is_ok()
+    to.blocking_send(full.into()).is_ok()
 }
 
 fn is_input(path: &Path) -> bool {

@@ -1,0 +1,383 @@
+//! The pages and texts of web archives (WARC 1.1; WET).
+//!
+//! Promises: every record that is a page or a text and was answered with 200 becomes a document if its bytes can be
+//! told, whatever charset they are in and however they were packed for the way; what is left out is counted by its
+//! reason. No record takes more memory than [`RECORD_BYTES`] a few times over. Leaves out: brotli.
+
+use std::fmt;
+use std::io::{self, BufRead, Read};
+
+use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
+use serde_json::{Value, json};
+
+use super::records::{Found, Records, Zstd, fitting, line, wrong};
+use crate::text::{WrongBytes, decode};
+
+/// The largest record that is read, and the largest page that is unpacked.
+const RECORD_BYTES: u64 = 16 << 20;
+/// The longest line of a record's headers.
+const HEADER_BYTES: u64 = 64 << 10;
+
+/// Why an answer in an archive is no document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Passed {
+    Type,
+    Status,
+    Size,
+    Brotli,
+    Packing,
+    Bytes,
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Passed::Type => "not pages",
+            Passed::Status => "of another status",
+            Passed::Size => "too large",
+            Passed::Brotli => "packed with br",
+            Passed::Packing => "packed in another way",
+            Passed::Bytes => "damaged, or in no known charset",
+        })
+    }
+}
+
+/// The records of an archive, each of them, so that their numbers do not depend on what becomes of them.
+pub(super) fn archive(mut read: Box<dyn BufRead + Send>) -> Records {
+    let mut number = 0u64;
+    Box::new(std::iter::from_fn(move || {
+        number += 1;
+        match record(&mut read) {
+            Ok(record) => record.map(|record| Ok(record.found())),
+            Err(error) => Some(Err(io::Error::new(error.kind(), format!("record {number}: {error}")))),
+        }
+    }))
+}
+
+#[derive(Default)]
+struct Record {
+    kind: String,
+    target: String,
+    content_type: String,
+    /// `None` if it is too large.
+    body: Option<Vec<u8>>,
+}
+
+/// The next record; `None` at the end.
+fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
+    let mut first = String::new();
+    while first.trim().is_empty() {
+        first.clear();
+        if read.take(HEADER_BYTES).read_line(&mut first)? == 0 {
+            return Ok(None);
+        }
+    }
+    if !first.starts_with("WARC/") {
+        return Err(wrong("it does not begin with WARC/"));
+    }
+    let (mut record, length) = headers(read)?;
+    let length = length.ok_or_else(|| wrong("it has no Content-Length"))?;
+    let mut body = read.take(length);
+    if length <= RECORD_BYTES {
+        body.read_to_end(record.body.insert(Vec::new()))?;
+    } else {
+        io::copy(&mut body, &mut io::sink())?;
+    }
+    if body.limit() > 0 {
+        return Err(wrong("it is cut"));
+    }
+    Ok(Some(record))
+}
+
+fn headers(read: &mut impl BufRead) -> io::Result<(Record, Option<u64>)> {
+    let (mut record, mut length) = (Record::default(), None);
+    loop {
+        let mut header = Vec::new();
+        if read.take(HEADER_BYTES).read_until(b'\n', &mut header)? == 0 {
+            return Err(wrong("it ends within its headers"));
+        }
+        // A header in another charset is nobody's fault but the crawler's, and none that counts.
+        let header = String::from_utf8_lossy(&header);
+        let Some((name, value)) = header.trim_end().split_once(':') else { break };
+        let value = value.trim();
+        match name.to_ascii_lowercase().as_str() {
+            "warc-type" => value.clone_into(&mut record.kind),
+            "warc-target-uri" => value.trim_matches(['<', '>']).clone_into(&mut record.target),
+            "content-type" => value.clone_into(&mut record.content_type),
+            "content-length" => length = value.parse::<u64>().ok(),
+            _ => {}
+        }
+    }
+    Ok((record, length))
+}
+
+impl Record {
+    fn found(self) -> Found {
+        // Requests, metadata and what the crawler says of itself are no answers: nobody misses them.
+        if !["conversion", "response", "resource"].contains(&self.kind.as_str()) {
+            return Found::Nothing;
+        }
+        match self.content() {
+            Ok((field, content)) => {
+                let (id, metadata) = (fitting(&self.target), json!({"url": self.target}));
+                Found::Line(line(&json!({"id": id, field: Value::String(content), "metadata": metadata})))
+            }
+            Err(reason) => Found::Passed(reason),
+        }
+    }
+
+    /// The name of the document's field, and what is in it.
+    fn content(&self) -> Result<(&'static str, String), Passed> {
+        let body = self.body.as_deref().ok_or(Passed::Size)?;
+        match self.kind.as_str() {
+            "conversion" => Ok(("text", characters(body, &self.content_type, false)?)),
+            // What says of itself nothing may be a page, but not one to guess at.
+            "resource" if self.content_type.is_empty() => {
+                Ok(("html", String::from_utf8(body.to_vec()).map_err(|_| Passed::Bytes)?))
+            }
+            "resource" => contents(body, &self.content_type),
+            _ => answer(body),
+        }
+    }
+}
+
+/// The page in an answer as it came over the network, head and all.
+fn answer(bytes: &[u8]) -> Result<(&'static str, String), Passed> {
+    let end = memchr::memmem::find(bytes, b"\r\n\r\n").ok_or(Passed::Bytes)?;
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let mut status = head.split_ascii_whitespace();
+    if !status.next().is_some_and(|protocol| protocol.to_ascii_uppercase().starts_with("HTTP/")) {
+        return Err(Passed::Type);
+    }
+    if status.next() != Some("200") {
+        return Err(Passed::Status);
+    }
+    let of = |wanted: &str| {
+        let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        let values = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case(wanted));
+        values.map(|(_, value)| value.trim()).collect::<Vec<_>>().join(",")
+    };
+    let kind = of("content-type");
+    // Before it is unpacked: an image is not worth the work.
+    field(&kind)?;
+    let mut body = bytes[end + 4..].to_vec();
+    // The last in the list was done last.
+    for codings in [of("transfer-encoding"), of("content-encoding")] {
+        for coding in codings.split(',').rev() {
+            body = undone(coding.trim(), body)?;
+        }
+    }
+    contents(&body, &kind)
+}
+
+/// The name of the field for contents of a type.
+fn field(content_type: &str) -> Result<&'static str, Passed> {
+    let kind = content_type.split([';', ',']).next().unwrap_or_default().trim();
+    match kind.to_ascii_lowercase().as_str() {
+        "text/html" | "application/xhtml+xml" => Ok("html"),
+        "text/plain" => Ok("text"),
+        _ => Err(Passed::Type),
+    }
+}
+
+fn contents(bytes: &[u8], content_type: &str) -> Result<(&'static str, String), Passed> {
+    let field = field(content_type)?;
+    Ok((field, characters(bytes, content_type, field == "html")?))
+}
+
+fn characters(bytes: &[u8], content_type: &str, is_page: bool) -> Result<String, Passed> {
+    let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
+    let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
+    let label = charsets.next().map(|(_, value)| value.trim());
+    let text = match decode(bytes, label, is_page) {
+        // What nobody knows says nothing, as in browsers.
+        Err(WrongBytes::Label(_)) => decode(bytes, None, is_page),
+        decoded => decoded,
+    };
+    text.map(String::from).map_err(|_| Passed::Bytes)
+}
+
+/// The body without one coding. Crawlers often undo a coding and leave its name in the head: what does not begin as
+/// the coding would is taken as it is.
+fn undone(coding: &str, body: Vec<u8>) -> Result<Vec<u8>, Passed> {
+    match coding.to_ascii_lowercase().as_str() {
+        "chunked" => Ok(unchunked(&body).unwrap_or(body)),
+        "gzip" | "x-gzip" if body.starts_with(b"\x1f\x8b") => unpacked(GzDecoder::new(&*body)),
+        "zstd" if body.starts_with(b"\x28\xb5\x2f\xfd") => unpacked(Zstd::new(&*body)),
+        "" | "identity" | "gzip" | "x-gzip" | "zstd" => Ok(body),
+        // Its name means zlib; some servers have always sent it bare.
+        "deflate" => match unpacked(ZlibDecoder::new(&*body)) {
+            Err(Passed::Bytes) => unpacked(DeflateDecoder::new(&*body))
+                .or_else(|reason| if std::str::from_utf8(&body).is_ok() { Ok(body) } else { Err(reason) }),
+            unpacked => unpacked,
+        },
+        "br" => Err(Passed::Brotli),
+        _ => Err(Passed::Packing),
+    }
+}
+
+/// All bytes, if they are not more than a record may have.
+fn unpacked(from: impl Read) -> Result<Vec<u8>, Passed> {
+    let mut bytes = Vec::new();
+    from.take(RECORD_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Passed::Bytes)?;
+    if bytes.len() as u64 > RECORD_BYTES { Err(Passed::Size) } else { Ok(bytes) }
+}
+
+/// The contents of chunks (RFC 9112, 7.1), or `None` if these are not whole ones.
+fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut whole = Vec::with_capacity(rest.len());
+    loop {
+        let end = memchr::memmem::find(rest, b"\r\n")?;
+        let size = std::str::from_utf8(&rest[..end]).ok()?.split(';').next()?.trim();
+        let size = usize::from_str_radix(size, 16).ok()?;
+        rest = &rest[end + 2..];
+        if size == 0 {
+            return Some(whole);
+        }
+        whole.extend_from_slice(rest.get(..size)?);
+        rest = rest.get(size..)?.strip_prefix(b"\r\n")?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use encoding_rs::GBK;
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+    use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+    use super::*;
+
+    fn warc(kind: &str, target: &str, body: &[u8]) -> Vec<u8> {
+        let head = format!(
+            "WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {target}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        [head.as_bytes(), body, b"\r\n\r\n"].concat()
+    }
+
+    fn found(bytes: &[u8]) -> Vec<io::Result<Found>> {
+        archive(Box::new(io::Cursor::new(bytes.to_vec()))).take(100).collect()
+    }
+
+    fn document(found: &io::Result<Found>) -> Value {
+        match found {
+            Ok(Found::Line(line)) => serde_json::from_slice(line).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What becomes of an answer with these headers and this body.
+    fn of_answer(headers: &str, body: &[u8]) -> io::Result<Found> {
+        let head = format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n");
+        found(&warc("response", "http://e.org/", &[head.as_bytes(), body].concat())).remove(0)
+    }
+
+    #[test]
+    fn pages_and_texts_of_an_archive_become_documents() {
+        let html = "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>页</p>";
+        let image = "HTTP/1.1 200 OK\r\nContent-Type: image/png\r\n\r\nx";
+        let moved = "HTTP/1.1 301 Moved\r\nContent-Type: text/html\r\n\r\nx";
+        let long = format!("http://e.org/{}", "x".repeat(300));
+        let bytes = [
+            warc("warcinfo", "", b"software: x"),
+            warc("response", "http://e.org/a", html.as_bytes()),
+            warc("response", "http://e.org/b", image.as_bytes()),
+            warc("response", "http://e.org/c", moved.as_bytes()),
+            warc("conversion", "http://e.org/d", "文本".as_bytes()),
+            warc("conversion", &long, b"more"),
+            warc("response", "http://e.org/e", &vec![b'x'; RECORD_BYTES as usize + 1]),
+        ]
+        .concat();
+        let records = found(&bytes);
+        assert!(matches!(records[0], Ok(Found::Nothing)));
+        assert_eq!(
+            document(&records[1]),
+            json!({"id": "http://e.org/a", "html": "<p>页</p>", "metadata": {"url": "http://e.org/a"}})
+        );
+        assert!(matches!(records[2], Ok(Found::Passed(Passed::Type))));
+        assert!(matches!(records[3], Ok(Found::Passed(Passed::Status))));
+        assert_eq!(document(&records[4])["text"], "文本");
+        assert_eq!(document(&records[5])["id"].as_str().unwrap().len(), 71);
+        assert_eq!(document(&records[5])["metadata"]["url"], long);
+        assert!(matches!(records[6], Ok(Found::Passed(Passed::Size))));
+        assert_eq!(records.len(), 7);
+        for cut in [&bytes[..bytes.len() - 6], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
+            assert!(found(cut).iter().any(Result::is_err));
+        }
+    }
+
+    #[test]
+    fn what_was_packed_for_the_way_is_unpacked() {
+        const PAGE: &[u8] = "<p>一页</p>".as_bytes();
+        let (mut gzip, mut zlib, mut bare) = (
+            GzEncoder::new(Vec::new(), Compression::fast()),
+            ZlibEncoder::new(Vec::new(), Compression::fast()),
+            DeflateEncoder::new(Vec::new(), Compression::fast()),
+        );
+        gzip.write_all(PAGE).unwrap();
+        zlib.write_all(PAGE).unwrap();
+        bare.write_all(PAGE).unwrap();
+        let (gzip, zlib, bare) = (gzip.finish().unwrap(), zlib.finish().unwrap(), bare.finish().unwrap());
+        let zstd = compress_to_vec(PAGE, CompressionLevel::Fastest);
+        let chunked = |bytes: &[u8]| {
+            let (one, two) = bytes.split_at(3);
+            [b"3;x=y\r\n", one, format!("\r\n{:X}\r\n", two.len()).as_bytes(), two, b"\r\n0\r\n\r\n"].concat()
+        };
+        let cases: [(&str, &[u8]); 13] = [
+            ("Content-Encoding: identity", PAGE),
+            ("content-encoding:gzip", &gzip),
+            ("Content-Encoding: x-gzip", &gzip),
+            ("Content-Encoding: gzip", PAGE),
+            ("Content-Encoding: deflate", &zlib),
+            ("Content-Encoding: deflate", &bare),
+            ("Content-Encoding: deflate", PAGE),
+            ("Content-Encoding: zstd", &zstd),
+            ("Transfer-Encoding: chunked", &chunked(PAGE)),
+            ("Transfer-Encoding: chunked", PAGE),
+            ("Transfer-Encoding: gzip, chunked", &chunked(&gzip)),
+            ("Transfer-Encoding: chunked\r\nContent-Encoding: gzip", &chunked(&gzip)),
+            ("Content-Encoding: deflate, gzip", &gzip),
+        ];
+        for (headers, body) in cases {
+            let found = of_answer(&format!("Content-Type: text/html\r\n{headers}"), body);
+            assert_eq!(document(&found)["html"].as_str().unwrap().as_bytes(), PAGE, "{headers}");
+        }
+        let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
+        io::copy(&mut io::repeat(b'a').take(8 * RECORD_BYTES), &mut bomb).unwrap();
+        let cases: [(&str, &[u8], Passed); 4] = [
+            ("gzip", &bomb.finish().unwrap(), Passed::Size),
+            ("gzip", &gzip[..gzip.len() - 9], Passed::Bytes),
+            ("br", b"x", Passed::Brotli),
+            ("compress", b"x", Passed::Packing),
+        ];
+        for (coding, body, expected) in cases {
+            let found = of_answer(&format!("Content-Type: text/html\r\nContent-Encoding: {coding}"), body);
+            assert!(matches!(found, Ok(Found::Passed(reason)) if reason == expected), "{coding}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn pages_and_texts_are_read_in_the_charset_they_are_in() {
+        let gbk = |text: &str| GBK.encode(text).0.into_owned();
+        let cases = [
+            ("text/html; charset=gbk", gbk("<p>你好</p>"), "html", "<p>你好</p>"),
+            ("text/html;charset=\"GB2312\"", gbk("<p>你好</p>"), "html", "<p>你好</p>"),
+            ("TEXT/HTML", gbk("<meta charset=gbk>你好"), "html", "<meta charset=gbk>你好"),
+            ("text/html; charset=klingon", b"caf\xe9".to_vec(), "html", "café"),
+            ("application/xhtml+xml", b"<p>x</p>".to_vec(), "html", "<p>x</p>"),
+            ("text/plain; format=flowed; charset=gbk", gbk("你好"), "text", "你好"),
+        ];
+        for (kind, body, field, expected) in cases {
+            assert_eq!(
+                document(&of_answer(&format!("Content-Type: {kind}"), &body))[field],
+                expected,
+                "{kind}"
+            );
+        }
+        let unknown = of_answer("Content-Type: text/plain", b"ab\xff");
+        assert!(matches!(unknown, Ok(Found::Passed(Passed::Bytes))), "{unknown:?}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What a run has met: what the server answered for, and what of the files became no line for it.
+//!
+//! The reader is ahead of the server and may have to read again when a server asks to be tried later; each record is
+//! told and counted once all the same, by its number.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use parking_lot::Mutex;
+
+use super::archive::Passed;
+use super::records::Found;
+
+/// Bad lines shown one by one, of the files and of the server each; after that they are only counted.
+pub(super) const SHOWN: u64 = 20;
+
+/// What became of the lines that the server answered for.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    pub(super) duplicates: u64,
+    pub(super) bad: u64,
+}
+
+impl Counts {
+    pub(super) fn answered(&self) -> u64 {
+        self.created + self.updated + self.duplicates + self.bad
+    }
+}
+
+/// What of the files became no line. Shared with the thread that reads.
+pub(super) struct Told {
+    bar: ProgressBar,
+    so_far: Mutex<SoFar>,
+}
+
+#[derive(Default)]
+struct SoFar {
+    /// The last record that was told or counted, or an earlier run has done.
+    number: u64,
+    bad: u64,
+    files: u64,
+    passed: BTreeMap<Passed, u64>,
+}
+
+impl Told {
+    /// What comes after this record is told.
+    pub(super) fn after(number: u64, bar: ProgressBar) -> Told {
+        Told { bar, so_far: Mutex::new(SoFar { number, ..SoFar::default() }) }
+    }
+
+    /// Takes note of a record that is no line, the `place`th of its file.
+    pub(super) fn take(&self, number: u64, path: &Path, place: u64, found: &io::Result<Found>) {
+        let mut so_far = self.so_far.lock();
+        if number <= so_far.number {
+            return;
+        }
+        so_far.number = number;
+        match found {
+            Ok(Found::Line(_) | Found::Nothing) => {}
+            Ok(Found::Passed(reason)) => *so_far.passed.entry(*reason).or_default() += 1,
+            Ok(Found::Bad(why)) => {
+                so_far.bad += 1;
+                if so_far.bad <= SHOWN {
+                    self.bar.suspend(|| eprintln!("{}: {why}", path.display()));
+                }
+            }
+            Err(error) => {
+                so_far.files += 1;
+                let sent = match place - 1 {
+                    0 => "nothing of it is sent".to_owned(),
+                    records => format!("what came before, {records} records, is sent"),
+                };
+                self.bar.suspend(|| eprintln!("{}: {error}; {sent}", path.display()));
+            }
+        }
+    }
+
+    /// Lines that are no documents, and files that could not be read to their end.
+    pub(super) fn failed(&self) -> (u64, u64) {
+        let so_far = self.so_far.lock();
+        (so_far.bad, so_far.files)
+    }
+
+    /// Prints what a run came to, whether it came to its end or not.
+    pub(super) fn sum_up(&self, counts: &Counts) {
+        let Counts { created, updated, duplicates, bad } = counts;
+        let (unread, files) = self.failed();
+        let bad = bad + unread;
+        let cut = match files {
+            0 => "",
+            1 => ", 1 file not read to its end",
+            _ => &format!(", {files} files not read to their end"),
+        };
+        eprintln!(
+            "{created} created, {updated} updated, {duplicates} duplicates left out, {bad} bad lines{cut}"
+        );
+        let passed = &self.so_far.lock().passed;
+        if !passed.is_empty() {
+            eprintln!("{}", PassedOver(passed));
+        }
+    }
+}
+
+struct PassedOver<'a>(&'a BTreeMap<Passed, u64>);
+
+impl fmt::Display for PassedOver<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        write!(f, "{} records passed over: {}", self.0.values().sum::<u64>(), reasons.join(", "))
+    }
+}

@@ -1,0 +1,136 @@
+//! Import of what is not as it should be: bad rows and files among good ones, archives, a server that says later.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use encoding_rs::GBK;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::server::{Server, command, directory};
+
+const WORDS: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+
+/// Imports files of a directory; whether it succeeded, and what it said.
+async fn import(server: &Server, directory: &Path, files: &[&str], more: &[&str]) -> (bool, String) {
+    let all = [&["import", "--url", &server.url], more, files].concat();
+    let mut command = command(&all);
+    command.current_dir(directory);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    said(&output)
+}
+
+fn said(output: &Output) -> (bool, String) {
+    (output.status.success(), String::from_utf8(output.stderr.clone()).unwrap())
+}
+
+fn lines(range: std::ops::Range<u64>) -> String {
+    range.map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{i:016x}")}))).collect()
+}
+
+#[tokio::test]
+async fn what_is_bad_fails_alone_and_is_named() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    let write = |name: &str, bytes: &[u8]| fs::write(data.path().join(name), bytes).unwrap();
+    write("a.csv", b"id,text\n1,the first row\n2\n3,a bad \xff cell\n4,the last row\n");
+    write("b.csv", b"x,y\n1,2\n");
+    write("c.txt", &GBK.encode(WORDS).0);
+    write("d.txt", b"ab\xff");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
+    packed.write_all(lines(0..5_000).as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    write("e.jsonl.gz", &packed[..packed.len() / 2]);
+    write("f.jsonl", lines(5_000..5_003).as_bytes());
+    let files = ["a.csv", "b.csv", "c.txt", "d.txt", "e.jsonl.gz", "f.jsonl"];
+    let (succeeded, said) = import(&server, data.path(), &files, &["--id-column", "id"]).await;
+    assert!(!succeeded, "{said}");
+    for expected in [
+        "a.csv: row 2, line 3: 1 cells in place of 2",
+        "a.csv: row 3, line 4: cell 2 is not UTF-8",
+        "b.csv: there is no column \"text\"",
+        "d.txt: not UTF-8: byte 2",
+        "e.jsonl.gz: ",
+        "what came before, ",
+        "3 bad lines, 2 files not read to their end",
+    ] {
+        assert!(said.contains(expected), "no {expected:?} in {said}");
+    }
+    for id in ["1", "4", "c.txt", "0", "2000", "5002"] {
+        let route = format!("/documents/{id}");
+        assert_eq!(server.get(&route).await.status().as_u16(), 200, "{id}: {said}");
+    }
+    let (created, _) = said.rsplit_once(" created").unwrap();
+    let created: u64 = created.rsplit('\n').next().unwrap().parse().unwrap();
+    // The row 1 of the table and the line 1 of the file have the same id.
+    assert_eq!(created, server.documents().await, "{said}");
+    let (succeeded, said) = import(&server, data.path(), &["."], &[]).await;
+    assert!(!succeeded && said.contains(". is a directory: name the files in it"), "{said}");
+}
+
+#[tokio::test]
+async fn what_an_archive_is_not_read_of_is_counted() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    let answer = |id: &str, head: &str, body: &[u8]| {
+        let body = [format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), body].concat();
+        let head = format!(
+            "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: {id}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        [head.as_bytes(), &body, b"\r\n\r\n"].concat()
+    };
+    let page = format!("<html><body><p>{WORDS}</p></body></html>");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(page.as_bytes()).unwrap();
+    let chunk = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
+    let html = "200 OK\r\nContent-Type: text/html";
+    let archive = [
+        answer("gzip", &format!("{html}\r\nContent-Encoding: gzip"), &packed.finish().unwrap()),
+        answer("chunked", &format!("{html}\r\nTransfer-Encoding: chunked"), chunk.as_bytes()),
+        answer("br", &format!("{html}\r\nContent-Encoding: br"), b"x"),
+        answer("image", "200 OK\r\nContent-Type: image/png", b"x"),
+        answer("gbk", &format!("{html}; charset=gbk"), &GBK.encode(&page).0),
+        answer("moved", "301 Moved\r\nContent-Type: text/html", b"x"),
+        answer("none", "404 Not Found\r\nContent-Type: text/html", b"x"),
+    ];
+    fs::write(data.path().join("a.warc"), archive.concat()).unwrap();
+    let (succeeded, said) = import(&server, data.path(), &["a.warc"], &[]).await;
+    assert!(succeeded && said.contains("3 created"), "{said}");
+    let passed = "4 records passed over: 1 not pages, 2 of another status, 1 packed with br";
+    assert!(said.contains(passed), "{said}");
+    let hash = async |id: &str| server.json(&format!("/documents/{id}")).await["hash"].clone();
+    assert_eq!(hash("gzip").await, hash("gbk").await);
+    assert_eq!(hash("gzip").await, hash("chunked").await);
+}
+
+#[tokio::test]
+async fn a_key_without_units_is_waited_for_and_standard_input_is_not_lost() {
+    let data = directory();
+    let d = data.path().join("d");
+    let create = ["keys", "create", "slow", "--role", "write", "--rate", "1", "--data", d.to_str().unwrap()];
+    let key = String::from_utf8(command(&create).output().unwrap().stdout).unwrap().trim().to_owned();
+    let server = Server::start(&d).await;
+    let file = data.path().join("a.jsonl");
+    fs::write(&file, lines(0..2)).unwrap();
+    let file = file.to_str().unwrap();
+    for (number, name) in [file, "-", file].into_iter().enumerate() {
+        // A key has the units of two seconds; whoever asks until it is refused leaves none.
+        let asked = || server.client.get(format!("{}/stats", server.url)).bearer_auth(&key).send();
+        while asked().await.unwrap().status().as_u16() == 200 {}
+        let mut child = command(&["import", name, "--url", &server.url, "--key", &key, "--restart"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(lines(2..4).as_bytes()).unwrap();
+        let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
+        let (succeeded, said) = said(&output);
+        let expected = if number < 2 { "2 created" } else { "2 updated" };
+        assert!(succeeded && said.contains(expected), "{said}");
+        assert_eq!(said.matches("has used its 1 units").count(), 1, "{said}");
+    }
+}
