@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use clap::{Args, ValueEnum};
@@ -23,6 +24,9 @@ use super::told::Told;
 
 /// Bytes sent at a time.
 const PIECE: usize = 64 << 10;
+/// How long fewer are held back. Records that become no line are a byte each: the server would take a gigabyte of them,
+/// pictures in an archive, for a client that sends nothing.
+const HELD: Duration = Duration::from_secs(5);
 
 /// What kind of files they are, and what of them counts.
 #[derive(Clone, Debug, Args)]
@@ -156,7 +160,7 @@ impl Source {
     /// Sends the lines after the first `skip`, whole ones, in pieces.
     pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Bytes>, told: &Told, bar: &ProgressBar) {
         let mut piece = Vec::with_capacity(2 * PIECE);
-        let mut number = 0;
+        let (mut number, mut since) = (0, Instant::now());
         for path in &self.files {
             let unreadable = |error| -> Records { Box::new(std::iter::once(Err(error))) };
             let records = self.records(path).unwrap_or_else(unreadable);
@@ -173,8 +177,11 @@ impl Source {
                 if number > skip {
                     self.add(&line, &mut piece);
                 }
-                if piece.len() >= PIECE && !send_piece(&mut piece, to) {
-                    return;
+                if piece.len() >= PIECE || (!piece.is_empty() && since.elapsed() >= HELD) {
+                    since = Instant::now();
+                    if !send_piece(&mut piece, to) {
+                        return;
+                    }
                 }
                 bar.set_position(self.passed.load(Ordering::Relaxed));
                 if is_end {
