@@ -145,7 +145,11 @@ pub async fn run(
     match serving.await {
         Ok(0) => {}
         Ok(cut) => {
-            tracing::warn!(drain = ?limits.drain, cut, "some connections were still open and were cut");
+            tracing::warn!(
+                drain_seconds = limits.drain.as_secs(),
+                cut,
+                "some connections were still open and were cut"
+            );
         }
         Err(error) => tracing::error!(%error, "the accept loop failed"),
     }

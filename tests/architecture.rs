@@ -185,6 +185,29 @@ fn http_error_alone_knows_statuses_of_errors() {
     }
 }
 
+/// The names that stand first between the brackets of these macros.
+fn named_metrics(source: &str, macros: [&str; 3]) -> Vec<String> {
+    let calls = macros.iter().flat_map(|name| source.match_indices(*name).map(|(at, _)| at + name.len()));
+    let names = calls.filter_map(|at| source[at..].trim_start().strip_prefix('"')?.split('"').next());
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_is_described() {
+    let (mut used, mut described) = (Vec::new(), Vec::new());
+    for source in sources().values() {
+        let descriptions = ["describe_counter!(", "describe_gauge!(", "describe_histogram!("];
+        described.extend(named_metrics(source, descriptions));
+        // What describes ends in the same words.
+        let rest =
+            descriptions.iter().fold(source.clone(), |rest, description| rest.replace(description, ""));
+        used.extend(named_metrics(&rest, ["counter!(", "gauge!(", "histogram!("]));
+    }
+    assert!(used.len() > 15, "only {used:?} were seen: the test reads them wrongly");
+    used.retain(|name| !described.contains(name));
+    assert!(used.is_empty(), "src/telemetry describes none of {used:?}: promtool finds them wrong");
+}
+
 #[test]
 fn every_file_says_what_it_is_and_none_is_too_long() {
     for (path, source) in sources() {

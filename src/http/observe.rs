@@ -92,7 +92,8 @@ where
             // The first unit was taken before.
             bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
         }
-        tracing::debug!(method, route, status, ?elapsed, request_id = ?id, "answered");
+        let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+        tracing::debug!(method, route, status, elapsed_ms, request_id = id_text(&id), "answered");
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
             refused(method, route, status, &reason, &id);
         }
@@ -104,12 +105,13 @@ where
 /// A line for a request that was not done. What a client can cause at will is told at a level that is off.
 fn refused(method: &str, route: &str, status: u16, reason: &Reason, id: &HeaderValue) {
     let (code, detail) = (reason.code.name(), &*reason.detail);
+    let request_id = id_text(id);
     // Whoever polls for readiness asks before it is there; that is no failure.
     let is_ours = status >= 500 && reason.code != Code::Starting;
     if is_ours {
-        tracing::warn!(method, route, status, code, detail, request_id = ?id, "a request failed");
+        tracing::warn!(method, route, status, code, detail, request_id, "a request failed");
     } else {
-        tracing::debug!(method, route, status, code, detail, request_id = ?id, "a request was refused");
+        tracing::debug!(method, route, status, code, detail, request_id, "a request was refused");
     }
 }
 
@@ -128,6 +130,11 @@ fn request_id(request: &Request) -> HeaderValue {
         return given.clone();
     }
     new_id()
+}
+
+/// An id as the log has it: as it stands in the header, so that one is found by the other.
+pub(super) fn id_text(id: &HeaderValue) -> &str {
+    id.to_str().unwrap_or_default()
 }
 
 /// An id that no other request has.
@@ -158,50 +165,65 @@ fn method(request: &Request) -> &'static str {
     }
 }
 
-/// The route of a path as metrics name it. Paths that are none of these count as one, so that nobody can
-/// make a series for every path he thinks of.
+/// Routes without a name in their path.
+const PLAIN: [&str; 13] = [
+    "/similar",
+    "/documents",
+    "/fingerprint",
+    "/collections",
+    "/export",
+    "/compare",
+    "/stats",
+    "/snapshots",
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/version",
+    "/openapi.yaml",
+];
+/// What the route of a collection is called, and what those under it begin with.
+const COLLECTION: &str = "/collections/{collection}";
+/// Routes of a collection with nothing behind them.
+const OF_COLLECTION: [&str; 8] = [
+    "/collections/{collection}/similar",
+    "/collections/{collection}/documents",
+    "/collections/{collection}/export",
+    "/collections/{collection}/compare",
+    "/collections/{collection}/stats",
+    "/collections/{collection}/backup",
+    "/collections/{collection}/restore",
+    "/collections/{collection}/calibrate",
+];
+
+/// The route of a path as metrics name it: as the contract does. Paths that are none of these count as one, so that
+/// nobody can make a series for every path he thinks of.
 fn route(path: &str) -> &'static str {
-    const PLAIN: [&str; 16] = [
-        "/similar",
-        "/documents",
-        "/fingerprint",
-        "/collections",
-        "/export",
-        "/compare",
-        "/backup",
-        "/restore",
-        "/calibrate",
-        "/stats",
-        "/snapshots",
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/version",
-        "/openapi.yaml",
-    ];
     if let Some(plain) = PLAIN.iter().find(|plain| **plain == path) {
         return plain;
     }
     let mut parts = path.split('/').skip(1);
-    let rest = match (parts.next(), parts.next()) {
-        (Some("docs"), _) => return "/docs",
-        (Some("collections"), Some(_)) => parts.next(),
-        (Some("documents"), Some(_)) => return document_route(parts.next()),
-        _ => return "none",
-    };
-    match (rest, parts.next()) {
-        (None, _) => "/collections/{collection}",
-        (Some("documents"), Some(_)) => document_route(parts.next()),
-        (Some(rest), None) => PLAIN.into_iter().find(|plain| &plain[1..] == rest).unwrap_or("none"),
+    let mut part = || parts.next();
+    match [part(), part(), part(), part(), part(), part()] {
+        [Some("docs"), ..] => "/docs",
+        [Some("documents"), Some(_), None, ..] => "/documents/{id}",
+        [Some("documents"), Some(_), Some("similar"), None, ..] => "/documents/{id}/similar",
+        [Some("collections"), Some(_), rest @ ..] => route_of_collection(rest),
         _ => "none",
     }
 }
 
-fn document_route(rest: Option<&str>) -> &'static str {
-    match rest {
-        None => "/documents/{id}",
-        Some("similar") => "/documents/{id}/similar",
-        Some(_) => "none",
+fn route_of_collection(parts: [Option<&str>; 4]) -> &'static str {
+    match parts {
+        [None, ..] => COLLECTION,
+        [Some("documents"), Some(_), None, _] => "/collections/{collection}/documents/{id}",
+        [Some("documents"), Some(_), Some("similar"), None] => {
+            "/collections/{collection}/documents/{id}/similar"
+        }
+        [Some(last), None, ..] => {
+            let is_it = |route: &&str| route[COLLECTION.len()..].strip_prefix('/') == Some(last);
+            OF_COLLECTION.into_iter().find(is_it).unwrap_or("none")
+        }
+        _ => "none",
     }
 }
 
@@ -278,11 +300,24 @@ mod tests {
     #[test]
     fn every_route_of_the_contract_has_its_name() {
         for path in super::super::openapi::contract().paths.paths.keys() {
-            let of_collection =
-                path.strip_prefix("/collections/{collection}").filter(|rest| !rest.is_empty());
-            assert_eq!(route(path), of_collection.unwrap_or(path), "{path}");
+            assert_eq!(route(path), path);
         }
-        for other in ["/", "/nothing", "/documents/a/b/c", "/similar/x", "/collections/a/b", ""] {
+        let others = [
+            "/",
+            "",
+            "/nothing",
+            "/backup",
+            "/calibrate",
+            "/restore",
+            "/similar/x",
+            "/documents/a/b/c",
+            "/documents/a/similar/x",
+            "/collections/a/b",
+            "/collections/a/stats/x",
+            "/collections/a/livez",
+            "/collections/a/documents/b/similar/x",
+        ];
+        for other in others {
             assert_eq!(route(other), "none", "{other}");
         }
     }

@@ -389,7 +389,8 @@ impl Service {
         tally.add(&answer);
         if answer.work.elapsed >= self.limits.slow_query {
             let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
-            tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, ?elapsed, "a slow query");
+            let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+            tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, elapsed_ms, "a slow query");
         }
         let next = answer.next.map(|position| cursor::write(&position, hash, k));
         Found {

@@ -199,3 +199,4 @@ fn describe() {
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");
     describe_counter!("lookalike_snapshot_failures_total", "Snapshots that could not be written.");
 }
+    describe_counter!("lookalike_expired_documents_total", "Documents removed because their time had come.");

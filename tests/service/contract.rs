@@ -1,7 +1,7 @@
 //! The contract as clients and operators see it.
 
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::server::{Server, command, directory};
 
@@ -78,6 +78,20 @@ async fn a_request_id_is_given_or_kept() {
     assert_ne!(own, server.get("/livez").await.headers()["x-request-id"]);
     let request = server.client.get(format!("{}/livez", server.url)).header("x-request-id", "mine-1");
     assert_eq!(request.send().await.unwrap().headers()["x-request-id"], "mine-1");
+}
+
+#[tokio::test]
+async fn the_log_in_json_has_the_id_of_the_header_and_a_number_for_the_time() {
+    let data = directory();
+    let log = [("LOOKALIKE_LOG__FORMAT", "json"), ("LOOKALIKE_LOG__LEVEL", "lookalike=debug")];
+    let server = Server::start_with(data.path(), &log).await;
+    let id = server.get("/version").await.headers()["x-request-id"].to_str().unwrap().to_owned();
+    server.says(&id).await;
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains(&id)).unwrap();
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!((&line["request_id"], &line["route"]), (&json!(id), &json!("/version")));
+    assert!(line["elapsed_ms"].as_f64().unwrap() > 0.0, "{line}");
 }
 
 #[tokio::test]

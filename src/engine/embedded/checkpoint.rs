@@ -112,8 +112,10 @@ impl Checkpointer {
         self.failed = result.is_err();
         match &result {
             Ok(snapshot) => {
-                metrics::histogram!("lookalike_snapshot_seconds").record(self.taken.elapsed());
-                tracing::info!(name = snapshot.name, bytes = snapshot.bytes, elapsed = ?self.taken.elapsed(), "snapshot taken");
+                let elapsed = self.taken.elapsed();
+                metrics::histogram!("lookalike_snapshot_seconds").record(elapsed);
+                let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+                tracing::info!(name = snapshot.name, bytes = snapshot.bytes, elapsed_ms, "snapshot taken");
             }
             Err(error) => {
                 metrics::counter!("lookalike_snapshot_failures_total").increment(1);

@@ -23,7 +23,8 @@ pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
         body.len(),
     );
     observe::count_refused(status.as_u16());
-    tracing::debug!(code = problem.name(), request_id = ?id, "a request was refused before it was read");
+    let request_id = observe::id_text(&id);
+    tracing::debug!(code = problem.name(), request_id, "a request was refused before it was read");
     [head.as_bytes(), id.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat()
 }
 
