@@ -244,6 +244,8 @@ pub enum Health {
     Ready,
     /// It answers queries and takes no writes, for this reason.
     ReadOnly(String),
+    /// The same until there is room on the disk again.
+    DiskFull(String),
 }
 
 /// What the memory budget admits.

@@ -4,6 +4,7 @@
 //! keeps it complete.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -136,16 +137,38 @@ pub(super) struct Problem {
     outcome: Option<&'static str>,
     /// Of a refusal that knows when it ends.
     retry_after: Option<u64>,
+    /// Of who asks whether the server is ready, and not for what its code forbids.
+    is_unavailable: bool,
+    /// Of a request after which nobody can tell where the next one begins.
+    ends_connection: bool,
 }
 
 impl Problem {
     pub(super) fn new(code: Code, detail: impl Into<String>) -> Problem {
-        Problem { code, detail: detail.into(), errors: Vec::new(), outcome: None, retry_after: None }
+        Problem {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            outcome: None,
+            retry_after: None,
+            is_unavailable: false,
+            ends_connection: false,
+        }
     }
 
     /// The same for a write of which nobody can tell whether it will be stored.
     pub(super) fn with_unknown_outcome(self) -> Problem {
         Problem { outcome: Some("unknown"), ..self }
+    }
+
+    /// The same as the answer to whether the server is ready: 503, whatever else the code stands for.
+    pub(super) fn of_readiness(self) -> Problem {
+        Problem { is_unavailable: true, ..self }
+    }
+
+    /// The same for a request after which the connection cannot be trusted.
+    pub(super) fn ending_connection(self) -> Problem {
+        Problem { ends_connection: true, ..self }
     }
 
     /// The same for what may be done after this time.
@@ -192,7 +215,7 @@ impl Problem {
     }
 
     pub(super) fn body(&self) -> Body {
-        let (status, code, title) = self.code.facts();
+        let (_, code, title) = self.code.facts();
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
             Code::ReadOnly
@@ -206,7 +229,7 @@ impl Problem {
         Body {
             r#type: format!("/docs/errors#{code}"),
             title,
-            status: status.as_u16(),
+            status: self.status().as_u16(),
             code,
             detail: self.detail.clone(),
             errors: self.errors.clone(),
@@ -231,6 +254,9 @@ impl IntoResponse for Problem {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.ends_connection {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"lookalike\""));
@@ -309,7 +335,7 @@ impl From<&EngineError> for Problem {
             EngineError::Backup(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
             EngineError::Store(source) => return Problem::internal(&detail, source),
-            EngineError::Snapshot(source) => return Problem::internal(&detail, source),
+            EngineError::Snapshot(source) => return Problem::of_snapshot(&detail, source),
         };
         Problem::new(code, detail)
     }
@@ -323,7 +349,7 @@ fn is_full(error: &std::io::Error) -> bool {
 impl Problem {
     /// The status.
     pub(super) fn status(&self) -> StatusCode {
-        self.code.status()
+        if self.is_unavailable { StatusCode::SERVICE_UNAVAILABLE } else { self.code.status() }
     }
 
     /// The stable name of its kind.
@@ -341,13 +367,27 @@ impl Problem {
         format!("{}: {}", self.code.name(), self.detail)
     }
 
+    /// A snapshot that was not taken. Who asks for one looks after the disk and is told what it said.
+    fn of_snapshot(detail: &str, source: &(dyn Error + 'static)) -> Problem {
+        let detail = format!("{detail}: {}", causes(source));
+        let is_full = chain(source).any(|cause| cause.downcast_ref().is_some_and(is_full));
+        Problem::new(if is_full { Code::DiskFull } else { Code::Internal }, detail)
+    }
+
     /// A failure whose cause belongs into the log, not to the client.
-    fn internal(detail: &str, source: &dyn std::error::Error) -> Problem {
-        let chain = std::iter::successors(Some(source), |error| error.source());
-        let causes: Vec<String> = chain.map(ToString::to_string).collect();
-        tracing::error!(detail, cause = causes.join(": "), "the engine failed");
+    fn internal(detail: &str, source: &(dyn Error + 'static)) -> Problem {
+        tracing::error!(detail, cause = causes(source), "the engine failed");
         Problem::new(Code::Internal, detail)
     }
+}
+
+/// An error and what caused it, the deepest last.
+fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| (*error).source())
+}
+
+fn causes(error: &(dyn Error + 'static)) -> String {
+    chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Defines sets of errors that handlers name in the contract: a status and what it means, each.
@@ -398,6 +438,18 @@ fn problem(meaning: &str) -> RefOr<Contract> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_told_from_a_server_that_needs_a_restart() {
+        let failed = |source: std::io::Error| Problem::of_snapshot("no snapshot was taken", &source).body();
+        let full = failed(std::io::ErrorKind::StorageFull.into());
+        assert_eq!((full.status, full.code), (507, "disk_full"));
+        let other = failed(std::io::Error::other("the disk is loose"));
+        assert_eq!((other.status, other.code), (500, "internal"));
+        assert_eq!(other.detail, "no snapshot was taken: the disk is loose");
+        let ready = Problem::new(Code::DiskFull, "the disk is full").of_readiness();
+        assert_eq!((ready.body().status, ready.retry_after()), (503, Some(RETRY_AFTER)));
+    }
 
     #[test]
     fn every_code_is_explained_in_the_documents() {

@@ -42,7 +42,7 @@ pub(super) fn check(request: &Request) -> Result<(), Problem> {
         let mut hosts = headers.get_all(header::HOST).iter();
         if hosts.next().is_none() || hosts.next().is_some() {
             let detail = "a request by HTTP/1.1 has one Host header";
-            return Err(Problem::new(Code::MalformedRequest, detail));
+            return Err(Problem::new(Code::MalformedRequest, detail).ending_connection());
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, Code, Problem, Unavailable};
+use super::error::{Body, Code, NoRoom, Problem, Unavailable};
 use super::extract::{NoParams, Target};
 use super::gauges;
 use super::json::Json;
@@ -39,6 +39,7 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     match engine.health() {
         Health::Ready => Ok("ready\n"),
         Health::ReadOnly(reason) => Err(Problem::new(Code::ReadOnly, reason)),
+        Health::DiskFull(reason) => Err(Problem::new(Code::DiskFull, reason).of_readiness()),
     }
 }
 
@@ -71,6 +72,7 @@ pub(super) async fn stats(
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
+        NoRoom,
         Unavailable,
     )
 )]

@@ -107,6 +107,18 @@ async fn a_stop_is_orderly_and_leaves_a_snapshot() {
 }
 
 #[tokio::test]
+async fn a_snapshot_that_fails_says_why() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
+    let snapshots = data.path().join("snapshots");
+    std::fs::remove_dir(&snapshots).unwrap();
+    let (status, answer) = server.post("/snapshots", json!(null)).await;
+    assert_eq!((status.as_u16(), &answer["code"]), (500, &json!("internal")), "{answer}");
+    assert!(answer["detail"].as_str().unwrap().contains("No such file"), "{answer}");
+}
+
+#[tokio::test]
 async fn a_settings_change_is_kept_and_used() {
     let data = directory();
     let server = Server::start(data.path()).await;

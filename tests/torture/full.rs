@@ -30,6 +30,7 @@ async fn readyz(server: &Server, wanted: u16, when: &str) {
         let response = server.get("/readyz").await;
         last = (response.status().as_u16(), response.text().await.unwrap());
         if last.0 == wanted {
+            assert!(wanted == 200 || last.1.contains("\"disk_full\""), "{when}: {last:?}");
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -486,9 +486,12 @@ impl Engine for Embedded {
     }
 
     fn health(&self) -> Health {
-        let reason = self.shared.read_only();
-        let reason = reason.or_else(|| self.shared.check_room().err().map(|error| error.to_string()));
-        reason.map_or(Health::Ready, Health::ReadOnly)
+        // A failure comes first: it needs a restart, and room on the disk does not help.
+        if let Some(reason) = self.shared.read_only() {
+            return Health::ReadOnly(reason);
+        }
+        let full = self.shared.check_room().err();
+        full.map_or(Health::Ready, |error| Health::DiskFull(error.to_string()))
     }
 
     async fn close(&self) {
