@@ -28,6 +28,10 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     });
     let verified = verified.map_err(|error| Failure::of(&error, open_code(&error)))?;
     let dir = arguments.dir.display();
+    if let Some(why) = &verified.unlocked {
+        let why = Failure::of(why, 0);
+        eprintln!("{why}; verified without a lock: what a server wrote meanwhile may look like damage");
+    }
     if grave > 0 {
         let message = format!(
             "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or see what `lookalike repair` can save"

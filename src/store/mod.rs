@@ -149,20 +149,30 @@ impl Store {
     /// # Errors
     /// [`StoreError`] if it cannot be looked at: it is in use, or there is none.
     pub fn verify(dir: &Path, found: &mut dyn FnMut(StoreError)) -> Result<Verified, StoreError> {
-        let _lock = lock(dir)?;
+        // Held to the end. A place where nothing can be locked, or nothing was, is looked at all the same.
+        let (_lock, unlocked) = match lock_to_read(dir) {
+            Ok(lock) => (Some(lock), None),
+            Err(error @ StoreError::Locked(_)) => return Err(error),
+            Err(error) => (None, Some(error)),
+        };
+        let verified = Store::verify_files(dir, found);
+        Ok(Verified { unlocked, ..verified })
+    }
+
+    fn verify_files(dir: &Path, found: &mut dyn FnMut(StoreError)) -> Verified {
         match Manifest::read(dir) {
-            Ok(Some(manifest)) => Ok(verify::verify(dir, &manifest, found)),
+            Ok(Some(manifest)) => verify::verify(dir, &manifest, found),
             Ok(None) => {
                 found(StoreError::Damage {
                     path: Manifest::path(dir),
                     offset: 0,
                     what: "it is missing".to_owned(),
                 });
-                Ok(Verified::default())
+                Verified::default()
             }
             Err(flaw) => {
                 found(flaw);
-                Ok(Verified::default())
+                Verified::default()
             }
         }
     }
@@ -389,10 +399,21 @@ fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|source| StoreError::io(&path, "opened", source))?;
+    held(file, dir, &path)
+}
+
+/// The same without writing: on a file system that is mounted to be read, and only if there is such a file.
+fn lock_to_read(dir: &Path) -> Result<File, StoreError> {
+    let path = dir.join("LOCK");
+    let file = File::open(&path).map_err(|source| StoreError::io(&path, "opened", source))?;
+    held(file, dir, &path)
+}
+
+fn held(file: File, dir: &Path, path: &Path) -> Result<File, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked(dir.to_path_buf())),
-        Err(TryLockError::Error(source)) => Err(StoreError::io(&path, "locked", source)),
+        Err(TryLockError::Error(source)) => Err(StoreError::io(path, "locked", source)),
     }
 }
 

@@ -31,12 +31,14 @@ struct Expected {
 }
 
 /// What was verified.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Verified {
     /// Files read whole.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
+    /// Why other processes could not be kept out meanwhile, if they could not.
+    pub unlocked: Option<StoreError>,
 }
 
 /// Verifies the store in `dir`, handing every flaw to `found`.
@@ -56,7 +58,7 @@ pub(super) fn verify(dir: &Path, manifest: &Manifest, found: &mut dyn FnMut(Stor
     if let Err(error) = journal::scan(&journal, manifest.store, manifest.replay_from, |_, _, _| Ok(())) {
         found(error);
     }
-    Verified { files: files.len() as u64, bytes: bytes.into_inner() }
+    Verified { files: files.len() as u64, bytes: bytes.into_inner(), unlocked: None }
 }
 
 /// The flaw of a file that is not there.

@@ -122,6 +122,19 @@ async fn every_damaged_file_is_refused_by_name_and_left_as_it_is() {
 }
 
 #[tokio::test]
+async fn verify_writes_nothing_where_there_is_no_lock_to_hold() {
+    let data = filled().await;
+    let lock = data.path().join("store/LOCK");
+    let (code, said, failed) = verify(data.path());
+    assert_eq!((code, failed.as_str()), (0, ""), "{said}");
+    fs::remove_file(&lock).unwrap();
+    let (code, said, failed) = verify(data.path());
+    assert!(code == 0 && said.contains("is sound"), "{said}{failed}");
+    assert!(failed.contains("LOCK cannot be opened") && failed.contains("without a lock"), "{failed}");
+    assert!(!lock.exists());
+}
+
+#[tokio::test]
 async fn a_flipped_bit_of_a_table_is_found_where_it_is() {
     let data = filled().await;
     let table = largest(&data.path().join("store/rows/tables"));

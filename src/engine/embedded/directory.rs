@@ -12,6 +12,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::engine::OpenError;
+use crate::store::StoreError;
 
 /// The format of the directory as a whole. Raised when an older version could not read what this one writes.
 const FORMAT: u32 = 2;
@@ -61,6 +62,16 @@ impl Directory {
     }
 }
 
+/// A store that did not open, told as what it is where nothing can be written.
+pub(super) fn unopened(path: &Path, error: StoreError) -> OpenError {
+    match error {
+        StoreError::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            failed(path, "written to", source)
+        }
+        error => OpenError::Store(error),
+    }
+}
+
 fn make(path: &Path) -> Result<(), OpenError> {
     fs::create_dir_all(path).map_err(|source| failed(path, "made", source))
 }
@@ -99,4 +110,24 @@ fn write_whole(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn failed(path: &Path, action: &'static str, source: io::Error) -> OpenError {
     OpenError::Directory { path: path.to_path_buf(), action, source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_where_nothing_can_be_written_is_not_damaged() {
+        let refused = |kind: io::ErrorKind| {
+            let error = StoreError::Io { path: "d/store/LOCK".into(), action: "opened", source: kind.into() };
+            unopened(Path::new("d"), error)
+        };
+        let error = refused(io::ErrorKind::ReadOnlyFilesystem);
+        assert!(matches!(error, OpenError::Directory { .. }));
+        assert_eq!(
+            error.to_string(),
+            "the data directory d cannot be written to; choose one that can with --data DIR"
+        );
+        assert!(matches!(refused(io::ErrorKind::PermissionDenied), OpenError::Store(_)));
+    }
 }

@@ -137,7 +137,8 @@ impl Embedded {
     ) -> Result<Embedded, OpenError> {
         let directory = directory::Directory::open(path)?;
         let new = directory.is_new.then_some(settings.new_store);
-        let store = Store::open(&directory.store, settings.store, new)?;
+        let store = Store::open(&directory.store, settings.store, new);
+        let store = store.map_err(|error| directory::unopened(path, error))?;
         directory.seal()?;
         restore::clear(&directory.incoming).map_err(|source| {
             let path = directory.incoming.clone();
