@@ -41,6 +41,7 @@ async fn ask(url: &str, trusted: &[u8]) -> Option<String> {
 async fn a_certificate_is_served_and_replaced_without_a_restart() {
     let data = directory();
     let first = write_pair(data.path());
+    fs::create_dir(data.path().join("other")).unwrap();
     let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
     let (certificate, key) = (file("tls.crt"), file("tls.key"));
     let variables =
@@ -50,6 +51,21 @@ async fn a_certificate_is_served_and_replaced_without_a_restart() {
     fs::write(&certificate, "no certificate").unwrap();
     server.says("the changed certificate is not used").await;
     assert!(ask(&server.url, &first).await.is_some(), "the one before stays in use");
+    write_pair(&data.path().join("other"));
+    for (state, spoil) in
+        [("is missing", None), ("is of another key", Some(data.path().join("other/tls.crt")))]
+    {
+        let told = server.log().matches("the changed certificate is not used").count();
+        match spoil {
+            None => fs::remove_file(&certificate).unwrap(),
+            Some(foreign) => drop(fs::copy(foreign, &certificate).unwrap()),
+        }
+        tokio::time::sleep(Duration::from_millis(3_500)).await;
+        let log = server.log();
+        let lines: Vec<&str> = log.lines().filter(|line| line.contains("certificate is not used")).collect();
+        assert_eq!(lines.len(), told + 1, "{state}: {log}");
+        assert!(lines[told].contains(&certificate) && lines[told].contains(&key), "{state}: {log}");
+    }
     let second = write_pair(data.path());
     for _ in 0..200 {
         if ask(&server.url, &second).await.is_some() {

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -41,12 +41,19 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// Certificate and key do not fit, or are of a kind that is not known.
-    #[error("certificate and key cannot be used together")]
-    Pair(#[source] rustls::Error),
+    #[error("{} and {} cannot be used together", certificate.display(), key.display())]
+    Pair {
+        /// The file of the certificate.
+        certificate: PathBuf,
+        /// The file of the key.
+        key: PathBuf,
+        /// Why not.
+        source: rustls::Error,
+    },
 }
 
-/// When a file was changed, and its size.
-type Stamp = (SystemTime, u64);
+/// When a file was changed, and its size; `None` if it is not there.
+type Stamp = Option<(SystemTime, u64)>;
 
 /// The certificate in use.
 #[derive(Debug)]
@@ -75,7 +82,8 @@ impl Tls {
         let files = Arc::new([certificate, key]);
         let current = Arc::new(Current(RwLock::new(Arc::new(read(&files)?))));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().map_err(TlsError::Pair)?;
+        let builder = builder.with_safe_default_protocol_versions();
+        let builder = builder.map_err(|source| unfit(&files, source))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), current, files })
@@ -85,39 +93,51 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// What tells whether the files were changed; `None` if one is not there at the moment.
-    fn stamps(&self) -> Option<[Stamp; 2]> {
-        let stamp = |path: &Path| {
+    /// What tells whether the files were changed.
+    fn stamps(&self) -> [Stamp; 2] {
+        self.files.each_ref().map(|path| {
             let about = fs::metadata(path).ok()?;
             Some((about.modified().ok()?, about.len()))
-        };
-        Some([stamp(&self.files[0])?, stamp(&self.files[1])?])
+        })
     }
 
-    /// Reads the files again whenever they change; looks every so often, without end.
+    /// Reads the files again whenever they change; looks every so often, without end. What cannot be used is tried again
+    /// at each look and told once.
     pub async fn follow_files(self, every: std::time::Duration) {
-        let mut known = self.stamps();
+        let (mut used, mut told) = (self.stamps(), None);
         let mut tick = tokio::time::interval(every);
         loop {
             tick.tick().await;
             let found = self.stamps();
-            if found.is_none() || found == known {
+            if found == used {
+                told = None;
                 continue;
             }
             match read(&self.files) {
                 Ok(pair) => {
                     *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
-                    known = found;
+                    (used, told) = (found, None);
                     tracing::info!(certificate = %self.files[0].display(), "the certificate was read again");
                 }
                 // The two files are not changed in one moment: the next look may find them in order.
-                Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(%error, cause, "the changed certificate is not used");
-                }
+                Err(error) if told.replace(found) != Some(found) => self.tell(&error),
+                Err(_) => {}
             }
         }
     }
+
+    fn tell(&self, error: &TlsError) {
+        let [certificate, key] = self.files.each_ref().map(|path| path.display());
+        let cause = std::error::Error::source(error).map(ToString::to_string);
+        tracing::warn!(
+            %certificate, %key, %error, cause,
+            "the changed certificate is not used; the one before it stays in use"
+        );
+    }
+}
+
+fn unfit([certificate, key]: &[PathBuf; 2], source: rustls::Error) -> TlsError {
+    TlsError::Pair { certificate: certificate.clone(), key: key.clone(), source }
 }
 
 fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
@@ -134,5 +154,6 @@ fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
         return Err(pem(certificate, "certificate")(pem::Error::NoItemsFound));
     }
     let key = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(pem(key, "private key"))?;
-    CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(TlsError::Pair)
+    let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
+    pair.map_err(|source| unfit(files, source))
 }
