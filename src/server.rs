@@ -52,14 +52,21 @@ pub enum ServerError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The collection `default` cannot be made.
-    #[error("the collection \"default\" cannot be made")]
+    #[error("the collection \"default\" cannot be made as collection.profile and collection.k have it")]
     Default(#[source] ServiceError),
     /// The profiles of the user cannot be used.
-    #[error(transparent)]
+    #[error("the profiles that profiles.file names cannot be used")]
     Profiles(#[from] ProfilesError),
     /// The file of keys cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyError),
+    /// The file of keys that was named is not there.
+    #[error(
+        "keys.file names {}, which is not there: without it everyone would be let in. Correct the path, make a key \
+         (lookalike keys create --help), or leave keys.file out",
+        .0.display()
+    )]
+    NoKeyFile(std::path::PathBuf),
     /// TLS cannot be used.
     #[error("TLS cannot be used")]
     Tls(#[from] http::TlsError),
@@ -159,6 +166,18 @@ pub async fn run(
     Ok(())
 }
 
+/// Judges the settings as [`run`] does at a first start, without a listener and without the data: later ones have the
+/// collection `default` already and look at its settings no more.
+///
+/// # Errors
+/// [`ServerError`] for the first with which the server would not start.
+pub fn check(settings: &Settings) -> Result<(), ServerError> {
+    keys(settings)?;
+    tls(settings)?;
+    let profiles = profiles::load(settings.profiles.file.as_deref())?;
+    Service::check_collection(profiles, &default_collection(settings)).map_err(ServerError::Default)
+}
+
 /// Reads the data and gives the service its engine.
 async fn start(
     settings: &Settings,
@@ -175,15 +194,7 @@ async fn start(
     // Made before the first request can see the engine: the unprefixed routes act on it.
     match engine.settings(&default).await {
         Err(EngineError::NoCollection(_)) => {
-            let wanted = WantedCollection {
-                profile: Some(settings.collection.profile.clone()),
-                k: settings.collection.k,
-                threshold: None,
-                sketch_bytes: None,
-                keep_text: Some(settings.collection.keep_text),
-                expires_in: Some(None),
-            };
-            let made = service.make_collection(&engine, &default, wanted).await;
+            let made = service.make_collection(&engine, &default, default_collection(settings)).await;
             made.map_err(ServerError::Default)?;
         }
         Err(error) => return Err(ServerError::Default(error.into())),
@@ -191,6 +202,18 @@ async fn start(
     }
     service.start(Arc::clone(&engine));
     Ok(engine)
+}
+
+/// The collection `default` as it is made at the first start.
+fn default_collection(settings: &Settings) -> WantedCollection {
+    WantedCollection {
+        profile: Some(settings.collection.profile.clone()),
+        k: settings.collection.k,
+        threshold: None,
+        sketch_bytes: None,
+        keep_text: Some(settings.collection.keep_text),
+        expires_in: Some(None),
+    }
 }
 
 /// Folds what was recorded into the histograms, which hold every sample until then: without it the memory of
@@ -206,9 +229,13 @@ async fn keep_metrics(metrics: Metrics) {
 /// The keys in use.
 ///
 /// # Errors
-/// [`ServerError::Unguarded`] if there are none where they are needed.
+/// [`ServerError::Unguarded`] if there are none where they are needed, [`ServerError::NoKeyFile`] if their file was named
+/// and is not there.
 fn keys(settings: &Settings) -> Result<Arc<Keyring>, ServerError> {
     let keyring = Keyring::open(key_file(settings))?;
+    if let (None, Some(named)) = (&*keyring.keys(), &settings.keys.file) {
+        return Err(ServerError::NoKeyFile(named.clone()));
+    }
     let listen = settings.server.listen;
     let is_exposed = !listen.ip().to_canonical().is_loopback();
     match (&*keyring.keys(), is_exposed) {

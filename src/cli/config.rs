@@ -1,11 +1,12 @@
-//! `lookalike config print`: every setting that is in force, and where it was set.
+//! `lookalike config print`: every setting that is in force, where it was set, and whether `serve` would start with it.
 
 use std::io::Write;
 
 use clap::{Args, Subcommand};
 
 use super::Failure;
-use super::serve::ServeArguments;
+use super::serve::{ServeArguments, check};
+use crate::config::Given;
 
 #[derive(Debug, Args)]
 pub(super) struct ConfigArguments {
@@ -16,16 +17,21 @@ pub(super) struct ConfigArguments {
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
     /// Print the settings that `serve` would have with the same flags and environment, as TOML; the comment behind
-    /// each says where it comes from.
+    /// each says where it comes from. Settings with which `serve` would not start end with its message and exit code.
     Print(ServeArguments),
 }
 
 pub(super) fn run(arguments: ConfigArguments) -> Result<(), Failure> {
     let ConfigCommand::Print(arguments) = arguments.command;
-    let (_, given) = arguments.explained()?;
+    let (settings, given) = arguments.explained()?;
+    write(&given)?;
+    check(&settings)
+}
+
+fn write(given: &[Given]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let mut section = "";
-    for given in &given {
+    for given in given {
         let (of, name) = given.key.split_once('.').unwrap_or(("", given.key));
         if of != section {
             let gap = if section.is_empty() { "" } else { "\n" };

@@ -49,14 +49,24 @@ pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
         config::LogFormat::Text => LogFormat::Text,
         config::LogFormat::Json => LogFormat::Json,
     };
-    let traces = settings.traces.endpoint.clone();
-    let traces = traces.map(|endpoint| TracesTo { endpoint, percent: settings.traces.percent });
-    let _telemetry = telemetry::start(&settings.log.level, format, traces.as_ref())
+    let _telemetry = telemetry::start(&settings.log.level, format, traces(&settings).as_ref())
         .map_err(|error| Failure::of(&error, 78))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(serve(settings));
     runtime.shutdown_timeout(LAST_WAIT);
     result
+}
+
+/// Judges settings as `serve` does, without listening and without the data.
+pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
+    telemetry::check(&settings.log.level, traces(settings).as_ref())
+        .map_err(|error| Failure::of(&error, 78))?;
+    server::check(settings).map_err(|error| Failure::of(&error, code(&error)))
+}
+
+fn traces(settings: &Settings) -> Option<TracesTo> {
+    let endpoint = settings.traces.endpoint.clone()?;
+    Some(TracesTo { endpoint, percent: settings.traces.percent })
 }
 
 impl ServeArguments {
@@ -128,7 +138,9 @@ fn code(error: &ServerError) -> u8 {
     match error {
         ServerError::Open(error) => open_code(error),
         ServerError::Default(_)
+        | ServerError::Profiles(_)
         | ServerError::Keys(_)
+        | ServerError::NoKeyFile(_)
         | ServerError::Tls(_)
         | ServerError::HalfTls
         | ServerError::Unguarded { .. } => 78,

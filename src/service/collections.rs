@@ -74,6 +74,14 @@ impl Service {
         Ok((created, engine.collection(name).await?))
     }
 
+    /// Whether a collection could be made so.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`].
+    pub fn check_collection(profiles: Profiles, wanted: &WantedCollection) -> Result<(), ServiceError> {
+        merge(profiles, None, wanted).map(|_| ())
+    }
+
     /// Whether the documents of a collection have signatures.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub struct Telemetry {
 /// # Errors
 /// [`TelemetryError`] if the level is no filter directive, or if there are no traces.
 pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Telemetry, TelemetryError> {
-    let filter = filter(level).map_err(|source| TelemetryError::Level { level: level.to_owned(), source })?;
+    let filter = filter(level)?;
     let ansi = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_ansi(ansi);
     let lines = match format {
@@ -84,10 +84,7 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
     let subscriber = tracing_subscriber::registry().with(lines.with_filter(filter));
     #[cfg(feature = "opentelemetry")]
     {
-        let started = to.map(traces::start).transpose().map_err(|error| TelemetryError::Collector {
-            endpoint: to.map(|to| to.endpoint.clone()).unwrap_or_default(),
-            detail: error.to_string(),
-        })?;
+        let started = to.map(traces::start).transpose()?;
         let (traces, layer) = started.unzip();
         // Only the first subscriber of a process can be set; tests start several servers in one.
         let _ = subscriber.with(layer).try_init();
@@ -95,23 +92,39 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
     }
     #[cfg(not(feature = "opentelemetry"))]
     {
-        if to.is_some() {
-            return Err(TelemetryError::NoTraces);
-        }
+        no_traces(to)?;
         let _ = subscriber.try_init();
         Ok(Telemetry::default())
     }
 }
 
-fn filter(level: &str) -> Result<EnvFilter, ParseError> {
+/// Whether [`start`] would take these, without starting anything.
+///
+/// # Errors
+/// As [`start`].
+pub fn check(level: &str, to: Option<&TracesTo>) -> Result<(), TelemetryError> {
+    filter(level)?;
+    #[cfg(feature = "opentelemetry")]
+    return to.map_or(Ok(()), traces::check);
+    #[cfg(not(feature = "opentelemetry"))]
+    no_traces(to)
+}
+
+#[cfg(not(feature = "opentelemetry"))]
+fn no_traces(to: Option<&TracesTo>) -> Result<(), TelemetryError> {
+    to.map_or(Ok(()), |_| Err(TelemetryError::NoTraces))
+}
+
+fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
+    let wrong = |source| TelemetryError::Level { level: level.to_owned(), source };
     for directive in level.split(',').map(str::trim) {
         // A word alone would be taken for the name of a module, and everything else silenced.
         if !directive.contains(['=', '[', ':']) {
-            directive.parse::<LevelFilter>()?;
+            directive.parse::<LevelFilter>().map_err(|error| wrong(error.into()))?;
         }
     }
     // The storage engine tells of every file it writes at "info"; a directive of the caller's overrules this.
-    EnvFilter::try_new(format!("lsm_tree=warn,{level}"))
+    EnvFilter::try_new(format!("lsm_tree=warn,{level}")).map_err(wrong)
 }
 
 /// The metrics of the process.
@@ -198,5 +211,5 @@ fn describe() {
     describe_histogram!("lookalike_commit_changes", "Changes made durable together.");
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");
     describe_counter!("lookalike_snapshot_failures_total", "Snapshots that could not be written.");
-}
     describe_counter!("lookalike_expired_documents_total", "Documents removed because their time had come.");
+}

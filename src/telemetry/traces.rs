@@ -5,7 +5,7 @@
 //! nothing waits for it. *Absent*: metrics, which Prometheus fetches.
 
 use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_otlp::{ExporterBuildError, Protocol, SpanExporter, WithExportConfig};
+use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
 use tracing::{Level, Metadata, Subscriber};
@@ -13,7 +13,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::TracesTo;
+use super::{TelemetryError, TracesTo};
 
 /// Where a collector takes spans.
 const PATH: &str = "/v1/traces";
@@ -30,21 +30,34 @@ impl Drop for Traces {
     }
 }
 
-/// Begins to send spans; what hands them on. Not to be called on an async worker.
-pub(super) fn start<S>(to: &TracesTo) -> Result<(Traces, impl Layer<S> + use<S>), ExporterBuildError>
-where
-    S: Subscriber + for<'span> LookupSpan<'span>,
-{
+/// Whether spans could be sent there, as far as that can be told without sending one.
+pub(super) fn check(to: &TracesTo) -> Result<(), TelemetryError> {
+    exporter(to).map(|_| ())
+}
+
+fn exporter(to: &TracesTo) -> Result<SpanExporter, TelemetryError> {
     // The exporter's client asks for one even where it speaks no TLS.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let base = to.endpoint.trim_end_matches('/');
     let endpoint = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
     let exporter =
         SpanExporter::builder().with_http().with_protocol(Protocol::HttpBinary).with_endpoint(endpoint);
+    exporter.build().map_err(|error| TelemetryError::Collector {
+        endpoint: to.endpoint.clone(),
+        detail: error.to_string(),
+    })
+}
+
+/// Begins to send spans; what hands them on. Not to be called on an async worker.
+pub(super) fn start<S>(to: &TracesTo) -> Result<(Traces, impl Layer<S> + use<S>), TelemetryError>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+{
+    let exporter = exporter(to)?;
     let sampler =
         Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(f64::from(to.percent.min(100)) / 100.0)));
     let provider = SdkTracerProvider::builder()
-        .with_batch_exporter(exporter.build()?)
+        .with_batch_exporter(exporter)
         .with_sampler(sampler)
         .with_resource(Resource::builder().with_service_name(env!("CARGO_PKG_NAME")).build())
         .build();

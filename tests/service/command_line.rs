@@ -286,3 +286,33 @@ fn config_print_tells_each_value_and_where_it_was_set_and_is_a_settings_file() {
     };
     assert_eq!(value(&text(&again.stdout)), value(&printed));
 }
+
+#[test]
+fn config_print_tells_what_serve_would_not_start_with() {
+    let data = directory();
+    let dir = data.path().to_str().unwrap();
+    let cases = [
+        ("LOOKALIKE_LOG__LEVEL", "loud", "log.level"),
+        ("LOOKALIKE_COLLECTION__PROFILE", "nope", "collection.profile"),
+        ("LOOKALIKE_COLLECTION__K", "100", "0 to 64"),
+        ("LOOKALIKE_TLS__KEY", "tls.key", "go together"),
+        ("LOOKALIKE_TRACES__ENDPOINT", "nonsense", "traces.endpoint"),
+        ("LOOKALIKE_PROFILES__FILE", "/nonexist", "profiles.file"),
+        ("LOOKALIKE_KEYS__FILE", "/nonexist", "keys.file"),
+        ("LOOKALIKE_SERVER__LISTEN", "0.0.0.0:0", "there are no keys"),
+    ];
+    for (variable, value, expected) in cases {
+        let run = |arguments: &[&str]| {
+            let mut command = command(arguments);
+            command.args(["--data", dir]).env("LOOKALIKE_SERVER__LISTEN", "127.0.0.1:0");
+            let output = command.env(variable, value).output().unwrap();
+            (output.status.code(), text(&output.stdout), text(&output.stderr))
+        };
+        let (code, printed, failed) = run(&["config", "print"]);
+        assert_eq!(code, Some(78), "{variable}: {failed}");
+        assert!(printed.contains("[server]") && failed.contains(expected), "{variable}: {failed}");
+        let (code, _, served) = run(&["serve"]);
+        assert_eq!(code, Some(78), "{variable}: {served}");
+        assert_eq!(served.lines().last(), failed.lines().last(), "{variable}");
+    }
+}
