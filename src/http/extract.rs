@@ -118,7 +118,7 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
             let name = error.path().to_string();
-            let detail = plain(&error.inner().to_string());
+            let detail = ranged(&name, plain(&error.inner().to_string()));
             Problem::parameter(code_of(&detail), named(&detail).unwrap_or(&name), detail.clone())
         }
     }
@@ -183,19 +183,33 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let pointer = pointer(error.path());
         let inner = error.into_inner();
-        if inner.is_data() {
-            let detail = plain(&inner.to_string());
-            let missing = named(&detail).filter(|_| detail.starts_with("missing field"));
-            let pointer = missing.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
-            return Problem::field(code_of(&detail), pointer, detail);
+        if !inner.is_data() {
+            return not_json(&inner);
         }
-        Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {inner}"))
+        let (said, place) = said(&inner);
+        let detail = plain(&said);
+        let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
+        let member = named(&detail).filter(|_| of_object);
+        let pointer = member.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
+        let detail = ranged(pointer.rsplit('/').next().unwrap_or_default(), detail);
+        Problem::field(code_of(&detail), pointer, detail + &place)
     })?;
-    let end = deserializer.end();
-    end.map_err(|error| {
-        Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {error}"))
-    })?;
+    deserializer.end().map_err(|error| not_json(&error))?;
     Ok(value)
+}
+
+fn not_json(error: &serde_json::Error) -> Problem {
+    let (said, place) = said(error);
+    Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {said}{place}"))
+}
+
+/// What the parser says, and where: told apart, or the place would read as a part of the sentence.
+fn said(error: &serde_json::Error) -> (String, String) {
+    let (text, line, column) = (error.to_string(), error.line(), error.column());
+    match text.strip_suffix(&format!(" at line {line} column {column}")) {
+        Some(said) => (said.to_owned(), format!(" (line {line}, column {column})")),
+        None => (text, String::new()),
+    }
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -209,10 +223,22 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
+/// What every number must be that counts something.
+const NUMBER: &str = "expected a whole number, 0 or more";
+const HUGE: &str = "the number is too large";
+
+/// The message with the range of k, which no type has: where the collection is known, so is the end of it.
+fn ranged(name: &str, detail: String) -> String {
+    let is_range = detail.contains(NUMBER) || detail.contains(HUGE);
+    if name != "k" || !is_range {
+        return detail;
+    }
+    format!("{detail}; k ranges from 0 to the bits of the collection's hashes, 64 or 128")
+}
+
 /// The parser's message in the words of JSON and query strings, not in those of the language that the server is
 /// written in.
 fn plain(message: &str) -> String {
-    const NUMBER: &str = "expected a whole number, 0 or more";
     const WORDS: [(&str, &str); 18] = [
         ("expected u64", NUMBER),
         ("expected u32", NUMBER),
@@ -222,7 +248,7 @@ fn plain(message: &str) -> String {
         ("expected f32", "expected a number"),
         ("invalid digit found in string", NUMBER),
         ("cannot parse integer from empty string", NUMBER),
-        ("number too large to fit in target type", "the number is too large"),
+        ("number too large to fit in target type", HUGE),
         ("number too small to fit in target type", NUMBER),
         ("invalid float literal", "expected a number"),
         ("cannot parse float from empty string", "expected a number"),

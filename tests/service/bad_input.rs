@@ -260,6 +260,12 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "expected a whole number, 0 or more", "/k"),
         ),
         post(
+            "a name that stands twice",
+            "/documents",
+            r#"{"id":"a","id":"b","hash":"00000000000000ff"}"#,
+            (422, "invalid_field", "duplicate field `id` (line 1, column 14)", "/id"),
+        ),
+        post(
             "a wrong query of several",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff"},{"hash":1}]}"#,
@@ -379,6 +385,16 @@ fn queries() -> Vec<Case> {
             "a parameter of no use",
             "/documents/kept?dry_run=1",
             (422, "unknown_field", "`dry_run`", "dry_run"),
+        ),
+        get(
+            "two subjects in the query",
+            "/similar?hash=00000000000000ff&text=a",
+            (422, "invalid_field", "exactly one of hash, signature, text and id is needed;", ""),
+        ),
+        get(
+            "a k below 0",
+            "/similar?hash=00000000000000ff&k=-1",
+            (422, "invalid_field", "k ranges from 0 to the bits", "k"),
         ),
         get("a wrong hash", "/similar?hash=xyz", (422, "invalid_field", "not a hexadecimal digit", "hash")),
         get(

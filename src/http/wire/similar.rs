@@ -346,7 +346,13 @@ impl SimilarParams {
 
     /// The question as the service takes it.
     pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
-        let by = subject(self.id.take(), self.text.take(), None, self.hash.take(), self.signature.take())?;
+        let by = subject(self.id.take(), self.text.take(), None, self.hash.take(), self.signature.take());
+        // A page is too long for a query string: here there is no `html`.
+        let by = by.map_err(|_| {
+            let detail =
+                "exactly one of hash, signature, text and id is needed; POST /similar takes html too";
+            Problem::new(Code::InvalidField, detail)
+        })?;
         Ok(self.about(by))
     }
 }
