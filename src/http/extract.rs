@@ -310,10 +310,23 @@ pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Proble
     read_sized(request, |_| limit).await
 }
 
+fn too_large(announced: Option<usize>, most: usize) -> Problem {
+    let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
+    let detail = format!(
+        "the body has {size}; at most {most} are taken here (limits.document_bytes, limits.batch_bytes). POST /documents takes any number of documents as application/x-ndjson"
+    );
+    Problem::new(Code::TooLarge, detail)
+}
+
 /// The same with a limit that depends on the first byte that is not white space.
 pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
+    // What is too large whatever it begins with is refused before a byte of it is asked for.
+    let largest = [b' ', b'{', b'['].map(&limit).into_iter().max().unwrap_or_default();
+    if announced.is_some_and(|announced| announced > largest) {
+        return Err(too_large(announced, largest));
+    }
     let mut stream = Body::into_data_stream(request.into_body());
     let mut all = Vec::new();
     let mut most = None;
@@ -327,11 +340,7 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
         }
         let most = most.unwrap_or_else(|| limit(b' '));
         if all.len() > most || announced.is_some_and(|announced| announced > most) {
-            let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
-            let detail = format!(
-                "the body has {size}; at most {most} are taken here (limits.document_bytes, limits.batch_bytes). POST /documents takes any number of documents as application/x-ndjson"
-            );
-            return Err(Problem::new(Code::TooLarge, detail));
+            return Err(too_large(announced, most));
         }
     }
     let all = Bytes::from(all);

@@ -288,6 +288,14 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
             400,
             "malformed_request",
         ),
+        // Before a byte of it has come, or was asked for.
+        ("a body announced as too large", post("content-length: 40000000\r\n\r\n"), 413, "too_large"),
+        (
+            "the same by who waits to be asked",
+            post("expect: 100-continue\r\ncontent-length: 40000000\r\n\r\n"),
+            413,
+            "too_large",
+        ),
         (
             "a body that is packed",
             post("connection: close\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}"),
