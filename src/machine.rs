@@ -1,10 +1,12 @@
-//! What the machine gives this process: how much memory it may take, and how much it has taken.
+//! What the machine gives this process: how much memory it may take, how much it has taken, and the time of its
+//! processors.
 //!
-//! Read from Linux's `/proc` and control groups, of both versions, with the limits of all groups above. Where
+//! Memory is read from Linux's `/proc` and control groups, of both versions, with the limits of all groups above. Where
 //! they are not to be had, the answer is that nothing is known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A limit on memory and who sets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +25,15 @@ pub fn memory_limit() -> Option<MemoryLimit> {
 /// The resident memory of this process in bytes.
 pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
+}
+
+/// The time of a processor that this thread has taken: on a busy machine the clock on the wall says more about its other work.
+///
+/// # Panics
+/// Never: the clock begins at 0.
+pub fn thread_time() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    now.try_into().expect("a clock that begins at 0")
 }
 
 fn limit_under(root: &Path) -> Option<MemoryLimit> {

@@ -25,6 +25,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::machine::thread_time;
+
 /// By how much bulk threads give way: at 10 the system gives them a tenth of a processor that another wants.
 const NICE: i32 = 10;
 
@@ -70,7 +72,7 @@ impl Turns {
         if begin.elapsed() < TURN {
             return;
         }
-        let taken = time_taken();
+        let taken = thread_time();
         let worked = taken.saturating_sub(TAKEN.replace(taken));
         let mut kept_waiting = KEPT_WAITING.get().saturating_sub(worked);
         *begin = Instant::now();
@@ -81,12 +83,6 @@ impl Turns {
         }
         KEPT_WAITING.set(kept_waiting);
     }
-}
-
-/// The time of the processor that this thread has taken.
-fn time_taken() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.try_into().unwrap_or_default()
 }
 
 /// The named limits of a pool.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// `ARCHITECTURE.md`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ids", &[]),
-    ("pool", &[]),
+    ("pool", &["machine"]),
     ("text", &[]),
     ("features", &["text"]),
     ("fingerprint", &["ids", "text", "features"]),
@@ -67,6 +67,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "profiles",
             "keys",
             "client",
+            "machine",
         ],
     ),
     ("main", &["cli"]),

@@ -5,11 +5,11 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::time::Duration;
 
 use flate2::read::GzDecoder;
 use jieba_rs::Jieba;
 use lookalike::fingerprint::Profile;
+use lookalike::machine::thread_time;
 
 use crate::rounds::{ROUNDS, median};
 
@@ -42,9 +42,9 @@ fn row(what: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
         // What is loaded on demand is loaded here.
         std::hint::black_box(each(&texts[0]));
         let rates = (0..ROUNDS).map(|_| {
-            let start = now();
+            let start = thread_time();
             texts.iter().for_each(|text| _ = std::hint::black_box(each(text)));
-            bytes as f64 / 1e6 / now().saturating_sub(start).as_secs_f64()
+            bytes as f64 / 1e6 / thread_time().saturating_sub(start).as_secs_f64()
         });
         format!("{:.1}", median(rates.collect::<Vec<_>>()))
     });
@@ -67,10 +67,4 @@ fn read(set: &str) -> Option<Vec<String>> {
         bytes < MEGABYTES << 20
     };
     Some(lines.filter_map(text).take_while(is_enough).collect())
-}
-
-/// Processor time of this thread.
-fn now() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.try_into().expect("a clock that begins at 0")
 }

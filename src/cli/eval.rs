@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use flate2::read::MultiGzDecoder;
@@ -16,6 +15,7 @@ use crate::eval::{
     set_aside_copies, svg, with_edits, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
+use crate::machine::thread_time;
 use crate::profiles;
 use crate::text::{main_text, visible_text};
 
@@ -99,7 +99,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         let mut of_set = Vec::new();
         for profile in &profiles {
             eprintln!("{}: {}", set.name, profile.id());
-            of_set.push(measure(profile, set, cpu_time));
+            of_set.push(measure(profile, set, thread_time));
         }
         measured.push(of_set);
         checked.push(if arguments.check { checks(&profiles, by, set) } else { Vec::new() });
@@ -112,12 +112,6 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
     }
     Ok(())
-}
-
-/// The processor time of this thread: on a busy machine the clock on the wall says more about its other work.
-fn cpu_time() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.try_into().expect("a clock that begins at 0")
 }
 
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
@@ -166,7 +160,7 @@ fn bands(set: &Set) -> Vec<Banded> {
     let of = |recipe: &MinHash| {
         others
             .iter()
-            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, cpu_time))
+            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, thread_time))
             .collect::<Vec<_>>()
     };
     eprintln!("{}: MinHash", set.name);

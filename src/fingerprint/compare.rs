@@ -101,10 +101,7 @@ impl FeatureComparison {
         let difference = a.fingerprint.hash.value() ^ b.fingerprint.hash.value();
         let flips = (0..a.votes.len().min(b.votes.len()) as u32)
             .filter(|bit| difference >> bit & 1 == 1)
-            .map(|bit| Flip {
-                is_held_by_one: [a, b].into_iter().any(|side| is_held_by_one(side, bit)),
-                ..flip(bit, [a, b].map(|side| side.votes[bit as usize]), &changed)
-            })
+            .map(|bit| flip(bit, [a, b], &changed))
             .collect();
         let differing =
             changed.iter().map(|&((_, text), weights)| DifferingFeature { text: text.to_owned(), weights });
@@ -118,7 +115,8 @@ impl FeatureComparison {
     }
 }
 
-fn flip(bit: u32, margins: [f64; 2], changed: &[((Hash, &str), [f64; 2])]) -> Flip {
+fn flip(bit: u32, sides: [&Explanation; 2], changed: &[((Hash, &str), [f64; 2])]) -> Flip {
+    let margins = sides.map(|side| side.votes[bit as usize]);
     let towards = if margins[1] >= margins[0] { 1.0 } else { -1.0 };
     let push = |&((hash, _), [a, b]): &((Hash, &str), [f64; 2])| {
         let sign = if hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
@@ -133,7 +131,7 @@ fn flip(bit: u32, margins: [f64; 2], changed: &[((Hash, &str), [f64; 2])]) -> Fl
     }
     pushing.sort_unstable_by(order);
     let moved_by = pushing.into_iter().map(|(_, text)| text.to_owned()).collect();
-    Flip { bit, margins, moved_by, is_held_by_one: false }
+    Flip { bit, margins, moved_by, is_held_by_one: sides.iter().any(|side| is_held_by_one(side, bit)) }
 }
 
 /// Whether the weightiest feature that votes for this bit as it is weighs as much as all are ahead.

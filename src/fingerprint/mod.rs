@@ -19,7 +19,7 @@ mod golden;
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 pub use definition::{Definition, DefinitionError, Value};
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
-pub use profile::{Profile, ProfileId, Profiles};
+pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
 pub use recipe::simhash_of;
 
 use crate::ids::Hash;

@@ -34,21 +34,21 @@ impl ProfileId {
         &self.name
     }
 
-    /// Whether an id that was stored is of this name and definition: that of a user's profile may have had another version.
-    fn is_as_defined_by(&self, stored: &str) -> bool {
-        let definition = stored.split_once('+').map(|(named, digest)| (named.split('@').next(), digest));
-        match (definition, self.digest) {
-            (Some((name, digest)), Some(own)) => {
-                name == Some(self.name.as_str()) && digest == format!("{own:016x}")
-            }
-            _ => false,
-        }
-    }
-
     /// The version, from 1.
     pub fn version(&self) -> u32 {
         self.version
     }
+}
+
+/// The name and the digest in the id of a user's profile.
+fn definition(id: &str) -> Option<(&str, &str)> {
+    let (named, digest) = id.split_once('+')?;
+    Some((named.split('@').next()?, digest))
+}
+
+/// Whether two ids are of profiles that make the same hashes: one of a user's own may have another version.
+pub fn makes_the_same(a: &str, b: &str) -> bool {
+    a == b || definition(a).is_some_and(|of_a| definition(b) == Some(of_a))
 }
 
 impl fmt::Display for ProfileId {
@@ -184,15 +184,17 @@ impl Profiles {
     pub fn named(self, name: &str) -> Option<&'static Profile> {
         self.iter().rev().find(|profile| {
             let id = &profile.id;
-            id.name == name || format!("{}@{}", id.name, id.version) == name || id.is_as_defined_by(name)
+            id.name == name
+                || format!("{}@{}", id.name, id.version) == name
+                || makes_the_same(&id.to_string(), name)
         })
     }
 
     /// Of the id of a user's profile that was stored and of which nothing with the same definition is here, what there is of its
     /// name now, for people: an id, or that there is none. `None` if it is no such id.
     pub fn changed(self, id: &str) -> Option<String> {
-        let (name, _) = id.split_once('+').filter(|_| self.named(id).is_none())?;
-        let now = self.named(name.split('@').next().unwrap_or(name));
+        let (name, _) = definition(id).filter(|_| self.named(id).is_none())?;
+        let now = self.named(name);
         Some(now.map_or_else(|| "none".to_owned(), |now| now.id.to_string()))
     }
 

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::json;
 
-use crate::server::{BINARY, Server, command, directory};
+use crate::server::{BINARY, Server, command, directory, lines};
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -80,10 +80,6 @@ fn fingerprint_prints_what_the_library_computes() {
     child.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
     let line: serde_json::Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
     assert_eq!((line["bits"].as_u64(), line["profile"].as_str()), (Some(128), Some("copies-128@4")));
-}
-
-fn lines(range: std::ops::Range<u64>) -> String {
-    range.map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{i:016x}")}))).collect()
 }
 
 #[tokio::test]

@@ -8,9 +8,8 @@ use std::process::{Output, Stdio};
 use encoding_rs::GBK;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::json;
 
-use crate::server::{Server, command, directory};
+use crate::server::{Server, command, directory, lines};
 
 const WORDS: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
 
@@ -25,10 +24,6 @@ async fn import(server: &Server, directory: &Path, files: &[&str], more: &[&str]
 
 fn said(output: &Output) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stderr.clone()).unwrap())
-}
-
-fn lines(range: std::ops::Range<u64>) -> String {
-    range.map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{i:016x}")}))).collect()
 }
 
 #[tokio::test]

@@ -32,6 +32,13 @@ pub struct Ended {
     pub log: String,
 }
 
+/// A document a line, with these numbers.
+pub fn lines(range: std::ops::Range<u64>) -> String {
+    range
+        .map(|i| format!("{}\n", serde_json::json!({"id": format!("{i}"), "hash": format!("{i:016x}")})))
+        .collect()
+}
+
 /// A data directory that goes with the test.
 pub fn directory() -> TempDir {
     tempfile::Builder::new().prefix("lookalike-test-").tempdir().unwrap()

@@ -6,6 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::registry::Collection;
 use crate::engine::{Admission, Document, EngineError, Operation};
+use crate::fingerprint::makes_the_same;
 
 /// The unit in which bytes of queued writes are counted.
 const ROOM_UNIT: usize = 1_024;
@@ -65,16 +66,6 @@ pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), E
         stored: settings.profile.clone(),
         wanted: wanted.to_owned(),
     })
-}
-
-/// Whether two ids are of profiles that make the same hashes: the definitions of users' own, whose digest stands at the end of an
-/// id, may have another version.
-pub(super) fn makes_the_same(a: &str, b: &str) -> bool {
-    let definition = |id: &'_ str| -> Option<(String, String)> {
-        let (named, digest) = id.split_once('+')?;
-        Some((named.split('@').next()?.to_owned(), digest.to_owned()))
-    };
-    a == b || definition(a).is_some_and(|of_a| definition(b) == Some(of_a))
 }
 
 /// Whether a document has what its collection stores.

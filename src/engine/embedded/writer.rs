@@ -27,6 +27,7 @@ use super::restore::Step;
 use super::shared::Shared;
 use super::sole::TouchedHash;
 use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
+use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
 use crate::store::{Batch, Change, CollectionRecord, StoreError};
 
@@ -477,7 +478,7 @@ fn check_settings(
     stored: &CollectionSettings,
     wanted: &CollectionSettings,
 ) -> Result<(), EngineError> {
-    if super::intake::makes_the_same(&stored.profile, &wanted.profile) {
+    if makes_the_same(&stored.profile, &wanted.profile) {
         return Ok(());
     }
     Err(EngineError::SettingsConflict {
