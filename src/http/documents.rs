@@ -58,7 +58,8 @@ pub(super) async fn add(
     let into = Into_ { state: state.clone(), collection: collection.clone(), unless_within, bucket };
     if kind == "application/x-ndjson" {
         let waits = request.headers().contains_key(header::EXPECT);
-        let mut lines = bulk::lines(request.into_body().into_data_stream(), limits.document_bytes);
+        let body = request.into_body().into_data_stream();
+        let mut lines = bulk::lines(body, limits.document_bytes, bulk::enough(&state.service));
         if waits {
             lines = bulk::told_to_go_on(lines).await;
         }

@@ -190,6 +190,11 @@ impl Service {
         self.pool.is_full()
     }
 
+    /// How many tasks the CPU pool does at a time.
+    pub fn threads(&self) -> usize {
+        self.pool.permits()
+    }
+
     /// How many requests wait for the CPU pool.
     pub fn waiting(&self) -> usize {
         self.pool.waiting()

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
+
 use super::recent::Recent;
 use super::registry::Collection;
 use super::sole::{SoleBearer, TouchedHash};
@@ -46,11 +48,11 @@ pub(super) struct Plan<'a> {
     /// When the first of the documents that were put expires.
     soonest_ms: Option<u64>,
     /// The state of each document touched, or `None` if it was deleted.
-    documents: HashMap<(CollectionId, DocumentId), Option<Touched>>,
+    documents: HashMap<(CollectionId, DocumentId), Option<Touched>, RandomState>,
     /// Who bears the hashes touched.
-    postings: HashMap<(CollectionId, Hash), Option<Posting>>,
+    postings: HashMap<(CollectionId, Hash), Option<Posting>, RandomState>,
     /// Of shared hashes, the documents that came to bear them or ceased to.
-    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Bearer>>>,
+    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Bearer>>, RandomState>,
 }
 
 impl<'a> Plan<'a> {
@@ -61,10 +63,16 @@ impl<'a> Plan<'a> {
             next: last.next(),
             now_ms,
             soonest_ms: None,
-            documents: HashMap::new(),
-            postings: HashMap::new(),
-            shared: HashMap::new(),
+            documents: HashMap::default(),
+            postings: HashMap::default(),
+            shared: HashMap::default(),
         })
+    }
+
+    /// So many operations are to be decided next.
+    pub(super) fn reserve(&mut self, operations: usize) {
+        self.documents.reserve(operations);
+        self.postings.reserve(operations);
     }
 
     /// The batch to commit, and the hashes whose postings it touches.

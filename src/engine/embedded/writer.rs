@@ -18,6 +18,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use foldhash::fast::RandomState;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::planning::{Checked, Plan};
@@ -250,6 +251,7 @@ impl Writer {
         if shared.registry.find(&collection.name).is_none_or(|now| now.id != collection.id) {
             return Ok(Err(EngineError::NoCollection(collection.name.clone())));
         }
+        plan.reserve(operations.len());
         let outcomes = operations.into_iter().map(|(operation, checked)| {
             plan.decide(collection, operation, checked.as_ref(), &mut self.recent)
         });
@@ -308,11 +310,7 @@ impl Writer {
     }
 
     /// Nothing of a batch was written: what it was to add leaves the index again, but for what was there before it.
-    fn take_back(
-        &mut self,
-        fates: &HashMap<(CollectionId, Hash), Fate>,
-        touched: &HashMap<CollectionId, Arc<Collection>>,
-    ) {
+    fn take_back(&mut self, fates: &Fates, touched: &HashMap<CollectionId, Arc<Collection>>) {
         self.recent.forget_after(self.last);
         self.shared.planned.store(self.last.0, Ordering::SeqCst);
         for collection in touched.values() {
@@ -454,9 +452,11 @@ struct Fate {
     stays: bool,
 }
 
+type Fates = HashMap<(CollectionId, Hash), Fate, RandomState>;
+
 /// What becomes of each hash that comes or goes in a batch.
-fn fates(changes: &[Change]) -> HashMap<(CollectionId, Hash), Fate> {
-    let mut fates = HashMap::new();
+fn fates(changes: &[Change]) -> Fates {
+    let mut fates = Fates::with_capacity_and_hasher(changes.len(), RandomState::default());
     let mut see = |of: CollectionId, hash: Option<Hash>, stays: bool| {
         // What goes first was there, what comes first was not.
         let first = Fate { was_there: !stays, stays };
