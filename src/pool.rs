@@ -56,7 +56,7 @@ pub struct Turns(Option<Instant>);
 thread_local! {
     /// For how long this thread was kept waiting when it let others on, less what it worked since.
     static KEPT_WAITING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    /// The time of the processor that it had taken when its turn began.
+    /// The time of the processor that it had taken when it was looked at last, while it was kept waiting.
     static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -72,16 +72,24 @@ impl Turns {
         if begin.elapsed() < TURN {
             return;
         }
-        let taken = thread_time();
-        let worked = taken.saturating_sub(TAKEN.replace(taken));
-        let mut kept_waiting = KEPT_WAITING.get().saturating_sub(worked);
         *begin = Instant::now();
-        if kept_waiting.is_zero() {
-            std::thread::yield_now();
-            kept_waiting = begin.elapsed();
-            *begin = Instant::now();
+        let kept_waiting = KEPT_WAITING.get();
+        if !kept_waiting.is_zero() {
+            let taken = thread_time();
+            let worked = taken.saturating_sub(TAKEN.replace(taken));
+            KEPT_WAITING.set(kept_waiting.saturating_sub(worked));
+            if worked < kept_waiting {
+                return;
+            }
         }
-        KEPT_WAITING.set(kept_waiting);
+        std::thread::yield_now();
+        let kept_waiting = begin.elapsed();
+        *begin += kept_waiting;
+        // For less than a turn the next one makes up anyway, and it need not be measured.
+        if kept_waiting > TURN {
+            KEPT_WAITING.set(kept_waiting);
+            TAKEN.set(thread_time());
+        }
     }
 }
 

@@ -25,6 +25,10 @@ use mark::Mark;
 use segment::HEAD;
 
 const SUFFIX: &str = ".journal";
+/// Bytes that are written as zeros behind a record where nothing was written yet. Room that is only reserved costs a sync more:
+/// the file system notes for each record that its place is written now, and waits for the note as well.
+const AHEAD: usize = 256 << 10;
+static ZEROS: [u8; AHEAD] = [0; AHEAD];
 
 /// A segment on disk.
 #[derive(Clone, Debug)]
@@ -41,6 +45,23 @@ struct Active {
     path: PathBuf,
     at: u64,
     room: u64,
+    /// Up to where it was written to, be it with zeros.
+    written: u64,
+}
+
+impl Active {
+    /// Has the places of the next records written, after one of so many bytes. Of large ones each would have as much written
+    /// again, for a sync that takes long anyway.
+    fn write_ahead(&mut self, length: u64) {
+        if self.at <= self.written {
+            return;
+        }
+        self.written = self.at;
+        let bytes = (AHEAD as u64).min(self.room.saturating_sub(self.at));
+        if length < AHEAD as u64 / 2 && self.file.write_all_at(&ZEROS[..bytes as usize], self.at).is_ok() {
+            self.written += bytes;
+        }
+    }
 }
 
 /// What a look through the journal found. Nothing was changed for it.
@@ -148,6 +169,7 @@ impl Journal {
             .write_all_at(&self.buffer, active.at)
             .map_err(|source| StoreError::write(&active.path, source))?;
         active.at += length;
+        active.write_ahead(length);
         self.next += 1;
         Ok(())
     }
@@ -188,7 +210,7 @@ impl Journal {
             StoreError::write(&path, source)
         })?;
         self.end_segment();
-        self.active = Some(Active { file, path, at: HEAD as u64, room });
+        self.active = Some(Active { file, path, at: HEAD as u64, room, written: HEAD as u64 });
         Ok(())
     }
 
