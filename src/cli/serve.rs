@@ -155,6 +155,26 @@ pub(super) fn open_code(error: &OpenError) -> u8 {
         | OpenError::Directory { .. }
         | OpenError::NotEmpty { .. }
         | OpenError::Thread(_) => 1,
+        // Nothing says that what is there is wrong.
+        OpenError::Store(error) if error.is_refused() => 1,
         OpenError::Newer { .. } | OpenError::Damaged { .. } | OpenError::Store(_) => 65,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_that_may_not_be_read_is_not_called_damaged() {
+        let code = |kind: io::ErrorKind| {
+            let path = "data/journal/mark".into();
+            open_code(&OpenError::Store(StoreError::Io { path, action: "opened", source: kind.into() }))
+        };
+        assert_eq!(code(io::ErrorKind::PermissionDenied), 1);
+        assert_eq!(code(io::ErrorKind::ReadOnlyFilesystem), 1);
+        assert_eq!(code(io::ErrorKind::NotFound), 65, "a file of it is gone");
     }
 }

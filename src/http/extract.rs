@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::edge::TooSlow;
 use super::error::{Code, Problem};
 use crate::ids::{CollectionName, DocumentId};
+use crate::service::told;
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -186,7 +187,7 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         if !inner.is_data() {
             return not_json(&inner);
         }
-        let (said, place) = said(&inner);
+        let (said, place) = told(&inner);
         let detail = plain(&said);
         let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
         let member = named(&detail).filter(|_| of_object);
@@ -199,17 +200,8 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    let (said, place) = said(error);
+    let (said, place) = told(error);
     Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {said}{place}"))
-}
-
-/// What the parser says, and where: told apart, or the place would read as a part of the sentence.
-fn said(error: &serde_json::Error) -> (String, String) {
-    let (text, line, column) = (error.to_string(), error.line(), error.column());
-    match text.strip_suffix(&format!(" at line {line} column {column}")) {
-        Some(said) => (said.to_owned(), format!(" (line {line}, column {column})")),
-        None => (text, String::new()),
-    }
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -310,11 +302,15 @@ pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Proble
     read_sized(request, |_| limit).await
 }
 
-fn too_large(announced: Option<usize>, most: usize) -> Problem {
+fn too_large(announced: Option<usize>, most: usize, stores: bool) -> Problem {
     let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
-    let detail = format!(
-        "the body has {size}; at most {most} are taken here (limits.document_bytes, limits.batch_bytes). POST /documents takes any number of documents as application/x-ndjson"
-    );
+    let way_out = if stores {
+        "a stream, application/x-ndjson, takes any number of documents"
+    } else {
+        "send less at a time"
+    };
+    let limits = "limits.document_bytes, limits.batch_bytes";
+    let detail = format!("the body has {size}; at most {most} are taken here ({limits}): {way_out}");
     Problem::new(Code::TooLarge, detail)
 }
 
@@ -322,10 +318,11 @@ fn too_large(announced: Option<usize>, most: usize) -> Problem {
 pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
+    let stores = request.uri().path().ends_with("/documents");
     // What is too large whatever it begins with is refused before a byte of it is asked for.
     let largest = [b' ', b'{', b'['].map(&limit).into_iter().max().unwrap_or_default();
     if announced.is_some_and(|announced| announced > largest) {
-        return Err(too_large(announced, largest));
+        return Err(too_large(announced, largest, stores));
     }
     let mut stream = Body::into_data_stream(request.into_body());
     let mut all = Vec::new();
@@ -340,7 +337,7 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
         }
         let most = most.unwrap_or_else(|| limit(b' '));
         if all.len() > most || announced.is_some_and(|announced| announced > most) {
-            return Err(too_large(announced, most));
+            return Err(too_large(announced, most, stores));
         }
     }
     let all = Bytes::from(all);

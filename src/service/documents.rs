@@ -6,7 +6,7 @@ use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::{Content, checked_signature, profile_named};
 use super::second_check::sketch_of;
-use super::strict_json::Strict;
+use super::strict_json::{Strict, told};
 use crate::engine::{
     Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
     Query, Row,
@@ -401,6 +401,9 @@ fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceErr
         Ok(_) => {
             Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
         }
-        Err(error) => Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {error}"))),
+        Err(error) => {
+            let (said, place) = told(&error);
+            Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {said}{place}")))
+        }
     }
 }

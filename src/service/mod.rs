@@ -35,7 +35,7 @@ pub use fingerprints::{Content, Explained, Fingerprinted};
 pub use limits::Limits;
 pub use lookup::{Ask, By, Found};
 pub use second_check::{Measure, SKETCH_BYTES};
-pub use strict_json::Strict;
+pub use strict_json::{Strict, told};
 
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{

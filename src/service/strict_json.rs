@@ -25,6 +25,23 @@ impl Strict {
     }
 }
 
+/// What the parser says, and where: told apart, or the place would read as a part of the sentence. Its own limits are named.
+pub fn told(error: &serde_json::Error) -> (String, String) {
+    let (text, line, column) = (error.to_string(), error.line(), error.column());
+    let Some(said) = text.strip_suffix(&format!(" at line {line} column {column}")) else {
+        return (text, String::new());
+    };
+    let said = match said {
+        "recursion limit exceeded" => "it is nested more than 127 deep; make it flatter",
+        "number out of range" => "a number is beyond 1.8e308, which no parser keeps; send it as a string",
+        said => said,
+    };
+    // A document of a stream has one line, and that is known by its index.
+    let place =
+        if line > 1 { format!(" (line {line}, column {column})") } else { format!(" (column {column})") };
+    (said.to_owned(), place)
+}
+
 struct Whatever;
 
 impl<'de> Visitor<'de> for Whatever {
@@ -108,6 +125,20 @@ mod tests {
             let error = serde_json::from_str::<Strict>(text).unwrap_err().to_string();
             assert!(error.contains("\"a\" stands twice"), "{error}");
         }
+    }
+
+    #[test]
+    fn the_limits_of_the_parser_are_named() {
+        let told = |text: &str| {
+            let (said, place) = told(&serde_json::from_str::<Strict>(text).unwrap_err());
+            said + &place
+        };
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(serde_json::from_str::<Strict>(&nested(127)).is_ok());
+        assert_eq!(told(&nested(128)), "it is nested more than 127 deep; make it flatter (column 128)");
+        assert!(serde_json::from_str::<Strict>("1.7e308").is_ok());
+        assert!(told("1e400").starts_with("a number is beyond 1.8e308"), "{}", told("1e400"));
+        assert_eq!(told("[1,\n x]"), "expected value (line 2, column 2)");
     }
 
     #[test]

@@ -87,10 +87,19 @@ impl StoreError {
 
     /// Whether room on the disk would help.
     pub(super) fn is_full(&self) -> bool {
+        matches!(self, StoreError::Full { .. }) || self.io_error().is_some_and(is_full)
+    }
+
+    /// Whether the process may not read or write what is there, be it whole or damaged.
+    pub fn is_refused(&self) -> bool {
+        let refused = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+        self.io_error().is_some_and(|source| refused.contains(&source.kind()))
+    }
+
+    fn io_error(&self) -> Option<&io::Error> {
         match self {
-            StoreError::Full { .. } => true,
-            StoreError::Io { source, .. } | StoreError::Tree(lsm_tree::Error::Io(source)) => is_full(source),
-            _ => false,
+            StoreError::Io { source, .. } | StoreError::Tree(lsm_tree::Error::Io(source)) => Some(source),
+            _ => None,
         }
     }
 }

@@ -200,7 +200,8 @@ async fn talk<F>(
         }))
     });
     let mut builder = http1::Builder::new();
-    builder.max_buf_size(BUFFER_BYTES).max_header_size(HEAD_BYTES);
+    // One buffer written at once takes less than head and body as two slices, which most answers are too short for.
+    builder.max_buf_size(BUFFER_BYTES).max_header_size(HEAD_BYTES).writev(false);
     if let Err(error) = watcher.watch(builder.serve_connection(io, service)).await {
         tracing::debug!(%error, "a connection ended early");
     }
