@@ -23,7 +23,8 @@ use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::JoinSet;
 
 use crate::machine::thread_time;
 
@@ -56,7 +57,7 @@ pub struct Turns(Option<Instant>);
 thread_local! {
     /// For how long this thread was kept waiting when it let others on, less what it worked since.
     static KEPT_WAITING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    /// The time of the processor that it had taken when it was looked at last, while it was kept waiting.
+    /// The time of the processor that it had taken when it was looked at last, while it makes up for that.
     static TAKEN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
@@ -251,12 +252,24 @@ impl CpuPool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let permit = Arc::clone(&self.bulk_permits).acquire_owned().await.map_err(|_| PoolError::Busy)?;
-        let result = self.bulk.send(move || {
-            let _permit = permit;
-            work()
+        let send = |bulk: &Lane, permit| {
+            bulk.send(move || {
+                let _permit: OwnedSemaphorePermit = permit;
+                work()
+            })
+        };
+        if let Ok(permit) = Arc::clone(&self.bulk_permits).try_acquire_owned() {
+            return send(&self.bulk, permit).await.map_err(|_| PoolError::Panicked);
+        }
+        // A permit is given to who waits for it even if nobody asks him: a stream whose client does not read would keep it from
+        // all others. So a task of its own waits, and does the work; it ends with this future.
+        let (permits, bulk) = (Arc::clone(&self.bulk_permits), self.bulk.clone());
+        let mut waiting = JoinSet::new();
+        waiting.spawn(async move {
+            let permit = permits.acquire_owned().await.map_err(|_| PoolError::Busy)?;
+            send(&bulk, permit).await.map_err(|_| PoolError::Panicked)
         });
-        result.await.map_err(|_| PoolError::Panicked)
+        waiting.join_next().await.and_then(Result::ok).unwrap_or(Err(PoolError::Panicked))
     }
 
     async fn run_soon<T: Send + 'static>(
@@ -389,6 +402,27 @@ mod tests {
         release.send(()).unwrap();
         slow.await.unwrap().unwrap();
         assert_eq!(was_done.iter().count(), 1, "the one that the thread does next");
+    }
+
+    #[tokio::test]
+    async fn who_is_not_polled_keeps_nobody_waiting() {
+        let pool = pool(0);
+        let (slow, release) = occupied(&pool, Patience::Bulk).await;
+        let other = pool.clone();
+        let second = tokio::spawn(async move { other.run(Patience::Bulk, || 2).await });
+        while pool.bulk_permits.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        // As a stream does whose client does not read: it has asked for a permit, and never looks whether it has got it.
+        let mut stalled = [1, 2].map(|number| Box::pin(pool.run(Patience::Bulk, move || number)));
+        for waiting in &mut stalled {
+            assert!(futures::poll!(waiting).is_pending());
+        }
+        release.send(()).unwrap();
+        slow.await.unwrap().unwrap();
+        assert_eq!(second.await.unwrap(), Ok(2));
+        let more = tokio::time::timeout(Duration::from_mins(1), pool.run(Patience::Bulk, || 3)).await;
+        assert_eq!(more, Ok(Ok(3)));
     }
 
     #[tokio::test]

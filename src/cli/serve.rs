@@ -156,7 +156,7 @@ pub(super) fn open_code(error: &OpenError) -> u8 {
         | OpenError::NotEmpty { .. }
         | OpenError::Thread(_) => 1,
         // Nothing says that what is there is wrong.
-        OpenError::Store(error) if error.is_refused() => 1,
+        OpenError::Store(error) if error.is_refused() || error.is_full() => 1,
         OpenError::Newer { .. } | OpenError::Damaged { .. } | OpenError::Store(_) => 65,
     }
 }
@@ -175,6 +175,7 @@ mod tests {
         };
         assert_eq!(code(io::ErrorKind::PermissionDenied), 1);
         assert_eq!(code(io::ErrorKind::ReadOnlyFilesystem), 1);
+        assert_eq!(code(io::ErrorKind::StorageFull), 1);
         assert_eq!(code(io::ErrorKind::NotFound), 65, "a file of it is gone");
     }
 }

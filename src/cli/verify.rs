@@ -17,9 +17,11 @@ pub(super) struct VerifyArguments {
 }
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
-    let (mut grave, mut light) = (0, 0);
+    let (mut grave, mut light, mut refused) = (0, 0, 0);
     let verified = embedded::verify(&arguments.dir, &mut |flaw| {
-        if flaw.is_grave() {
+        if flaw.is_refused() {
+            refused += 1;
+        } else if flaw.is_grave() {
             grave += 1;
         } else {
             light += 1;
@@ -31,6 +33,10 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     if let Some(why) = &verified.unlocked {
         let why = Failure::of(why, 0);
         eprintln!("{why}; verified without a lock: what a server wrote meanwhile may look like damage");
+    }
+    if refused > 0 && grave == 0 {
+        let message = format!("{dir}: {refused} files may not be read, so that nothing is known of them");
+        return Err(Failure { message, code: 1 });
     }
     if grave > 0 {
         let message = format!(

@@ -66,7 +66,9 @@ pub(super) async fn add(
         return bulk::respond(into, lines, Framing::Lines).await;
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
-    let bytes = read_sized(request, size).await?;
+    let bytes =
+        read_sized(request, size, "many documents go as a stream, application/x-ndjson, of any length")
+            .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements = parse_aside(&state, bytes, |bytes| {
             let elements: Vec<&RawValue> = parse(bytes)?;

@@ -299,30 +299,28 @@ pub(super) fn charset(headers: &HeaderMap) -> Option<&str> {
 
 /// The whole body, of at most so many bytes. A body that announces more is refused before it is read.
 pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
-    read_sized(request, |_| limit).await
+    read_sized(request, |_| limit, "send less at a time").await
 }
 
-fn too_large(announced: Option<usize>, most: usize, stores: bool) -> Problem {
+fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
-    let way_out = if stores {
-        "a stream, application/x-ndjson, takes any number of documents"
-    } else {
-        "send less at a time"
-    };
     let limits = "limits.document_bytes, limits.batch_bytes";
     let detail = format!("the body has {size}; at most {most} are taken here ({limits}): {way_out}");
     Problem::new(Code::TooLarge, detail)
 }
 
-/// The same with a limit that depends on the first byte that is not white space.
-pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) -> Result<Bytes, Problem> {
+/// The same with a limit that depends on the first byte that is not white space, and what to do about a body beyond it.
+pub(super) async fn read_sized(
+    request: Request,
+    limit: impl Fn(u8) -> usize,
+    way_out: &str,
+) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
-    let stores = request.uri().path().ends_with("/documents");
     // What is too large whatever it begins with is refused before a byte of it is asked for.
     let largest = [b' ', b'{', b'['].map(&limit).into_iter().max().unwrap_or_default();
     if announced.is_some_and(|announced| announced > largest) {
-        return Err(too_large(announced, largest, stores));
+        return Err(too_large(announced, largest, way_out));
     }
     let mut stream = Body::into_data_stream(request.into_body());
     let mut all = Vec::new();
@@ -337,7 +335,7 @@ pub(super) async fn read_sized(request: Request, limit: impl Fn(u8) -> usize) ->
         }
         let most = most.unwrap_or_else(|| limit(b' '));
         if all.len() > most || announced.is_some_and(|announced| announced > most) {
-            return Err(too_large(announced, most, stores));
+            return Err(too_large(announced, most, way_out));
         }
     }
     let all = Bytes::from(all);
@@ -398,10 +396,14 @@ mod tests {
             let parts = [first, second].map(|part| Ok::<_, std::io::Error>(Bytes::from_static(part)));
             let request = Request::new(Body::from_stream(futures::stream::iter(parts)));
             let seen = std::cell::RefCell::new(Vec::new());
-            let body = read_sized(request, |first| {
-                seen.borrow_mut().push(first);
-                100
-            });
+            let body = read_sized(
+                request,
+                |first| {
+                    seen.borrow_mut().push(first);
+                    100
+                },
+                "",
+            );
             assert_eq!(&*body.await.unwrap(), b"[1]");
             assert_eq!(seen.borrow().last(), Some(&b'['), "{cut}");
         }

@@ -33,7 +33,9 @@ pub fn told(error: &serde_json::Error) -> (String, String) {
     };
     let said = match said {
         "recursion limit exceeded" => "it is nested more than 127 deep; make it flatter",
-        "number out of range" => "a number is beyond 1.8e308, which no parser keeps; send it as a string",
+        "number out of range" => {
+            "a number is beyond 1.797e308, the most that 64 bits hold; send it as a string"
+        }
         said => said,
     };
     // A document of a stream has one line, and that is known by its index.
@@ -137,7 +139,7 @@ mod tests {
         assert!(serde_json::from_str::<Strict>(&nested(127)).is_ok());
         assert_eq!(told(&nested(128)), "it is nested more than 127 deep; make it flatter (column 128)");
         assert!(serde_json::from_str::<Strict>("1.7e308").is_ok());
-        assert!(told("1e400").starts_with("a number is beyond 1.8e308"), "{}", told("1e400"));
+        assert!(told("1e400").starts_with("a number is beyond 1.797e308"), "{}", told("1e400"));
         assert_eq!(told("[1,\n x]"), "expected value (line 2, column 2)");
     }
 

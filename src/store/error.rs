@@ -86,7 +86,7 @@ impl StoreError {
     }
 
     /// Whether room on the disk would help.
-    pub(super) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         matches!(self, StoreError::Full { .. }) || self.io_error().is_some_and(is_full)
     }
 

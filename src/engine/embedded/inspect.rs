@@ -37,6 +37,11 @@ pub enum Flaw {
 }
 
 impl Flaw {
+    /// Whether a file may not be read, so that nothing is known of it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Flaw::Store(error) | Flaw::Directory(OpenError::Store(error)) if error.is_refused())
+    }
+
     /// Whether documents may be missing, so that the server does not start.
     pub fn is_grave(&self) -> bool {
         !matches!(self, Flaw::Snapshot(_))

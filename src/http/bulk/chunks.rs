@@ -83,7 +83,8 @@ pub(in crate::http) fn lines<E: Error + Send + 'static>(
         pace: Arc::default(),
         enough,
     };
-    stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).boxed()
+    // Whoever looked at the first chunk may ask again where there was none.
+    stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).fuse().boxed()
 }
 
 /// Cuts elements that are there already into chunks.
@@ -92,6 +93,7 @@ pub(in crate::http) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream
         let fits = element.len() <= limit;
         (number, if fits { Ok(element) } else { Err(too_long(limit)) })
     });
+    // Nobody waits for it: all elements are there.
     let pace = Arc::<Pace>::default();
     let chunks = std::iter::from_fn(move || {
         let lines: Vec<Line> = numbered.by_ref().take(CHUNK_LINES).collect();
@@ -279,6 +281,16 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_body_without_a_line_ends_however_often_it_is_asked() {
+        for body in [vec![], vec!["\n", " \n"]] {
+            let body =
+                stream::iter(body).map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes())));
+            let chunks = super::super::told_to_go_on(lines(body, 100, 2)).await;
+            assert_eq!(chunks.count().await, 0);
+        }
+    }
+
+    #[tokio::test]
     async fn while_enough_is_under_way_a_chunk_waits_for_more() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
         let say = |text: &'static str| send.unbounded_send(Ok(Bytes::from_static(text.as_bytes()))).unwrap();
@@ -299,7 +311,8 @@ mod tests {
         let waiting = tokio::spawn(next);
         tokio::task::yield_now().await;
         under_way.pop();
-        assert_eq!(waiting.await.unwrap().0.unwrap().lines.len(), 2);
+        let woken = tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await;
+        assert_eq!(woken.expect("it is woken").unwrap().0.unwrap().lines.len(), 2);
 
         // A full one waits for nobody.
         let mut chunks =

@@ -91,10 +91,13 @@ pub(super) async fn respond(
 type PreparedLine = (u64, Result<Prepared, Problem>);
 
 async fn prepare(into: Arc<Into_>, chunk: Chunk) -> Vec<PreparedLine> {
-    if let Some(bucket) = &into.bucket {
-        bucket.wait_for(chunk.lines.len() as u64).await;
-    }
     let Chunk { lines, under_way } = chunk;
+    let mut under_way = Some(under_way);
+    if let Some(bucket) = &into.bucket {
+        // What waits for its units gives the processors nothing to do, and the lines after it need not wait for it.
+        under_way = None;
+        bucket.wait_for(lines.len() as u64).await;
+    }
     let numbers: Vec<u64> = lines.iter().map(|(number, _)| *number).collect();
     let offered = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
     let offered = lines.into_iter().map(offered);

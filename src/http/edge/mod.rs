@@ -200,8 +200,7 @@ async fn talk<F>(
         }))
     });
     let mut builder = http1::Builder::new();
-    // One buffer written at once takes less than head and body as two slices, which most answers are too short for.
-    builder.max_buf_size(BUFFER_BYTES).max_header_size(HEAD_BYTES).writev(false);
+    builder.max_buf_size(BUFFER_BYTES).max_header_size(HEAD_BYTES);
     if let Err(error) = watcher.watch(builder.serve_connection(io, service)).await {
         tracing::debug!(%error, "a connection ended early");
     }

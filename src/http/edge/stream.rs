@@ -22,6 +22,8 @@ use super::{HEAD_BYTES, refusal};
 const LINGER: Duration = Duration::from_secs(1);
 /// What it may send meanwhile.
 const LINGER_BYTES: usize = 16 << 20;
+/// Head and body of at most so many bytes are written as one piece: that takes less than several slices do.
+const JOINED: usize = 1 << 10;
 
 /// A stream with its peer.
 pub(super) struct Watched<S> {
@@ -167,7 +169,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
             return self.poll_write(context, one);
         }
         let offered = slices.iter().map(|slice| slice.len()).sum();
-        let result = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        let result = if offered <= JOINED {
+            let mut joined = [0; JOINED];
+            let mut room = &mut joined[..];
+            for slice in slices {
+                let (place, rest) = room.split_at_mut(slice.len());
+                place.copy_from_slice(slice);
+                room = rest;
+            }
+            Pin::new(&mut self.stream).poll_write(context, &joined[..offered])
+        } else {
+            Pin::new(&mut self.stream).poll_write_vectored(context, slices)
+        };
         self.written(&result, offered);
         result
     }

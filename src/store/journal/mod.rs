@@ -4,31 +4,27 @@
 //! - Records are numbered from 1 without a gap, across segments. A record up to the mark that does not read back is
 //!   damage, and so is one with a later record behind it; what does not read back at the very end is what a crash
 //!   left of a batch that nobody was told of, and is cut off.
-//! - A segment's room is reserved when it is made, so that a full disk is met there, with nothing written.
+//! - A segment's room is reserved when it is made, so that a full disk is met there, with nothing written (where the file
+//!   system writes in place; others meet it at a write, and the record is taken back).
 //! - A segment is deleted only when all trees hold what it says (`keeper`).
 //!
 //! *Absent*: what a payload means.
 
+mod active;
 mod mark;
 mod segment;
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate};
-
 use super::error::StoreError;
+use active::Active;
 use mark::Mark;
 use segment::HEAD;
 
 const SUFFIX: &str = ".journal";
-/// Bytes that are written as zeros behind a record where nothing was written yet. Room that is only reserved costs a sync more:
-/// the file system notes for each record that its place is written now, and waits for the note as well.
-const AHEAD: usize = 256 << 10;
-static ZEROS: [u8; AHEAD] = [0; AHEAD];
 
 /// A segment on disk.
 #[derive(Clone, Debug)]
@@ -37,31 +33,6 @@ struct Closed {
     /// The record that follows its last one.
     end: u64,
     bytes: u64,
-}
-
-/// The segment that is written to.
-struct Active {
-    file: File,
-    path: PathBuf,
-    at: u64,
-    room: u64,
-    /// Up to where it was written to, be it with zeros.
-    written: u64,
-}
-
-impl Active {
-    /// Has the places of the next records written, after one of so many bytes. Of large ones each would have as much written
-    /// again, for a sync that takes long anyway.
-    fn write_ahead(&mut self, length: u64) {
-        if self.at <= self.written {
-            return;
-        }
-        self.written = self.at;
-        let bytes = (AHEAD as u64).min(self.room.saturating_sub(self.at));
-        if length < AHEAD as u64 / 2 && self.file.write_all_at(&ZEROS[..bytes as usize], self.at).is_ok() {
-            self.written += bytes;
-        }
-    }
 }
 
 /// What a look through the journal found. Nothing was changed for it.
@@ -164,12 +135,7 @@ impl Journal {
             self.begin_segment(length)?;
         }
         let active = self.active.as_mut().expect("a segment was begun");
-        active
-            .file
-            .write_all_at(&self.buffer, active.at)
-            .map_err(|source| StoreError::write(&active.path, source))?;
-        active.at += length;
-        active.write_ahead(length);
+        active.append(&self.buffer).map_err(|source| StoreError::write(&active.path, source))?;
         self.next += 1;
         Ok(())
     }
@@ -203,14 +169,14 @@ impl Journal {
     fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
         let path = path_of(&self.dir, self.next);
         let room = (HEAD as u64 + least).max(self.segment);
-        let made = make_segment(&path, &segment::head(self.store, self.next), room);
-        let file = made.and_then(|file| sync_directory(&self.dir).map(|()| file)).map_err(|source| {
+        let made = Active::make(path.clone(), &segment::head(self.store, self.next), room);
+        let active = made.and_then(|made| sync_directory(&self.dir).map(|()| made)).map_err(|source| {
             // Nobody has written to it, and its place would be in the way of the next try.
             let _ = fs::remove_file(&path);
             StoreError::write(&path, source)
         })?;
         self.end_segment();
-        self.active = Some(Active { file, path, at: HEAD as u64, room, written: HEAD as u64 });
+        self.active = Some(active);
         Ok(())
     }
 
@@ -359,18 +325,6 @@ fn path_of(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}{SUFFIX}"))
 }
 
-fn make_segment(path: &Path, head: &[u8], room: u64) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-    match fallocate(&file, FallocateFlags::empty(), 0, room) {
-        // Where no room can be reserved a full disk is met at the write, and the record is taken back there.
-        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {}
-        Err(error) => return Err(error.into()),
-    }
-    file.write_all_at(head, 0)?;
-    file.sync_all()?;
-    Ok(file)
-}
-
 /// Gives the room back that was reserved for a segment and that nothing was written to.
 fn give_back(closed: &Closed) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(&closed.path)?;
@@ -383,6 +337,9 @@ pub(super) fn sync_directory(dir: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use super::active::AHEAD;
     use super::*;
 
     const STORE: u64 = 11;
@@ -420,6 +377,44 @@ mod tests {
         };
         assert!(matches!(error, StoreError::Damage { .. }), "{error}");
         error.to_string()
+    }
+
+    #[test]
+    fn what_is_written_ahead_is_zero_and_in_no_record_s_way() {
+        let dir = tempfile::tempdir().unwrap();
+        Journal::create(dir.path(), STORE).unwrap();
+        let scan = |visit: &mut dyn FnMut(&[u8])| {
+            let visit = |_: u64, _: u64, payload: &[u8]| {
+                visit(payload);
+                Ok(())
+            };
+            scan(dir.path(), STORE, 1, visit).unwrap()
+        };
+        let mut journal = Journal::open(dir.path(), STORE, 1 << 20, scan(&mut |_| ())).unwrap();
+        let lengths =
+            [10, 100_000, 90_000, 60_000, 30_000, 150_000, 7, AHEAD, 50, 90_000, 130_000, 80_000, 20];
+        let (mut ahead, mut crossed) = (0, 0);
+        for (number, length) in (1u8..).zip(lengths) {
+            let before = journal.active.as_ref().map(|active| (active.path.clone(), active.written));
+            let until =
+                |path: &PathBuf| before.as_ref().filter(|(of, _)| of == path).map(|(_, until)| *until);
+            journal.append(number.into(), &vec![number; length]).unwrap();
+            let Active { path, at, room, written, .. } = journal.active.as_ref().unwrap();
+            assert!((*at..=*room).contains(written), "{at} {written} {room}");
+            let bytes = fs::read(path).unwrap();
+            assert!(bytes[*at as usize..].iter().all(|byte| *byte == 0));
+            ahead += usize::from(written > at);
+            crossed += usize::from(until(path).is_some_and(|until| until < *at));
+            if length >= AHEAD / 2 {
+                assert!(written == at || until(path).is_some_and(|until| until >= *at));
+            }
+        }
+        journal.sync().unwrap();
+        assert!(ahead > 5 && crossed > 2, "{ahead} {crossed}");
+        drop(journal);
+        let mut found = Vec::new();
+        assert_eq!(scan(&mut |payload| found.push((payload[0], payload.len()))).last(), lengths.len() as u64);
+        assert_eq!(found, (1u8..).zip(lengths).collect::<Vec<_>>());
     }
 
     #[test]
