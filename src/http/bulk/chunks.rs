@@ -311,7 +311,7 @@ mod tests {
         let waiting = tokio::spawn(next);
         tokio::task::yield_now().await;
         under_way.pop();
-        let woken = tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await;
+        let woken = tokio::time::timeout(std::time::Duration::from_mins(1), waiting).await;
         assert_eq!(woken.expect("it is woken").unwrap().0.unwrap().lines.len(), 2);
 
         // A full one waits for nobody.
