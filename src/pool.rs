@@ -23,7 +23,8 @@ use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use futures::FutureExt;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
 use crate::machine::thread_time;
@@ -252,24 +253,16 @@ impl CpuPool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PoolError> {
-        let send = |bulk: &Lane, permit| {
-            bulk.send(move || {
-                let _permit: OwnedSemaphorePermit = permit;
-                work()
-            })
-        };
-        if let Ok(permit) = Arc::clone(&self.bulk_permits).try_acquire_owned() {
-            return send(&self.bulk, permit).await.map_err(|_| PoolError::Panicked);
-        }
-        // A permit is given to who waits for it even if nobody asks him: a stream whose client does not read would keep it from
-        // all others. So a task of its own waits, and does the work; it ends with this future.
         let (permits, bulk) = (Arc::clone(&self.bulk_permits), self.bulk.clone());
-        let mut waiting = JoinSet::new();
-        waiting.spawn(async move {
-            let permit = permits.acquire_owned().await.map_err(|_| PoolError::Busy)?;
-            send(&bulk, permit).await.map_err(|_| PoolError::Panicked)
+        let begun = driven(async move {
+            let permit = permits.acquire_owned().await.ok()?;
+            Some(bulk.send(move || {
+                let _permit = permit;
+                work()
+            }))
         });
-        waiting.join_next().await.and_then(Result::ok).unwrap_or(Err(PoolError::Panicked))
+        let result = begun.await.flatten().ok_or(PoolError::Busy)?;
+        result.await.map_err(|_| PoolError::Panicked)
     }
 
     async fn run_soon<T: Send + 'static>(
@@ -297,6 +290,21 @@ impl CpuPool {
         // It was there when a thread came by, or it would have been given up here.
         result.ok().flatten().ok_or(PoolError::Panicked)
     }
+}
+
+/// Waits for room and does what it is for, also while nobody polls whoever asked; ends with him. `None` if it panicked.
+///
+/// A place is given to who waits for it even if he does not come for it: a stream whose client does not read would keep it from
+/// all others.
+pub async fn driven<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let mut work = Box::pin(work);
+    // Most have room at once, and need no task of their own.
+    if let Some(done) = (&mut work).now_or_never() {
+        return Some(done);
+    }
+    let mut waiting = JoinSet::new();
+    waiting.spawn(work);
+    waiting.join_next().await?.ok()
 }
 
 /// Makes a thread give way to others, as Linux has it. Where it cannot be had, bulk work is as urgent as the rest.

@@ -12,6 +12,7 @@ use crate::fingerprint::makes_the_same;
 const ROOM_UNIT: usize = 1_024;
 
 /// The room of the queue: each write holds its share, in operations and in bytes, until it is answered.
+#[derive(Clone)]
 pub(super) struct WriteQueue {
     room: [Arc<Semaphore>; 2],
     limits: [usize; 2],

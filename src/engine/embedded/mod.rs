@@ -43,7 +43,7 @@ use super::{
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::{GROUP, Progress, Subject};
-use crate::pool::{CpuPool, Patience, PoolError};
+use crate::pool::{CpuPool, Patience, PoolError, driven};
 use crate::snapshot;
 use crate::store::{Store, StoreError};
 pub use crate::store::{StoreSettings, Verified};
@@ -291,11 +291,15 @@ impl Engine for Embedded {
         for operation in &operations {
             checks.push(self.check(&collection, operation).await);
         }
-        let room = self.queue.take(&operations, admission).await?;
-        let checked = operations.into_iter().zip(checks).collect();
         let (reply, answer) = oneshot::channel();
-        let write = Write { collection, operations: checked, reply, room };
-        self.commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+        let (queue, commands) = (self.queue.clone(), self.commands.clone());
+        let queued = driven(async move {
+            let room = queue.take(&operations, admission).await?;
+            let operations = operations.into_iter().zip(checks).collect();
+            let write = Write { collection, operations, reply, room };
+            commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)
+        });
+        queued.await.unwrap_or(Err(EngineError::Closed))?;
         let shared = Arc::clone(&self.shared);
         Ok(Box::pin(async move {
             // The writer drops what it has not begun when it closes; if it failed, nobody knows what it did.
