@@ -35,7 +35,8 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
         eprintln!("{why}; verified without a lock: what a server wrote meanwhile may look like damage");
     }
     if refused > 0 && grave == 0 {
-        let message = format!("{dir}: {refused} files may not be read, so that nothing is known of them");
+        let message =
+            format!("{dir}: {refused} of its files may not be read, and what they hold is not known");
         return Err(Failure { message, code: 1 });
     }
     if grave > 0 {

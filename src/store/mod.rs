@@ -105,12 +105,13 @@ impl Store {
             let mut flaws = Vec::new();
             let verified = verify::verify(dir, &manifest, &mut |flaw| flaws.push(flaw));
             if !flaws.is_empty() {
-                let first = flaws.swap_remove(0);
-                tracing::error!(
-                    flaws = flaws.len() + 1,
+                let what = if flaws.iter().all(StoreError::is_refused) {
+                    "the store may not be read; `lookalike verify` names every file"
+                } else {
                     "the store is damaged; `lookalike verify` names every place"
-                );
-                return Err(first);
+                };
+                tracing::error!(flaws = flaws.len(), "{what}");
+                return Err(flaws.swap_remove(0));
             }
             tracing::debug!(files = verified.files, bytes = verified.bytes, "the store was verified");
         }

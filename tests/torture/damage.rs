@@ -1,7 +1,7 @@
 //! Damage of every kind to every file: the state is the same as before, or the start is refused.
 //!
-//! A refusal ends with exit code 65, names the damaged file (and where in it, for damaged bytes), and leaves every
-//! byte of the directory as it was. Each mutation is made on a copy of one directory, drawn by the seed.
+//! A refusal ends with exit code 65, or 1 where a file may not be read, names the file (and where in it, for damaged bytes), and leaves
+//! every byte of the directory as it was. Each mutation is made on a copy of one directory, drawn by the seed.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -131,6 +131,11 @@ impl Mutation {
                 _ => {}
             }
         }
+    }
+
+    /// The exit code of a start that is refused for it.
+    fn refusal(&self) -> i32 {
+        if matches!(self, Mutation::Forbid { .. }) { 1 } else { 65 }
     }
 
     fn apply(&self, data: &Path, stale: &Path) {
@@ -278,8 +283,8 @@ async fn start(original: &Original, mutation: &Mutation, copy: &Path) -> Verdict
         Err(Ended { status, log }) => {
             let said = log.lines().filter(|line| !line.contains("listening")).collect::<Vec<_>>().join(" | ");
             let mut faults = Vec::new();
-            if status.code() != Some(65) {
-                faults.push(format!("{status}, not 65"));
+            if status.code() != Some(mutation.refusal()) {
+                faults.push(format!("{status}, not {}", mutation.refusal()));
             }
             if !names(&said, mutation) {
                 faults.push("the file is not named".to_owned());
@@ -316,13 +321,13 @@ fn verify(mutation: &Mutation, copy: &Path) -> Verdict {
             Verdict::Same
         }
         Some(0) => Verdict::Same,
-        Some(65) if !names(&said, mutation) => {
+        Some(1 | 65) if !names(&said, mutation) => {
             faults.push("verify does not name the file".to_owned());
             Verdict::Refused
         }
         // Snapshots may be damaged, and yet the start goes well.
         Some(65) if said.contains("the documents are whole") => Verdict::Same,
-        Some(65) => Verdict::Refused,
+        Some(code) if code == mutation.refusal() => Verdict::Refused,
         _ => {
             faults.push(format!("verify ends with {code:?}"));
             Verdict::Same
