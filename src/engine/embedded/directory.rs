@@ -42,6 +42,9 @@ impl Directory {
         let is_new = match fs::read(&marker) {
             Ok(bytes) => check(&marker, &bytes).map(|()| false)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                return Err(failed(&marker, "read", error));
+            }
             Err(error) => {
                 let what = format!("it cannot be read: {error}");
                 return Err(OpenError::Damaged { path: marker, what });

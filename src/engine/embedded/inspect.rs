@@ -97,15 +97,23 @@ pub fn repair(
     if !empty {
         return Err(OpenError::NotEmpty { path: to.to_path_buf() });
     }
-    let old = Store::salvage(&from.join("store"), &work, &mut |flaw| say(format!("damaged: {flaw}")))?;
+    let damaged = from.join("store");
+    let mut rows_are_whole = true;
+    let old = Store::salvage(&damaged, &work, &mut |flaw| {
+        rows_are_whole &= flaw.spares_rows(&damaged);
+        say(format!("damaged: {flaw}"));
+    })?;
     let store = Store::open(&target.store, settings.store, Some(settings.new_store))?;
     let mut repaired = Repaired::default();
     // Documents must not come back because the wall clock was set back meanwhile.
     let clock_ms = old.recorded_time().unwrap_or(0);
     for record in old.salvaged_collections() {
         let mut copy = Copy::begin(&store, &record, clock_ms)?;
-        copy.rows(&old, &mut repaired, say)?;
-        copy.bearers(&old, &mut repaired, say)?;
+        let all_read = copy.rows(&old, &mut repaired, say)?;
+        // Who is borne without a row was deleted, and the note of that was lost with a table.
+        if !(rows_are_whole && all_read) {
+            copy.bearers(&old, &mut repaired, say)?;
+        }
         copy.write()?;
     }
     store.close();
@@ -139,13 +147,16 @@ impl<'a> Copy<'a> {
         Ok(Copy { store, record, collection, recent: Recent::new(last), pending: Vec::new() })
     }
 
+    /// The documents whose rows read back; whether all did.
     fn rows(
         &mut self,
         old: &Store,
         repaired: &mut Repaired,
         say: &mut dyn FnMut(String),
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        let mut all_read = true;
         for row in old.salvaged_rows(self.record.id) {
+            all_read &= row.is_ok();
             match row {
                 Ok((id, row))
                     if row.hash.width() == self.record.width
@@ -172,7 +183,8 @@ impl<'a> Copy<'a> {
                 }
             }
         }
-        self.write()
+        self.write()?;
+        Ok(all_read)
     }
 
     /// Documents that are known by their hashes alone.
