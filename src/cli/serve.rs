@@ -151,7 +151,7 @@ fn code(error: &ServerError) -> u8 {
 /// The exit code of a data directory that cannot be used.
 pub(super) fn open_code(error: &OpenError) -> u8 {
     match error {
-        OpenError::Store(StoreError::Locked(_) | StoreError::Full { .. })
+        OpenError::Store(StoreError::Locked(_))
         | OpenError::Directory { .. }
         | OpenError::NotEmpty { .. }
         | OpenError::Thread(_) => 1,
