@@ -1,6 +1,7 @@
 //! JSON whose meaning nobody can dispute: no object has two members of one name, at any depth.
 //!
 //! Parsers differ in which of the two they take, so what one program checked another may read otherwise.
+//! And what is said of a text that no parser takes.
 
 use std::fmt;
 

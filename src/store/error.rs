@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::trees::{NAMES, Tree};
 use crate::ids::Sequence;
 
 /// An error of the store.
@@ -95,14 +94,6 @@ impl StoreError {
     pub fn is_refused(&self) -> bool {
         let refused = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
         self.io_error().is_some_and(|source| refused.contains(&source.kind()))
-    }
-
-    /// Whether it is of a file of the store in `dir` that tells nothing which the rows do not tell as well.
-    pub fn spares_rows(&self, dir: &Path) -> bool {
-        let (StoreError::Io { path, .. } | StoreError::Damage { path, .. }) = self else { return false };
-        let made_again =
-            [Tree::Postings, Tree::Bearers, Tree::Expiries, Tree::Log].map(|tree| NAMES[tree as usize]);
-        path.strip_prefix(dir).is_ok_and(|path| made_again.iter().any(|name| path.starts_with(name)))
     }
 
     fn io_error(&self) -> Option<&io::Error> {

@@ -39,6 +39,16 @@ pub struct LostRow {
     pub error: StoreError,
 }
 
+impl StoreError {
+    /// Whether it is of a file of the store in `dir` that tells nothing which the rows do not tell as well.
+    pub fn spares_rows(&self, dir: &Path) -> bool {
+        let (StoreError::Io { path, .. } | StoreError::Damage { path, .. }) = self else { return false };
+        let made_again =
+            [Tree::Postings, Tree::Bearers, Tree::Expiries, Tree::Log].map(|tree| NAMES[tree as usize]);
+        path.strip_prefix(dir).is_ok_and(|path| made_again.iter().any(|name| path.starts_with(name)))
+    }
+}
+
 impl Store {
     /// Opens what can be read of the store in `from` in the directory `work`, which is made; every flaw goes to `found`.
     ///
