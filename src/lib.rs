@@ -31,6 +31,7 @@
 //! ```
 
 pub mod backup;
+pub mod call;
 pub mod cli;
 pub mod client;
 pub mod config;

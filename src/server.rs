@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use crate::call::Accountant;
 use crate::config::Settings;
 use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, StoreSettings};
 use crate::engine::{Engine, EngineError, OpenError};
@@ -125,6 +126,7 @@ pub async fn run(
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
             keys,
+            accountant: Arc::new(Accountant::new(request_bytes(&settings))),
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
@@ -185,6 +187,7 @@ async fn start(
     service: &Service,
 ) -> Result<Arc<dyn Engine>, ServerError> {
     let path = settings.data.dir.clone();
+    log_memory_budget(settings);
     let embedded = embedded(settings);
     let progress = Arc::clone(service.starting());
     let open = move || Embedded::open_telling(&path, embedded, pool, &progress);
@@ -291,6 +294,7 @@ fn limits(settings: &Settings) -> Limits {
         default_matches: limits.default_matches,
         matches: limits.matches,
         batch_items: limits.batch_items,
+        batch_documents: limits.batch_documents,
         query_time: Duration::from_millis(limits.query_ms),
         write_time: Duration::from_millis(limits.write_ms),
         slow_query: Duration::from_millis(settings.log.slow_query_ms),
@@ -299,7 +303,7 @@ fn limits(settings: &Settings) -> Limits {
 
 /// How the engine is to work, by the settings.
 pub fn embedded(settings: &Settings) -> EmbeddedSettings {
-    let budget = memory_budget(settings);
+    let budget = memory_budget(settings).map(|budget| budget.bytes);
     EmbeddedSettings {
         checkpoints: CheckpointPolicy {
             every_changes: settings.snapshots.every_changes,
@@ -322,19 +326,38 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
     }
 }
 
+/// How much memory the process may take, and who says so.
+struct MemoryBudget {
+    bytes: u64,
+    from: String,
+}
+
 /// The budget that was set, or four fifths of what the process may have.
-fn memory_budget(settings: &Settings) -> Option<u64> {
-    let budget = match (settings.memory.budget, machine::memory_limit()) {
-        (Some(budget), _) => Some((budget, "memory.budget".to_owned())),
-        (None, Some(limit)) => Some((limit.bytes / 5 * 4, format!("80 % of {}", limit.from.display()))),
+fn memory_budget(settings: &Settings) -> Option<MemoryBudget> {
+    match (settings.memory.budget, machine::memory_limit()) {
+        (Some(bytes), _) => Some(MemoryBudget { bytes, from: "memory.budget".to_owned() }),
+        (None, Some(limit)) => {
+            let from = format!("80 % of {}", limit.from.display());
+            Some(MemoryBudget { bytes: limit.bytes / 5 * 4, from })
+        }
         (None, None) => None,
-    };
-    if let Some((bytes, from)) = &budget {
-        tracing::info!(bytes, from, "memory budget");
+    }
+}
+
+fn log_memory_budget(settings: &Settings) {
+    let requests = request_bytes(settings);
+    if let Some(MemoryBudget { bytes, from }) = memory_budget(settings) {
+        tracing::info!(bytes, from, requests, "memory budget");
     } else {
         tracing::warn!("there is no memory budget: the machine tells no limit and memory.budget is not set");
     }
-    budget.map(|(bytes, _)| bytes)
+}
+
+/// Bytes that requests may hold together if nobody said: a quarter of the budget. Documents are refused above nine tenths
+/// of the budget, so what requests hold fits between that and the limit, of which the budget is four fifths.
+fn request_bytes(settings: &Settings) -> usize {
+    let usual = || memory_budget(settings).map_or(256 << 20, |budget| budget.bytes / 4);
+    usize::try_from(settings.memory.requests.unwrap_or_else(usual)).unwrap_or(usize::MAX)
 }
 
 /// Bytes for the bearers at hand if nobody said: next to nothing of the budget.

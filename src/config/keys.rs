@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 46] = [
+pub(super) static KEYS: [Key; 48] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
@@ -45,6 +45,7 @@ pub(super) static KEYS: [Key; 46] = [
     number("limits.default_matches", 1, 100_000, "matches"),
     number("limits.matches", 1, 100_000, "matches").not_below("limits.default_matches"),
     number("limits.batch_items", 1, 100_000, "items"),
+    number("limits.batch_documents", 1, 100_000, "documents"),
     number("limits.query_ms", 1, 3_600_000, "milliseconds"),
     number("limits.write_ms", 1, 3_600_000, "milliseconds"),
     number("pool.permits", 0, 1_024, "tasks"),
@@ -58,6 +59,7 @@ pub(super) static KEYS: [Key; 46] = [
     key("store.verify", Kind::Switch),
     size("memory.budget", 16 << 20, 64 << 40),
     size("memory.bearers", 0, 64 << 30),
+    size("memory.requests", 1 << 20, 64 << 40),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),
     number("snapshots.keep", 2, 100, "snapshots"),

@@ -137,6 +137,8 @@ pub struct Limits {
     pub matches: usize,
     /// Queries or texts in one request, 1 to 100000.
     pub batch_items: usize,
+    /// Documents in one array, 1 to 100000.
+    pub batch_documents: usize,
     /// Milliseconds until a question is answered, 1 to 3600000.
     pub query_ms: u64,
     /// Milliseconds until a document is stored, 1 to 3600000.
@@ -152,6 +154,7 @@ impl Default for Limits {
             default_matches: 10,
             matches: 1_000,
             batch_items: 1_000,
+            batch_documents: 10_000,
             query_ms: 2_000,
             write_ms: 5_000,
         }
@@ -219,6 +222,10 @@ pub struct Memory {
     /// budget, 16 MiB at least and 1 GiB at most, or 64 MiB if the budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearers: Option<u64>,
+    /// Bytes that requests may hold together: bodies, what is made of them, and answers that were not read yet, 1 MiB to
+    /// 64 TiB; `None` stands for a quarter of the budget, or 256 MiB if the budget is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
 }
 
 /// When snapshots of the index are taken and how many stay.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use super::MemoryState;
 use crate::backup::BackupError;
+use crate::call::NoMemory;
 use crate::ids::{CollectionName, Hash, Width};
 use crate::pool::PoolError;
 use crate::snapshot::SnapshotError;
@@ -109,6 +110,9 @@ pub enum EngineError {
     /// The processors are busy, or a task failed.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// There is no memory for the request.
+    #[error(transparent)]
+    NoMemory(#[from] NoMemory),
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[from] StoreError),

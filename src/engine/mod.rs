@@ -32,6 +32,7 @@ pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
 pub use crate::backup::{BackupError, Manifest};
+use crate::call::NoMemory;
 use crate::ids::{CollectionName, DocumentId, Hash, Sequence, SignatureShape, Width};
 pub use crate::index::{Plan, Progress};
 pub use crate::store::Row;
@@ -89,6 +90,15 @@ pub struct Document {
     pub id: DocumentId,
     /// What is kept of it.
     pub row: Row,
+}
+
+/// Documents that follow each other.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// The documents.
+    pub documents: Vec<Document>,
+    /// Whether there are no more.
+    pub is_last: bool,
 }
 
 /// One thing to be done to a collection.
@@ -301,6 +311,9 @@ pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
 /// A backup on its way in, in pieces.
 pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 
+/// How similar a stored row is, 0 to 1; `None` for one that does not count.
+pub type Judge = Box<dyn FnMut(Row) -> Result<Option<f64>, NoMemory> + Send>;
+
 /// What was restored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restored {
@@ -361,6 +374,14 @@ pub trait Engine: Send + Sync {
     /// Answers a query.
     async fn similar(&self, collection: &CollectionName, query: Query) -> Result<Answer, EngineError>;
 
+    /// Answers a query with those of its matches that `judge` gives a similarity.
+    async fn similar_judged(
+        &self,
+        collection: &CollectionName,
+        query: Query,
+        judge: Judge,
+    ) -> Result<Answer, EngineError>;
+
     /// Answers a query on the caller's thread, if that takes less than handing it to another: `None` if it takes more.
     fn similar_at_once(
         &self,
@@ -386,13 +407,13 @@ pub trait Engine: Send + Sync {
         each: &mut dyn FnMut(Answer),
     ) -> Result<Option<u64>, EngineError>;
 
-    /// Up to `limit` documents in the order of their ids, from the one after `after`.
+    /// Documents in the order of their ids, from the one after `after`: as many as hold `bytes` bytes, and one at least.
     async fn export(
         &self,
         collection: &CollectionName,
         after: Option<DocumentId>,
-        limit: usize,
-    ) -> Result<Vec<Document>, EngineError>;
+        bytes: usize,
+    ) -> Result<Page, EngineError>;
 
     /// A backup of a collection as it is at one moment, while others write to it. `now_ms` is what the backup
     /// says that time is.

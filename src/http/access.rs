@@ -3,10 +3,13 @@
 //! Decided before the router from method and path alone, in one place, so that no handler can forget it. What is not
 //! in the table needs a key that may do everything: a new route is closed until it is entered here.
 
+use std::net::IpAddr;
+
 use axum::extract::Request;
 use axum::http::{HeaderMap, Method, header};
 
 use super::error::{Code, Problem};
+use crate::call::Client;
 use crate::ids::CollectionName;
 use crate::keys::{Held, Key, Keyring, Role, Scope};
 
@@ -125,6 +128,14 @@ pub(super) fn check(keyring: &Keyring, request: &mut Request) -> Result<(), Prob
     }
     request.extensions_mut().insert(Bearer(held.clone()));
     Ok(())
+}
+
+/// Who sends a request that was let pass: the key, or the address where no keys are asked for.
+pub(super) fn client(request: &Request, address: IpAddr) -> Client {
+    match request.extensions().get::<Bearer>() {
+        Some(Bearer(held)) => Client::of(&held.key.name),
+        None => Client::of(&address),
+    }
 }
 
 fn allows(key: &Key, role: Role, place: &Place) -> Result<(), Problem> {

@@ -3,8 +3,9 @@
 use axum::extract::{Request, State as From_};
 
 use super::State;
+use super::deadline::Deadline;
 use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
-use super::extract::{NoParams, Target, check_type, parse_object, read};
+use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::wire::{CompareIn, ComparisonOut};
 
@@ -24,13 +25,14 @@ pub(super) async fn compare(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    deadline: Deadline,
     request: Request,
 ) -> Result<Json<ComparisonOut>, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, 2 * state.service.limits().document_bytes + 4096).await?;
-    let wanted: CompareIn = parse_object(&bytes)?;
+    let wanted: CompareIn = parse_aside(&state, bytes, |bytes| parse_object(bytes)).await?;
     let (profile, k) = (wanted.profile.clone(), wanted.k);
     let sides = wanted.sides(state.service.limits().document_bytes)?;
-    let compared = state.service.compare(&collection, sides, profile.as_deref(), k).await?;
-    Ok(Json(ComparisonOut::from(compared)))
+    let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
+    Ok(Json(ComparisonOut::from(deadline.query(comparing).await?)))
 }

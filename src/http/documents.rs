@@ -4,28 +4,29 @@ use axum::body::{Body as Bytes_, Bytes};
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{TryStreamExt, stream};
 use serde_json::value::RawValue;
 
 use super::State;
 use super::access::Bearer;
 use super::bulk::{self, Framing, Into_};
 use super::deadline::Deadline;
-use super::error::{BodyRefused, NoRoom, NotFound, Problem, Refused, Unavailable};
+use super::error::{BodyRefused, Code, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
     read_sized,
 };
 use super::json::Json;
 use super::wire::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, LineOut, NearParams,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, Few, LineOut, NearParams,
     OnDuplicate, SummaryOut,
 };
+use crate::call::{Call, Reserved, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
-use crate::service::{Added, Outcome};
+use crate::service::{Added, Outcome, Page};
 
-/// Documents read from the engine at a time while exporting.
-const EXPORT_PAGE: usize = 500;
+/// Bytes of documents read from the engine at a time while exporting. The document that reaches them belongs to the page.
+const EXPORT_BYTES: usize = 256 << 10;
 
 /// Stores one document, an array of documents, or a stream of documents.
 ///
@@ -70,10 +71,7 @@ pub(super) async fn add(
         read_sized(request, size, "many documents go as a stream, application/x-ndjson, of any length")
             .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let elements = parse_aside(&state, bytes, |bytes| {
-            let elements: Vec<&RawValue> = parse(bytes)?;
-            Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
-        });
+        let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
         let lines = bulk::elements(elements.await?, limits.document_bytes);
         return bulk::respond(into, lines, Framing::Array).await;
     }
@@ -160,23 +158,47 @@ pub(super) async fn export(
     Target(collection): Target,
 ) -> Result<Response, Problem> {
     // The first page before the status: a collection that is not there is a 404, not a broken stream.
-    let first = page(&state, &collection, None).await?;
-    let rest = stream::try_unfold(Some(first), move |page_before| {
+    let call = Call::current();
+    let wanted = page_bytes(&state, call.as_deref());
+    let first = page(&state, &collection, None, reserve(wanted)?).await?;
+    let pages = stream::try_unfold((Some(first), call), move |(page_before, call)| {
         let (state, collection) = (state.clone(), collection.clone());
         async move {
-            let Some((lines, last)) = page_before else {
-                return Ok::<_, Problem>(None);
+            let (lines, after) = match page_before {
+                Some((lines, Some(last))) => (lines, last),
+                Some((lines, None)) => return Ok(Some((lines, (None, call)))),
+                None => return Ok::<_, Problem>(None),
             };
-            let next = match last {
-                Some(last) => Some(page(&state, &collection, Some(last)).await?),
-                None => None,
-            };
-            Ok(Some((lines, next)))
+            // A page is read when the one before goes out, so that the client need not wait for it.
+            let reserved = reserve_in_time(call.as_ref(), wanted).await?;
+            let next = page(&state, &collection, Some(after), reserved).await?;
+            Ok(Some((lines, (Some(next), call))))
         }
     });
-    let body = rest.map_err(|problem| std::io::Error::other(problem.body_text()));
+    let body = pages.map_err(|problem| std::io::Error::other(problem.body_text()));
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
-    Ok((kind, Bytes_::from_stream(body.map(|lines| lines.map(Bytes::from)))).into_response())
+    Ok((kind, Bytes_::from_stream(body)).into_response())
+}
+
+/// The most that a page takes, rows and lines made of them; or what its client can have, if that is less.
+fn page_bytes(state: &State, call: Option<&Call>) -> usize {
+    let limits = state.service.limits();
+    let most = 2 * (EXPORT_BYTES + limits.document_bytes + limits.metadata_bytes);
+    call.map_or(most, |call| most.min(call.most()))
+}
+
+/// The elements of an array of documents.
+fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
+    let Few(elements) = parse::<Few<&RawValue>>(bytes)?;
+    if elements.len() > most {
+        let detail = format!(
+            "the array has {} documents; at most {most} are taken in one (limits.batch_documents): send more as a \
+             stream, application/x-ndjson, of any length",
+            elements.len()
+        );
+        return Err(Problem::new(Code::InvalidField, detail));
+    }
+    Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
 }
 
 /// A page of lines, and the last id if there may be more.
@@ -184,15 +206,18 @@ async fn page(
     state: &State,
     collection: &CollectionName,
     after: Option<DocumentId>,
-) -> Result<(Vec<u8>, Option<DocumentId>), Problem> {
-    let documents = state.service.engine()?.export(collection, after, EXPORT_PAGE).await?;
-    let last = documents.last().filter(|_| documents.len() == EXPORT_PAGE).map(|last| last.id.clone());
+    mut reserved: Reserved,
+) -> Result<(Bytes, Option<DocumentId>), Problem> {
+    let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
+    let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection).await?;
     let mut lines = Vec::new();
     for document in documents {
         bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
     }
-    Ok((lines, last))
+    lines.shrink_to_fit();
+    reserved.shrink_to(lines.len());
+    Ok((reserved.bytes_of(lines), last))
 }
 
 fn created(added: Added) -> Response {

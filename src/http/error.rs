@@ -15,6 +15,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, Response
 use utoipa::{IntoResponses, ToSchema};
 
 use super::json::Json;
+use crate::call::NoMemory;
 use crate::service::BackupError;
 use crate::service::EngineError;
 use crate::service::PoolError;
@@ -125,6 +126,14 @@ pub(super) struct Body {
     /// Of a write: `not_applied` if nothing was stored, `unknown` if that cannot be told.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
+}
+
+impl Body {
+    /// Says no more than the code and this.
+    pub(super) fn shorten(&mut self, detail: &str) {
+        detail.clone_into(&mut self.detail);
+        self.errors.clear();
+    }
 }
 
 /// An error on its way to a client.
@@ -296,6 +305,16 @@ impl From<&ServiceError> for Problem {
     }
 }
 
+impl From<NoMemory> for Problem {
+    fn from(error: NoMemory) -> Problem {
+        let code = match error {
+            NoMemory::TooLarge { .. } => Code::MemoryFull,
+            NoMemory::Taken { .. } => Code::Busy,
+        };
+        Problem::new(code, error.to_string())
+    }
+}
+
 impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Problem {
         Problem::from(&error)
@@ -318,7 +337,10 @@ impl From<&EngineError> for Problem {
             EngineError::Signature { .. } => {
                 return Problem::field(Code::InvalidField, "/signature", detail);
             }
+            EngineError::NoMemory(error) => return Problem::from(*error),
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
+            // Only whoever waits in vain could be told.
+            EngineError::Pool(PoolError::Cancelled) => Code::DeadlineExceeded,
             EngineError::ReadOnly(_) => Code::ReadOnly,
             EngineError::DiskFull(_) => Code::DiskFull,
             EngineError::MemoryFull { .. } => Code::MemoryFull,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::edge::TooSlow;
 use super::error::{Code, Problem};
+use super::room::Growing;
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::told;
 
@@ -323,22 +324,22 @@ pub(super) async fn read_sized(
         return Err(too_large(announced, largest, way_out));
     }
     let mut stream = Body::into_data_stream(request.into_body());
-    let mut all = Vec::new();
+    let mut all = Growing::of(announced);
     let mut most = None;
     while let Some(part) = stream.next().await {
         let part = part.map_err(|error| broken(&error))?;
-        all.extend_from_slice(&part);
+        all.extend(&part)?;
         if most.is_none() {
             // The first bytes may be no whole mark yet; then the next part tells.
-            let text = if MARK.starts_with(&all) { &[] } else { without_mark(&all) };
+            let text = if MARK.starts_with(&all.bytes) { &[] } else { without_mark(&all.bytes) };
             most = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
         }
         let most = most.unwrap_or_else(|| limit(b' '));
-        if all.len() > most || announced.is_some_and(|announced| announced > most) {
+        if all.bytes.len() > most || announced.is_some_and(|announced| announced > most) {
             return Err(too_large(announced, most, way_out));
         }
     }
-    let all = Bytes::from(all);
+    let all = all.into_bytes();
     Ok(if all.starts_with(MARK) { all.slice(MARK.len()..) } else { all })
 }
 

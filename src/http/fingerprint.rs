@@ -10,7 +10,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::wire::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
+use super::wire::{Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
 /// Turns a text, a page or several texts into fingerprints.
@@ -75,11 +75,14 @@ fn contents(wanted: FingerprintIn, text_limit: usize, most: usize) -> Result<Vec
             let detail = "explain goes with text or html, not with texts; ask for one at a time";
             return Err(Problem::field(Code::InvalidField, "/explain", detail));
         }
-        (None, None, Some(texts)) if texts.len() > most => {
-            let detail = format!("there are {} texts; at most {most} are taken in one request", texts.len());
+        (None, None, Some(Few(texts))) if texts.len() > most => {
+            let detail = format!(
+                "there are {} texts; at most {most} are taken in one request (limits.batch_items)",
+                texts.len()
+            );
             return Err(Problem::field(Code::InvalidField, "/texts", detail));
         }
-        (None, None, Some(texts)) => texts.into_iter().map(Content::Text).collect(),
+        (None, None, Some(Few(texts))) => texts.into_iter().map(Content::Text).collect(),
         _ => return Err(Problem::new(Code::InvalidField, "exactly one of text, html and texts is needed")),
     };
     let too_long = contents.iter().find_map(|content| match content {

@@ -23,10 +23,12 @@ mod json;
 mod observe;
 mod openapi;
 mod operations;
+mod room;
 mod similar;
 mod spans;
 mod wire;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -43,6 +45,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
 
+use crate::call::{Accountant, Call};
 use crate::keys::Keyring;
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
@@ -57,6 +60,8 @@ pub struct Shared {
     pub is_draining: Box<dyn Fn() -> bool + Send + Sync>,
     /// Who may do what.
     pub keys: Arc<Keyring>,
+    /// The memory that requests hold.
+    pub accountant: Arc<Accountant>,
 }
 
 /// One pointer, because it is copied for every request.
@@ -74,15 +79,21 @@ pub async fn serve(
     let state = Arc::new(shared);
     let router = router(Arc::clone(&state));
     // Around the router and not a layer on each of its routes: there each costs allocations for every request.
-    let answer = move |request: Request| {
+    let answer = move |request: Request, address: IpAddr| {
+        let client = |request: &Request| access::client(request, address);
         let gate = |request: &mut Request| {
             head::check(request)?;
             access::check(&state.keys, request)?;
-            if state.service.is_busy() { head::check_load(request) } else { Ok(()) }
+            let is_busy = state.service.waiting() > 0 && state.service.is_busy_for(client(request));
+            if is_busy { head::check_load(request) } else { Ok(()) }
         };
         let handle = |request| match similar::at_once(&state, &request) {
             Some(response) => Either::Left(ready(response)),
-            None => Either::Right(router.clone().call(request).map(|Ok(response)| response)),
+            None => {
+                let call = Call::begin(client(&request), &state.accountant);
+                let answering = router.clone().call(request).map(|Ok(response)| room::held(response));
+                Either::Right(call.surround(answering))
+            }
         };
         observe::answer(&gate, &handle, request)
     };

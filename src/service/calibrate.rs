@@ -16,14 +16,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
-use crate::engine::EngineError;
+use crate::call::{self, Call};
+use crate::engine::{EngineError, Page};
 use crate::eval::{
     Banded, Labels, Measured, Pair, Recommendation, Sample, Set, banded, measure, recommend,
     set_aside_copies, with_edits,
 };
 use crate::fingerprint::{MinHash, Profile, Status};
 use crate::ids::{CollectionName, DocumentId};
-use crate::pool::Patience;
+use crate::pool::{Cancel, Patience};
 
 /// The texts of a sample, at most: all pairs of them and their edited copies are looked at.
 pub const CALIBRATION_TEXTS: usize = 20_000;
@@ -31,14 +32,16 @@ pub const CALIBRATION_TEXTS: usize = 20_000;
 const USUAL_TEXTS: usize = 5_000;
 /// Fewer texts say nothing.
 const FEWEST_TEXTS: usize = 100;
-/// The bytes of a sample, at most.
+/// The bytes of a sample, at most: with less memory for requests it is a share of that.
 const BYTES: usize = 64 << 20;
+/// Bytes of memory that measuring takes for a byte of the sample: edited copies, and features of all of them.
+const MEASURED: usize = 16;
 /// Marked pairs, at most.
 const PAIRS: usize = 10_000;
 /// Profiles that are measured at once, at most.
 const PROFILES: usize = 8;
-/// Documents that are read at a time.
-const PAGE: usize = 100;
+/// Bytes of documents that are read at a time.
+const PAGE_BYTES: usize = 256 << 10;
 /// Calibrations that are remembered, at most; the oldest go first.
 const REMEMBERED: usize = 256;
 /// The profile whose features say which pairs are copies that nobody marked.
@@ -186,7 +189,12 @@ impl Service {
             end: OnceLock::new(),
         });
         self.calibrations.remember(collection, &job);
-        tokio::spawn(Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn));
+        let running = Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn);
+        // It belongs to its client, and keeps what was reserved for the request.
+        match Call::current() {
+            Some(call) => tokio::spawn(call.surround(running)),
+            None => tokio::spawn(running),
+        };
         Ok(job.told())
     }
 
@@ -302,10 +310,10 @@ impl Service {
             let (profile, set) = (*profile, Arc::clone(&set));
             if let Some(recipe) = recipe(profile) {
                 let thresholds: Vec<f64> = (0..=19).map(|step| f64::from(step) / 20.0).collect();
-                let work = move || banded(recipe, recipe.banding, &set, &thresholds, clock);
+                let work = move |_: &Cancel| banded(recipe, recipe.banding, &set, &thresholds, clock);
                 bands.extend(self.pool.run(Patience::Bulk, work).await?);
             } else {
-                measured.push(self.pool.run(Patience::Bulk, move || measure(profile, &set, clock)).await?);
+                measured.push(self.pool.run(Patience::Bulk, move |_| measure(profile, &set, clock)).await?);
             }
             job.measured.fetch_add(1, Ordering::Relaxed);
         }
@@ -338,7 +346,7 @@ impl Service {
 
     /// Texts with an edited copy of each.
     async fn edited(&self, job: &Arc<Job>, plan: &Plan) -> Result<Set, ServiceError> {
-        let mut sample = Sample::new(plan.sample, BYTES, plan.seed);
+        let mut sample = Sample::new(plan.sample, sample_bytes()?, plan.seed);
         if let Some(texts) = &plan.texts {
             texts.iter().for_each(|text| sample.offer(text.clone()));
             job.read.store(texts.len() as u64, Ordering::Relaxed);
@@ -364,7 +372,7 @@ impl Service {
             numbers.entry(id).or_insert(next);
         }
         let mut texts: Vec<Option<String>> = vec![None; numbers.len()];
-        let mut sample = Sample::new(plan.sample.saturating_sub(texts.len()), BYTES, plan.seed);
+        let mut sample = Sample::new(plan.sample.saturating_sub(texts.len()), sample_bytes()?, plan.seed);
         self.read(job, &plan.collection, |id, text| match numbers.get(id) {
             Some(number) => texts[*number as usize] = Some(text),
             None => sample.offer(text),
@@ -398,7 +406,7 @@ impl Service {
     /// A set, and in it the copies set aside that nobody marked.
     async fn labelled(&self, make: impl FnOnce() -> Set + Send + 'static) -> Result<Set, ServiceError> {
         let by = profile_named(self.profiles(), ALIKE_BY)?;
-        let work = move || {
+        let work = move |_: &Cancel| {
             let mut set = make();
             set_aside_copies(&mut set, by);
             set
@@ -425,9 +433,8 @@ impl Service {
         let mut after = None;
         loop {
             wanted_still(job)?;
-            let documents = engine.export(collection, after.take(), PAGE).await?;
+            let Page { documents, is_last } = engine.export(collection, after.take(), PAGE_BYTES).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
-            let is_last = documents.len() < PAGE;
             after = documents.last().map(|last| last.id.clone());
             for document in documents {
                 if let Some(text) = document.row.text {
@@ -439,6 +446,14 @@ impl Service {
             }
         }
     }
+}
+
+/// The bytes of a sample, for which memory is reserved until the calibration ends.
+fn sample_bytes() -> Result<usize, ServiceError> {
+    let most = Call::current().map_or(usize::MAX, |call| call.most());
+    let bytes = BYTES.min(most / MEASURED);
+    call::reserve(bytes * MEASURED)?.keep();
+    Ok(bytes)
 }
 
 impl Calibrations {

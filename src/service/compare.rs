@@ -6,11 +6,11 @@ use std::fmt::Write;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::{Content, checked_signature};
+use super::fingerprints::{Content, EXPLAINED, checked_signature, working};
 use super::{By, Service, ServiceError};
 use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status, signature_name};
 use crate::ids::{CollectionName, Hash, SignatureShape};
-use crate::pool::Patience;
+use crate::pool::{Cancel, Patience};
 use crate::text::tokens;
 
 /// The most tokens of a text that is compared word by word: the work grows with the product of both.
@@ -66,9 +66,20 @@ pub enum Change {
 
 /// A side as it is asked for, resolved to what can be compared.
 enum Resolved {
-    Text(String),
+    /// A text or a page.
+    Text(Content),
     Hash(Hash),
     Signature(Vec<u8>),
+}
+
+impl Resolved {
+    /// The bytes of its text.
+    fn len(&self) -> usize {
+        match self {
+            Resolved::Text(content) => content.len(),
+            Resolved::Hash(_) | Resolved::Signature(_) => 0,
+        }
+    }
 }
 
 impl Service {
@@ -105,7 +116,12 @@ impl Service {
             self.resolve(collection, a, is_other, "a").await?,
             self.resolve(collection, b, is_other, "b").await?,
         ];
-        self.pool.run(Patience::Interactive, move || compare(profile, &sides, k)).await?
+        let work = move |cancel: &Cancel| {
+            let texts = sides.iter().map(Resolved::len).sum::<usize>();
+            working(EXPLAINED * texts)?.keep();
+            compare(profile, sides, k, cancel)
+        };
+        self.pool.run(Patience::Interactive, work).await?
     }
 
     async fn resolve(
@@ -118,11 +134,11 @@ impl Service {
         Ok(match by {
             By::Content(Content::Hash(hash)) => Resolved::Hash(hash),
             By::Content(Content::Signature(bytes)) => Resolved::Signature(bytes),
-            By::Content(content) => Resolved::Text(content.into_text().unwrap_or_default()),
+            By::Content(content) => Resolved::Text(content),
             By::Id(id) => {
                 let row = self.document(collection, &id).await?.row;
                 match row.text {
-                    Some(text) => Resolved::Text(text),
+                    Some(text) => Resolved::Text(Content::Text(text)),
                     None if is_other => {
                         let detail = format!(
                             "document {:?} has no text, since the collection does not keep texts, and its hash is of \
@@ -141,11 +157,16 @@ impl Service {
     }
 }
 
-fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<Comparison, ServiceError> {
-    let mut texts: Vec<&str> = Vec::with_capacity(2);
+fn compare(
+    profile: &'static Profile,
+    sides: [Resolved; 2],
+    k: u32,
+    cancel: &Cancel,
+) -> Result<Comparison, ServiceError> {
+    let mut texts: Vec<String> = Vec::with_capacity(2);
     let mut known = Vec::with_capacity(2);
     let mut signatures = Vec::with_capacity(2);
-    for (side, field) in sides.iter().zip(["a", "b"]) {
+    for (side, field) in sides.into_iter().zip(["a", "b"]) {
         match side {
             Resolved::Hash(_) if profile.signatures().is_some() => {
                 let detail = format!(
@@ -154,20 +175,22 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
                 );
                 return Err(ServiceError::invalid(field, detail));
             }
-            Resolved::Hash(hash) => known.push(Side { hash: *hash, explanation: None }),
+            Resolved::Hash(hash) => known.push(Side { hash, explanation: None }),
             Resolved::Signature(bytes) => {
-                let signature = checked_signature(profile, bytes.clone())?;
+                let signature = checked_signature(profile, bytes)?;
                 known.push(Side { hash: signature_name(&signature), explanation: None });
                 signatures.push(signature);
             }
-            Resolved::Text(text) => {
-                let explanation = profile.explain(text);
+            Resolved::Text(content) => {
+                cancel.check()?;
+                let text = content.into_text().unwrap_or_default();
+                let explanation = profile.explain(&text);
                 if explanation.fingerprint.status == Status::Empty {
                     let detail = format!("{field} has no word or character to make a fingerprint from");
                     return Err(ServiceError::invalid(field, detail));
                 }
+                signatures.extend(profile.signature(&text));
                 texts.push(text);
-                signatures.extend(profile.signature(text));
                 known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
             }
         }
@@ -187,11 +210,12 @@ fn compare(profile: &'static Profile, sides: &[Resolved; 2], k: u32) -> Result<C
         );
         return Err(ServiceError::invalid("b", detail));
     };
+    cancel.check()?;
     let features = match (&a.explanation, &b.explanation) {
         (Some(a), Some(b)) => Some(FeatureComparison::of(a, b)),
         _ => None,
     };
-    let diff = if let [a, b] = texts[..] { diff(a, b) } else { None };
+    let diff = if let [a, b] = &texts[..] { diff(a, b) } else { None };
     let parts = match profile.signatures() {
         Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
         None => ("hashes", profile.width().bits(), "bits"),
@@ -280,8 +304,8 @@ mod tests {
     const LONG: &str = "市图书馆昨天宣布,从下个月开始延长周末的开放时间,读者可以在馆内阅读到晚上十点。";
 
     fn texts(a: &str, b: &str) -> Comparison {
-        let sides = [a, b].map(|text| Resolved::Text(text.to_owned()));
-        compare(Profile::default_profile(), &sides, 7).unwrap()
+        let sides = [a, b].map(|text| Resolved::Text(Content::Text(text.to_owned())));
+        compare(Profile::default_profile(), sides, 7, &Cancel::default()).unwrap()
     }
 
     #[test]
@@ -304,7 +328,8 @@ mod tests {
         let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
-            let compared = compare(profile, &both.clone().map(Resolved::Text), 3).unwrap();
+            let sides = both.clone().map(|text| Resolved::Text(Content::Text(text)));
+            let compared = compare(profile, sides, 3, &Cancel::default()).unwrap();
             // What is left of the votes without each feature in turn, for each bit that differs.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
@@ -331,10 +356,11 @@ mod tests {
     #[test]
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| Resolved::Hash(Hash::from_u64(hash)));
-        let compared = compare(Profile::default_profile(), &sides, 1).unwrap();
+        let cancel = Cancel::default();
+        let compared = compare(Profile::default_profile(), sides, 1, &cancel).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         let sides = [Resolved::Hash(Hash::from_u64(0)), Resolved::Hash(Hash::from_u128(0))];
-        assert!(compare(Profile::default_profile(), &sides, 1).is_err());
+        assert!(compare(Profile::default_profile(), sides, 1, &cancel).is_err());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 
 use super::Service;
 use super::error::ServiceError;
-use super::fingerprints::{Content, checked_signature, profile_named};
+use super::fingerprints::{Content, checked_signature, profile_named, working};
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
@@ -13,7 +13,7 @@ use crate::engine::{
 };
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
-use crate::pool::{Patience, Turns};
+use crate::pool::{Cancel, Patience, Turns};
 
 /// A document as it is offered.
 #[derive(Clone, Debug)]
@@ -165,15 +165,17 @@ impl Service {
         offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
     ) -> Result<Vec<Result<Prepared, E>>, ServiceError> {
         let preparation = self.preparation(collection).await?;
-        let work = move || {
+        let work = move |cancel: &Cancel| {
             let mut turns = Turns::new(patience);
-            let each = |offered: Result<Offered, E>| {
+            let mut prepared = Vec::new();
+            for offered in offered {
                 turns.pause();
-                Ok(preparation.prepare(offered?)?)
-            };
-            offered.map(each).collect()
+                cancel.check()?;
+                prepared.push(offered.and_then(|offered| Ok(preparation.prepare(offered)?)));
+            }
+            Ok(prepared)
         };
-        Ok(self.pool.run(patience, work).await?)
+        self.pool.run(patience, work).await?
     }
 
     #[tracing::instrument(level = "trace", skip_all)]
@@ -187,7 +189,11 @@ impl Service {
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             return preparation.prepare(offered);
         }
-        self.pool.run(Patience::Interactive, move || preparation.prepare(offered)).await?
+        let work = move |_: &Cancel| {
+            let _working = working(offered.content.len())?;
+            preparation.prepare(offered)
+        };
+        self.pool.run(Patience::Interactive, work).await?
     }
 
     async fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {

@@ -1,5 +1,6 @@
 //! Why a request was not done. Sentences name the field, the limit and the way out.
 
+use crate::call::NoMemory;
 use crate::engine::{EngineError, Progress};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::PoolError;
@@ -81,6 +82,12 @@ pub enum ServiceError {
     /// The engine refused or failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+}
+
+impl From<NoMemory> for ServiceError {
+    fn from(error: NoMemory) -> ServiceError {
+        ServiceError::Engine(EngineError::NoMemory(error))
+    }
 }
 
 impl From<PoolError> for ServiceError {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use super::Service;
 use super::error::ServiceError;
+use crate::call::{self, NoMemory, Reserved};
 use crate::engine::EngineError;
 use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, Hash};
-use crate::pool::Patience;
+use crate::pool::{Cancel, Patience};
 use crate::text::main_text;
 
 /// What a document is made from.
@@ -32,6 +33,21 @@ pub struct Fingerprinted {
     pub fingerprint: Fingerprint,
     /// The signature that it is the name of, if the profile makes signatures.
     pub signature: Option<Vec<u8>>,
+}
+
+/// Bytes of memory that making a fingerprint takes for a byte of its text: measured, see docs/performance.md.
+const WORKING: usize = 24;
+/// By how much more an explanation takes, which holds the features as they are told.
+pub(super) const EXPLAINED: usize = 2;
+
+/// Bytes of memory that making a fingerprint of a text of so many bytes takes, beyond what every thread may take.
+pub fn working_bytes(text: usize) -> usize {
+    if Service::goes_aside(text) { WORKING * text } else { 0 }
+}
+
+/// Reserves memory for making a fingerprint of a text of so many bytes.
+pub(super) fn working(bytes: usize) -> Result<Reserved, NoMemory> {
+    call::reserve(working_bytes(bytes))
 }
 
 /// What documents are found by.
@@ -62,6 +78,14 @@ impl Content {
             Content::Html(_) => "html",
             Content::Hash(_) => "hash",
             Content::Signature(_) => "signature",
+        }
+    }
+
+    /// The bytes of a text or a page.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Content::Text(text) | Content::Html(text) => text.len(),
+            Content::Hash(_) | Content::Signature(_) => 0,
         }
     }
 
@@ -104,15 +128,18 @@ impl Service {
         profile: &'static Profile,
         contents: Vec<Content>,
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
-        let work = move || {
-            let texts = contents.into_iter().filter_map(Content::into_text);
-            let signed = |text: String| {
+        let work = move |cancel: &Cancel| {
+            let longest = contents.iter().map(Content::len).max().unwrap_or_default();
+            let _working = working(longest)?;
+            let mut made = Vec::with_capacity(contents.len());
+            for text in contents.into_iter().filter_map(Content::into_text) {
+                cancel.check()?;
                 let Signed { fingerprint, signature } = profile.sign(&text);
-                Fingerprinted { profile, fingerprint, signature }
-            };
-            texts.map(signed).collect()
+                made.push(Fingerprinted { profile, fingerprint, signature });
+            }
+            Ok(made)
         };
-        Ok(self.pool.run(Patience::Interactive, work).await?)
+        self.pool.run(Patience::Interactive, work).await?
     }
 
     /// Fingerprints one text and explains it.
@@ -125,11 +152,15 @@ impl Service {
         profile: &'static Profile,
         content: Content,
     ) -> Result<Explained, ServiceError> {
-        let work = move || {
+        let work = move |cancel: &Cancel| {
+            // Features and their text are a part of the answer.
+            working(EXPLAINED * content.len())?.keep();
             let text = content.into_text().unwrap_or_default();
-            Explained { profile, explanation: profile.explain(&text), signature: profile.signature(&text) }
+            let explanation = profile.explain(&text);
+            cancel.check()?;
+            Ok(Explained { profile, explanation, signature: profile.signature(&text) })
         };
-        Ok(self.pool.run(Patience::Interactive, work).await?)
+        self.pool.run(Patience::Interactive, work).await?
     }
 
     /// What a text, a page or a signature is to be looked up by.

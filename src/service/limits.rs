@@ -17,6 +17,8 @@ pub struct Limits {
     pub matches: usize,
     /// Queries or texts in a request, at most.
     pub batch_items: usize,
+    /// Documents in an array, at most.
+    pub batch_documents: usize,
     /// Until a question is answered.
     pub query_time: Duration,
     /// Until a document is stored.
@@ -34,6 +36,7 @@ impl Default for Limits {
             default_matches: 10,
             matches: 1_000,
             batch_items: 1_000,
+            batch_documents: 10_000,
             query_time: Duration::from_secs(2),
             write_time: Duration::from_secs(5),
             slow_query: Duration::from_millis(200),

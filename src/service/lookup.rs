@@ -12,7 +12,7 @@ use super::documents::checked_k;
 use super::error::ServiceError;
 use super::fingerprints::{Content, Located};
 use super::second_check::Measure;
-use crate::engine::{Answer, Filter, Match, Query, Work};
+use crate::engine::{Answer, Filter, Judge, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 
@@ -20,7 +20,7 @@ use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 /// whole, with metadata of up to 16 KiB each.
 const MATCHES_AT_ONCE: usize = 2_500;
 /// Bytes of metadata in the answers to a batch.
-const ANSWER_BYTES: usize = 32 << 20;
+const ANSWER_BYTES: usize = 8 << 20;
 /// Queries that are asked of the engine at a time where a batch is answered on one thread: as many as stay in the
 /// processor's cache.
 const TOGETHER: usize = 64;
@@ -260,10 +260,28 @@ impl Service {
         let (query, status) = self.query(collection, ask).await?;
         let asked = (query.hash, query.k);
         let answer = self.engine()?.similar(collection, query).await?;
+        Ok(self.counted(answer, asked, status))
+    }
+
+    /// The same with those of the matches that `judge` gives a similarity.
+    pub(super) async fn similar_judged(
+        &self,
+        collection: &CollectionName,
+        ask: Ask,
+        judge: Judge,
+    ) -> Result<Found, ServiceError> {
+        let (query, status) = self.query(collection, ask).await?;
+        let asked = (query.hash, query.k);
+        let answer = self.engine()?.similar_judged(collection, query, judge).await?;
+        Ok(self.counted(answer, asked, status))
+    }
+
+    /// An answer as it is given, and counted.
+    fn counted(&self, answer: Answer, asked: (Hash, Option<u32>), status: Option<Status>) -> Found {
         let mut tally = Tally::default();
         let found = self.found(answer, asked, status, &mut tally);
         self.count(&tally);
-        Ok(found)
+        found
     }
 
     /// Answers questions about one collection, in order.

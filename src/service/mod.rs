@@ -31,7 +31,7 @@ pub use collections::WantedCollection;
 pub use compare::{Change, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
-pub use fingerprints::{Content, Explained, Fingerprinted};
+pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use limits::Limits;
 pub use lookup::{Ask, By, Found};
 pub use second_check::{Measure, SKETCH_BYTES};
@@ -40,13 +40,14 @@ pub use strict_json::{Strict, told};
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, CollectionInfo, Document, EngineError, EngineStats, Filter, Health,
-    Match, Memory, MemoryState, Outcome, Restored, Snapshot, Work,
+    Match, Memory, MemoryState, Outcome, Page, Restored, Snapshot, Work,
 };
 pub use crate::eval::{Banded, Judged, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
-pub use crate::pool::{Patience, PoolError};
+pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::decode;
 
+use crate::call::{self, Client};
 use crate::engine::{Engine, Progress};
 use crate::ids::DocumentId;
 use crate::pool::CpuPool;
@@ -89,6 +90,8 @@ const SNAPSHOTS: usize = 2;
 const COLLECTION_CHANGES: usize = 16;
 /// Bodies up to this size are parsed where they are read: it takes less than handing them over.
 const ASIDE_BYTES: usize = 32 << 10;
+/// Bytes of what is made of a byte of a body, such as the strings of its JSON.
+const MADE: usize = 2;
 
 impl Service {
     /// A service that is not ready: [`Service::start`] makes it so.
@@ -150,7 +153,7 @@ impl Service {
     /// Does work on so many bytes: at once if they are few, else on the CPU pool.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`] if the pool is busy.
+    /// [`ServiceError::Engine`] if the pool is busy, or if there is no memory for what is made of the bytes.
     pub async fn aside<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -159,7 +162,9 @@ impl Service {
         if !Service::goes_aside(bytes) {
             return Ok(work());
         }
-        Ok(self.pool.run(Patience::Interactive, work).await?)
+        // What is made of them is about as large, and lives as long as the request is handled.
+        call::reserve(MADE * bytes)?.keep();
+        Ok(self.pool.run(Patience::Interactive, |_| work()).await?)
     }
 
     /// Takes a snapshot of the index now.
@@ -185,9 +190,9 @@ impl Service {
         Ok(self.buckets.of(&**engine, collection, self.now_ms()).await?)
     }
 
-    /// Whether the CPU pool has as many waiting as it takes: what needs it now is refused in any case.
-    pub fn is_busy(&self) -> bool {
-        self.pool.is_full()
+    /// Whether the CPU pool has as many waiting as it takes: what this client needs of it now is refused in any case.
+    pub fn is_busy_for(&self, client: Client) -> bool {
+        self.pool.is_full_for(client)
     }
 
     /// How many tasks the CPU pool does at a time.

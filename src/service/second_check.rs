@@ -7,11 +7,12 @@
 
 use std::ops::RangeInclusive;
 
+use super::fingerprints::{Content, EXPLAINED, working};
 use super::lookup::{Ask, By, Found};
 use super::{Service, ServiceError};
+use crate::engine::Judge;
 use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
 use crate::ids::CollectionName;
-use crate::pool::Patience;
 
 /// The most documents within k that are compared for one question, the nearest first.
 const CANDIDATES: usize = 1_000;
@@ -47,7 +48,8 @@ pub enum Measure {
 
 /// What a document is compared by.
 enum Compared {
-    Text(String),
+    /// A text or a page.
+    Text(Content),
     Sketch(Vec<u8>),
 }
 
@@ -84,14 +86,17 @@ fn weights() -> &'static Profile {
 }
 
 impl Yardstick {
-    fn of(compared: &Compared, measure: Measure, sketch_bytes: Option<u16>) -> Yardstick {
+    fn of(compared: Compared, measure: Measure, sketch_bytes: Option<u16>) -> Yardstick {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
-            Compared::Text(text) => Yardstick {
-                exact: Some(Exact::of(text, measure)),
-                sketch: sketch_bytes.map(|bytes| sketch(sketch_of(text, bytes))),
-            },
-            Compared::Sketch(bytes) => Yardstick { exact: None, sketch: Some(sketch(bytes.clone())) },
+            Compared::Text(content) => {
+                let text = content.into_text().unwrap_or_default();
+                Yardstick {
+                    exact: Some(Exact::of(&text, measure)),
+                    sketch: sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes))),
+                }
+            }
+            Compared::Sketch(bytes) => Yardstick { exact: None, sketch: Some(sketch(bytes)) },
         }
     }
 
@@ -102,6 +107,23 @@ impl Yardstick {
             _ => Some(self.sketch.as_ref()?.similarity(&Sketch::from_bytes(SKETCH_BITS, sketch?))),
         }
     }
+}
+
+/// Judges rows, one at a time: what is looked around is made ready with the first.
+fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64) -> Judge {
+    let mut compared = Some(compared);
+    let mut yardstick = None;
+    Box::new(move |row| {
+        if let Some(compared) = compared.take() {
+            if let Compared::Text(content) = &compared {
+                working(EXPLAINED * content.len())?.keep();
+            }
+            yardstick = Some(Yardstick::of(compared, measure, sketch_bytes));
+        }
+        let _working = working(row.text.as_ref().map_or(0, String::len))?;
+        let similarity = yardstick.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
+        Ok(similarity.filter(|similarity| *similarity >= least))
+    })
 }
 
 impl Service {
@@ -117,8 +139,7 @@ impl Service {
             let detail = format!("min_similarity is {least}; it ranges from 0 to 1");
             return Err(ServiceError::invalid("min_similarity", detail));
         }
-        let engine = self.engine()?;
-        let settings = engine.settings(collection).await?;
+        let settings = self.engine()?.settings(collection).await?;
         let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
         if !settings.keep_text && sketch_bytes.is_none() {
             let detail = if settings.signatures.is_some() {
@@ -139,28 +160,11 @@ impl Service {
         let limit = ask.limit.unwrap_or(self.limits().default_matches);
         let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
-        let mut found = self.similar_unchecked(collection, ask).await?;
-        let mut stored = Vec::with_capacity(found.matches.len());
-        for near in std::mem::take(&mut found.matches) {
-            // A document may have gone since; it has no similarity then.
-            let row = engine.get(collection, &near.id).await?.map(|document| document.row);
-            stored.extend(row.map(|row| (near, row.text, row.sketch)));
-        }
-        let check = move || {
-            let yardstick = Yardstick::of(&compared, measure, sketch_bytes);
-            let checked = stored.into_iter().filter_map(|(mut near, text, sketch)| {
-                let similarity = yardstick.similarity(text.as_deref(), sketch)?;
-                near.similarity = Some(similarity);
-                (similarity >= least).then_some((similarity, near))
-            });
-            let mut checked: Vec<_> = checked.collect();
-            // Stable: equals stay in the order of distance, then id.
-            checked.sort_by(|a, b| b.0.total_cmp(&a.0));
-            checked
-        };
-        let mut checked = self.pool.run(Patience::Interactive, check).await?;
-        checked.truncate(limit);
-        found.matches = checked.into_iter().map(|(_, near)| near).collect();
+        let mut found =
+            self.similar_judged(collection, ask, judge(compared, measure, sketch_bytes, least)).await?;
+        // Stable: equals stay in the order of distance, then id.
+        found.matches.sort_by(|a, b| b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)));
+        found.matches.truncate(limit);
         Ok(found)
     }
 
@@ -171,11 +175,14 @@ impl Service {
         has_sketches: bool,
     ) -> Result<Compared, ServiceError> {
         let compared = match by {
-            By::Content(content) => content.clone().into_text().map(Compared::Text),
+            By::Content(content @ (Content::Text(_) | Content::Html(_))) => {
+                Some(Compared::Text(content.clone()))
+            }
+            By::Content(_) => None,
             By::Id(id) => {
                 let row = self.document(collection, id).await?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
-                row.text.map(Compared::Text).or(sketch.map(Compared::Sketch))
+                row.text.map(|text| Compared::Text(Content::Text(text))).or(sketch.map(Compared::Sketch))
             }
         };
         compared.ok_or_else(|| {

@@ -50,6 +50,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// The bytes of its fields of any length.
+    pub fn held_bytes(&self) -> usize {
+        let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
+        text(&self.metadata) + text(&self.text) + self.sketch.as_ref().map_or(0, Vec::len)
+    }
+
     /// Whether it counts as gone at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
         has_lapsed(self.expires_ms, now_ms)

@@ -97,10 +97,6 @@ fn size(operation: &Operation) -> usize {
     let fixed = 256;
     match operation {
         Operation::Delete(id) => fixed + id.as_str().len(),
-        Operation::Put { document: Document { id, row }, .. } => {
-            let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
-            let sketch = row.sketch.as_ref().map_or(0, Vec::len);
-            fixed + id.as_str().len() + text(&row.metadata) + text(&row.text) + sketch
-        }
+        Operation::Put { document: Document { id, row }, .. } => fixed + id.as_str().len() + row.held_bytes(),
     }
 }

@@ -8,16 +8,17 @@ use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::INLINE_COST;
 use super::clock::Clock;
 use super::gate::Passed;
 use super::intake::has_signature;
 use super::registry::Collection;
 use super::shared::Shared;
 use super::sole::{SoleBearer, SoleBearers};
-use crate::engine::{Answer, EngineError, Match, Position, Query, Row, Work};
+use crate::call::{self, Reserved};
+use crate::engine::{Answer, EngineError, Judge, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
+use crate::pool::Cancel;
 use crate::store::{Bearer, Posting, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
@@ -26,8 +27,16 @@ const STEP: u32 = 4;
 /// Up to this cost, in nanoseconds or so, all within k is looked for at once before anything else.
 const QUICK: u64 = 4_096;
 
-/// Hashes found within the distance up to which their documents are read where the question is asked.
+/// Hashes found within the distance, and documents looked at, up to which a question is answered where it is asked.
 const FEW: usize = 128;
+/// Bytes of metadata of such an answer.
+const FEW_BYTES: usize = 64 << 10;
+/// Bytes of metadata with which a page is full, whatever its limit. The one document that reaches them belongs to it.
+const PAGE_BYTES: usize = 4 << 20;
+/// Documents looked at between two looks at whether the question was cancelled.
+const CHECK: usize = 128;
+/// Bytes of memory for a hash that was found: once as the index reports it, once by distance.
+const FOUND_BYTES: usize = 64;
 
 /// Asks for the memory that these queries will read first; for some that are answered right after.
 pub(super) fn approach(collection: &Collection, queries: &[Query]) {
@@ -67,10 +76,14 @@ impl Costs<'_> {
         !query.scan && query.after.is_none() && !query.needs_row() && self.within(k) <= QUICK
     }
 
+    /// What a query is expected to take. Nobody knows how many rows a filter reads: one that does is never inline.
     pub(super) fn query(&mut self, query: &Query) -> u64 {
         let k = self.k(query);
-        let looked_up = if query.scan { self.collection.index.cost_of_scan(k) } else { self.within(k) };
-        looked_up + if query.needs_row() { INLINE_COST } else { 0 }
+        match (query.needs_row(), query.scan) {
+            (true, _) => u64::MAX,
+            (false, true) => self.collection.index.cost_of_scan(k),
+            (false, false) => self.within(k),
+        }
     }
 
     /// Of all of them.
@@ -84,6 +97,7 @@ pub(super) fn answer_each(
     shared: &Shared,
     collection: &Collection,
     queries: &[Query],
+    cancel: &Cancel,
     each: &mut dyn FnMut(Answer),
 ) -> Result<(), EngineError> {
     let mut costs = Costs::of(collection);
@@ -97,7 +111,8 @@ pub(super) fn answer_each(
         // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
         let mut start = Instant::now();
         for (place, query) in group.iter().enumerate() {
-            let answer = answer(held.as_ref(), shared, collection, query, (start, usize::MAX));
+            cancel.check()?;
+            let answer = answer(held.as_ref(), shared, collection, query, (start, Bounds::wide(cancel)));
             let answer = answer.map_err(|error| error.of_question(at * GROUP + place))?;
             let answer = answer.expect(NOT_TOO_MUCH);
             start += answer.work.elapsed;
@@ -116,20 +131,65 @@ pub(super) fn similar_at_once(
     collection: &Collection,
     query: &Query,
 ) -> Result<Option<Answer>, EngineError> {
-    answer(None, shared, collection, query, (Instant::now(), FEW))
+    answer(None, shared, collection, query, (Instant::now(), Bounds::FEW))
 }
 
-/// Answers one query, whatever it takes.
+/// Answers one query, whatever it takes, unless it is cancelled.
 pub(super) fn similar(
     shared: &Shared,
     collection: &Collection,
     query: &Query,
+    cancel: &Cancel,
 ) -> Result<Answer, EngineError> {
-    Ok(answer(None, shared, collection, query, (Instant::now(), usize::MAX))?.expect(NOT_TOO_MUCH))
+    let bounds = Bounds::wide(cancel);
+    Ok(answer(None, shared, collection, query, (Instant::now(), bounds))?.expect(NOT_TOO_MUCH))
+}
+
+/// Answers one query with the documents that `judge` gives a similarity, each with its own.
+pub(super) fn similar_judged(
+    shared: &Shared,
+    collection: &Collection,
+    query: &Query,
+    mut judge: Judge,
+    cancel: &Cancel,
+) -> Result<Answer, EngineError> {
+    let mut answer = similar(shared, collection, query, cancel)?;
+    let view = shared.store.view();
+    let mut judged = Vec::with_capacity(answer.matches.len());
+    // Row by row: texts of a megabyte each are not held together.
+    for mut near in std::mem::take(&mut answer.matches) {
+        cancel.check()?;
+        // A document may have gone since; it has no similarity then.
+        let Some(row) = view.row(collection.id, &near.id)? else { continue };
+        near.similarity = judge(row)?;
+        if near.similarity.is_some() {
+            judged.push(near);
+        }
+    }
+    answer.matches = judged;
+    Ok(answer)
 }
 
 /// Why an answer without a bound is there.
 const NOT_TOO_MUCH: &str = "nothing is too much";
+
+/// How much may be done for an answer.
+#[derive(Clone, Copy)]
+struct Bounds<'a> {
+    /// Hashes found and documents looked at.
+    documents: usize,
+    /// Bytes of metadata.
+    bytes: usize,
+    cancel: Option<&'a Cancel>,
+}
+
+impl<'a> Bounds<'a> {
+    const FEW: Bounds<'static> = Bounds { documents: FEW, bytes: FEW_BYTES, cancel: None };
+
+    fn wide(cancel: &'a Cancel) -> Bounds<'a> {
+        Bounds { documents: usize::MAX, bytes: usize::MAX, cancel: Some(cancel) }
+    }
+}
 
 /// What a caller holds who answers several that are quick: the gate, and the index in sight.
 type Held<'a> = (Passed<'a>, Stay);
@@ -140,7 +200,7 @@ fn answer(
     shared: &Shared,
     collection: &Collection,
     query: &Query,
-    (start, most): (Instant, usize),
+    (start, bounds): (Instant, Bounds<'_>),
 ) -> Result<Option<Answer>, EngineError> {
     let width = collection.index.width();
     if query.hash.width() != width {
@@ -156,8 +216,20 @@ fn answer(
         None => {}
     }
     let epoch = collection.epoch.quiet();
-    let time = Time { clock: &shared.clock, now_ms: OnceCell::new(), lapsed: Cell::new(0) };
-    let mut page = Page { collection, query, k, epoch, time, matches: Vec::new(), work: Work::default() };
+    let time = Time { clock: &shared.clock, now_ms: OnceCell::new() };
+    let mut page = Page {
+        collection,
+        query,
+        k,
+        epoch,
+        time,
+        bounds,
+        looked_at: Cell::new(0),
+        bytes: 0,
+        reserved: call::reserve(0)?,
+        matches: Vec::new(),
+        work: Work::default(),
+    };
     // Under the gate every hash that a document of the view bears is in the index: hashes enter before
     // their documents can be seen, and leave behind the gate.
     let _gate = held.is_none().then(|| collection.gate.pass());
@@ -174,14 +246,14 @@ fn answer(
     loop {
         let (radius, classes) = match ahead.take() {
             Some(found) => (k, classes(found)),
-            None => page.near(done_to),
+            None => page.near(done_to)?,
         };
-        if page.work.verified > most as u64 {
+        if page.work.verified > bounds.documents as u64 {
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(&shared.bearers, &view, distance, &hashes, most)?;
-            if page.time.lapsed.get() > most {
+            page.read_class(&shared.bearers, &view, distance, &hashes)?;
+            if page.is_too_much() {
                 return Ok(None);
             }
             if page.is_full() {
@@ -209,16 +281,12 @@ fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError>
 struct Time<'a> {
     clock: &'a Clock,
     now_ms: OnceCell<u64>,
-    /// Documents passed over because they have lapsed and are still on the disk.
-    lapsed: Cell<usize>,
 }
 
 impl Time<'_> {
     /// Whether a document that expires then counts as gone.
     fn has_lapsed(&self, expires_ms: Option<u64>) -> bool {
-        let lapsed = expires_ms.is_some_and(|at| at <= *self.now_ms.get_or_init(|| self.clock.now_ms()));
-        self.lapsed.set(self.lapsed.get() + usize::from(lapsed));
-        lapsed
+        expires_ms.is_some_and(|at| at <= *self.now_ms.get_or_init(|| self.clock.now_ms()))
     }
 }
 
@@ -230,6 +298,13 @@ struct Page<'a> {
     /// The epoch of the collection before the view was taken, if no commit was coming in sight.
     epoch: Option<u64>,
     time: Time<'a>,
+    bounds: Bounds<'a>,
+    /// Documents looked at, those that are passed over among them.
+    looked_at: Cell<usize>,
+    /// Bytes of the metadata of the matches.
+    bytes: usize,
+    /// Memory for the matches and for the hashes found.
+    reserved: Reserved,
     matches: Vec<Match>,
     work: Work,
 }
@@ -258,7 +333,31 @@ impl Page<'_> {
     }
 
     fn is_full(&self) -> bool {
-        self.matches.len() > self.query.limit
+        self.matches.len() > self.query.limit || self.bytes >= PAGE_BYTES
+    }
+
+    /// Whether more was done than a question may take where it is asked.
+    fn is_too_much(&self) -> bool {
+        self.looked_at.get() > self.bounds.documents || self.bytes > self.bounds.bytes
+    }
+
+    /// Another document is looked at; whether that may go on.
+    fn look_at_next(&self) -> Result<bool, EngineError> {
+        let looked_at = self.looked_at.get() + 1;
+        self.looked_at.set(looked_at);
+        if let Some(cancel) = self.bounds.cancel.filter(|_| looked_at.is_multiple_of(CHECK)) {
+            cancel.check()?;
+        }
+        Ok(looked_at <= self.bounds.documents)
+    }
+
+    fn push(&mut self, near: Match) -> Result<(), EngineError> {
+        self.bytes += near.metadata.as_ref().map_or(0, String::len);
+        if self.bytes > FEW_BYTES {
+            self.reserved.grow_to(self.bytes.next_multiple_of(FEW_BYTES))?;
+        }
+        self.matches.push(near);
+        Ok(())
     }
 
     fn room(&self) -> usize {
@@ -277,6 +376,7 @@ impl Page<'_> {
             return true;
         }
         self.matches.clear();
+        self.bytes = 0;
         false
     }
 
@@ -296,7 +396,11 @@ impl Page<'_> {
             };
             if !self.query.excludes(&id) && !self.time.has_lapsed(expires_ms) {
                 let (hash, distance) = (near.hash, near.distance);
+                self.bytes += metadata.as_ref().map_or(0, String::len);
                 self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
+            }
+            if self.bytes > FEW_BYTES {
+                return false;
             }
         }
         self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
@@ -304,27 +408,40 @@ impl Page<'_> {
     }
 
     /// The hashes at distances from `least` to a radius, which is k or less.
-    fn near(&mut self, least: u32) -> (u32, Classes) {
+    fn near(&mut self, least: u32) -> Result<(u32, Classes), EngineError> {
+        if let Some(cancel) = self.bounds.cancel {
+            cancel.check()?;
+        }
         let (collection, query) = (self.collection, self.query);
         let mut found = Vec::new();
-        let radius = self.radius(least);
+        let radius = self.radius(least)?;
         let report = if query.scan {
             collection.index.scan(self.subject(), radius, &mut found)
         } else {
             collection.index.within(self.subject(), radius, &mut found)
         };
         self.account(&report, &found);
+        self.reserve_found(found.len())?;
         found.retain(|near| near.distance >= least);
-        (radius, classes(found))
+        Ok((radius, classes(found)))
+    }
+
+    /// Reserves memory for so many hashes that are found.
+    fn reserve_found(&mut self, hashes: usize) -> Result<(), EngineError> {
+        let bytes = self.bytes + hashes * FOUND_BYTES;
+        if bytes > FEW_BYTES {
+            self.reserved.grow_to(bytes)?;
+        }
+        Ok(())
     }
 
     /// How far to look now. Where the index would compare every hash, counting them by distance first
     /// costs as much again and spares the memory for all that the page has no room for.
-    fn radius(&self, least: u32) -> u32 {
+    fn radius(&mut self, least: u32) -> Result<u32, EngineError> {
         let (index, k) = (&self.collection.index, self.k);
         let step = index.first_radius((least + STEP).max(FIRST_RADIUS), k);
         if !self.query.scan && !index.scans(step) {
-            return step;
+            return Ok(step);
         }
         let mut counts = vec![0u64; index.most() as usize + 1];
         index.distances(self.subject(), &mut counts);
@@ -334,7 +451,10 @@ impl Page<'_> {
             sum += counts[*distance as usize];
             sum >= wanted
         };
-        (least..=k).find(reaches).unwrap_or(k)
+        let radius = (least..=k).find(reaches).unwrap_or(k);
+        let found: u64 = counts[..=radius as usize].iter().sum();
+        self.reserve_found(usize::try_from(found).unwrap_or(usize::MAX / FOUND_BYTES))?;
+        Ok(radius)
     }
 
     fn account(&mut self, report: &Report, found: &[Neighbour<Hash>]) {
@@ -346,14 +466,13 @@ impl Page<'_> {
     }
 
     /// Adds the documents of one distance, as many as the page has room for, in the order of their ids.
-    /// It may stop after it has passed over more than `most` that have lapsed.
+    /// It stops when it has looked at more than the bounds allow.
     fn read_class(
         &mut self,
         bearers: &SoleBearers,
         view: &View<'_>,
         distance: u32,
         hashes: &[Hash],
-        most: usize,
     ) -> Result<(), EngineError> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
@@ -361,6 +480,9 @@ impl Page<'_> {
         let of = self.collection.id;
         let mut first: BTreeMap<DocumentId, FoundBearer> = BTreeMap::new();
         for &hash in hashes {
+            if !self.look_at_next()? {
+                return Ok(());
+            }
             match view.posting(of, hash)? {
                 None => {}
                 Some(Posting::Sole(bearer)) if after.is_some_and(|after| bearer.id <= *after) => {}
@@ -370,7 +492,7 @@ impl Page<'_> {
                 Some(Posting::Shared(_)) => {
                     for bearer in view.shared_bearers(of, hash, after) {
                         let found = FoundBearer { hash, bearer: bearer?, is_sole: false };
-                        if !self.offer(view, &mut first, room, found)? || self.time.lapsed.get() > most {
+                        if !self.offer(view, &mut first, room, found)? || !self.look_at_next()? {
                             break;
                         }
                     }
@@ -385,7 +507,10 @@ impl Page<'_> {
                 let bearer = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
                 bearers.note(&self.collection.epoch, seen, of, hash, &bearer);
             }
-            self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
+            self.push(Match { id, hash, distance, similarity: None, expires_ms, metadata })?;
+            if self.bytes >= PAGE_BYTES || self.is_too_much() {
+                break;
+            }
         }
         Ok(())
     }
@@ -431,6 +556,9 @@ impl Page<'_> {
         if let Some(shape) = self.collection.signatures {
             self.matches.iter_mut().for_each(|near| near.similarity = Some(shape.similarity(near.distance)));
         }
+        // What was read is held until it is written; what was found is not.
+        self.reserved.shrink_to(self.bytes);
+        self.reserved.keep();
         let last = self.matches.last().filter(|_| more);
         let next = last.map(|last| Position { distance: last.distance, id: last.id.clone() });
         let signatures = self.collection.signatures;

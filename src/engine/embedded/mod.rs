@@ -39,13 +39,14 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
     Admission, Answer, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine, EngineError,
-    EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces, Query, Receipt, Restored, Snapshot,
+    EngineStats, Health, Incoming, Judge, Memory, OpenError, Operation, Page, Pieces, Query, Receipt,
+    Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::{GROUP, Progress, Subject};
-use crate::pool::{CpuPool, Patience, PoolError, driven};
+use crate::pool::{Cancel, CpuPool, Patience, PoolError, driven};
 use crate::snapshot;
-use crate::store::{Store, StoreError};
+use crate::store::Store;
 pub use crate::store::{StoreSettings, Verified};
 use budget::Budget;
 use checkpoint::{Checkpointer, Request, describe};
@@ -196,7 +197,7 @@ impl Embedded {
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
         let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
         let seen = self.shared.applied();
-        let look = move || {
+        let look = move |_: &Cancel| {
             let mut found = Vec::new();
             let subject = Subject { hash, signature: signature.as_deref() };
             collection.index.within(subject, k, &mut found);
@@ -327,7 +328,20 @@ impl Engine for Embedded {
         }
         let collection = self.shared.registry.get(collection)?;
         let shared = Arc::clone(&self.shared);
-        let answer = move || lookup::similar(&shared, &collection, &query);
+        let answer = move |cancel: &Cancel| lookup::similar(&shared, &collection, &query, cancel);
+        self.pool.run(Patience::Interactive, answer).await?
+    }
+
+    async fn similar_judged(
+        &self,
+        collection: &CollectionName,
+        query: Query,
+        judge: Judge,
+    ) -> Result<Answer, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        let shared = Arc::clone(&self.shared);
+        let answer =
+            move |cancel: &Cancel| lookup::similar_judged(&shared, &collection, &query, judge, cancel);
         self.pool.run(Patience::Interactive, answer).await?
     }
 
@@ -365,9 +379,9 @@ impl Engine for Embedded {
             }
         }
         let shared = Arc::clone(&self.shared);
-        let answer = move || -> Result<Vec<Answer>, EngineError> {
+        let answer = move |cancel: &Cancel| -> Result<Vec<Answer>, EngineError> {
             let mut answers = Vec::with_capacity(queries.len());
-            lookup::answer_each(&shared, &collection, &queries, &mut |answer| answers.push(answer))?;
+            lookup::answer_each(&shared, &collection, &queries, cancel, &mut |answer| answers.push(answer))?;
             Ok(answers)
         };
         self.pool.run(Patience::Interactive, answer).await?
@@ -385,7 +399,7 @@ impl Engine for Embedded {
         if expected > most {
             return Ok(None);
         }
-        lookup::answer_each(&self.shared, &collection, queries, each)?;
+        lookup::answer_each(&self.shared, &collection, queries, &Cancel::default(), each)?;
         Ok(Some(expected))
     }
 
@@ -393,17 +407,25 @@ impl Engine for Embedded {
         &self,
         collection: &CollectionName,
         after: Option<DocumentId>,
-        limit: usize,
-    ) -> Result<Vec<Document>, EngineError> {
+        bytes: usize,
+    ) -> Result<Page, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
         let read = move |shared: &Shared| {
             let now_ms = shared.clock.now_ms();
             let view = shared.store.view();
-            let rows = view.rows_after(collection, after.as_ref());
-            let documents = rows
-                .filter(|row| row.as_ref().map_or(true, |(_, row)| !row.has_lapsed(now_ms)))
-                .map(|row| row.map(|(id, row)| Document { id, row }));
-            Ok(documents.take(limit).collect::<Result<Vec<_>, StoreError>>()?)
+            let (mut documents, mut held) = (Vec::new(), 0);
+            for row in view.rows_after(collection, after.as_ref()) {
+                let (id, row) = row?;
+                if row.has_lapsed(now_ms) {
+                    continue;
+                }
+                held += size_of::<Document>() + id.as_str().len() + row.held_bytes();
+                documents.push(Document { id, row });
+                if held >= bytes {
+                    return Ok(Page { documents, is_last: false });
+                }
+            }
+            Ok(Page { documents, is_last: true })
         };
         self.blocking(read).await
     }

@@ -19,11 +19,19 @@ use memchr::memchr;
 
 use super::super::error::{Code, Problem};
 use super::super::extract::broken;
+use crate::call::{Call, NoMemory, Reserved, reserve_in_time};
+use crate::service::working_bytes;
 
 /// Lines in a chunk, at most.
 const CHUNK_LINES: usize = 256;
 /// Bytes in a chunk, about: it ends with the part of the body that reaches them.
 const CHUNK_BYTES: usize = 256 << 10;
+/// Bytes of memory for a byte of a line: the line itself, its strings, what is to be written of it.
+const MADE: usize = 4;
+/// Bytes of memory for a line beside those: its result, and the smallest document.
+const LINE_BYTES: usize = 512;
+/// Bytes of a line that is not whole for which no memory is reserved.
+const HELD_BYTES: usize = 16 << 10;
 
 /// A line or element and its number, or why it cannot be taken.
 pub(super) type Line = (u64, Result<Bytes, Problem>);
@@ -33,6 +41,8 @@ pub(in crate::http) struct Chunk {
     pub(super) lines: Vec<Line>,
     /// To be dropped when they are fingerprinted.
     pub(super) under_way: UnderWay,
+    /// Memory for them and for what is made of them, to be dropped when their results are.
+    pub(super) reserved: Reserved,
 }
 
 /// A chunk that is under way.
@@ -82,6 +92,8 @@ pub(in crate::http) fn lines<E: Error + Send + 'static>(
         ended: false,
         pace: Arc::default(),
         enough,
+        call: Call::current(),
+        reserved: Reserved::default(),
     };
     // Whoever looked at the first chunk may ask again where there was none.
     stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).fuse().boxed()
@@ -94,12 +106,32 @@ pub(in crate::http) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream
         (number, if fits { Ok(element) } else { Err(too_long(limit)) })
     });
     // Nobody waits for it: all elements are there.
-    let pace = Arc::<Pace>::default();
+    let (pace, call) = (Arc::<Pace>::default(), Call::current());
     let chunks = std::iter::from_fn(move || {
         let lines: Vec<Line> = numbered.by_ref().take(CHUNK_LINES).collect();
-        (!lines.is_empty()).then(|| Chunk { lines, under_way: pace.begin() })
+        (!lines.is_empty()).then_some(lines)
     });
-    stream::iter(chunks).boxed()
+    stream::iter(chunks).then(move |lines| chunk(call.clone(), lines, Arc::clone(&pace))).boxed()
+}
+
+/// Lines as a chunk, as soon as there is memory for it.
+async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -> Chunk {
+    let len = |line: &Line| line.1.as_ref().map_or(0, Bytes::len);
+    let bytes: usize = lines.iter().map(len).sum();
+    let longest = lines.iter().map(len).max().unwrap_or_default();
+    let most = call.as_ref().map_or(usize::MAX, |call| call.most());
+    let wanted = MADE * bytes + LINE_BYTES * lines.len() + working_bytes(longest);
+    let reserved = match reserve_in_time(call.as_ref(), wanted.min(most)).await {
+        Ok(reserved) => reserved,
+        // Nobody can have it: the lines fail, and what comes after them is looked at for itself.
+        Err(error) => {
+            for (_, line) in &mut lines {
+                *line = Err(Problem::from(error));
+            }
+            Reserved::default()
+        }
+    };
+    Chunk { lines, under_way: pace.begin(), reserved }
 }
 
 struct Cutter<S> {
@@ -114,6 +146,10 @@ struct Cutter<S> {
     ended: bool,
     pace: Arc<Pace>,
     enough: usize,
+    /// Who is to have the memory for chunks.
+    call: Option<Arc<Call>>,
+    /// Memory for what is held.
+    reserved: Reserved,
 }
 
 impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
@@ -127,6 +163,11 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
             && self.rest.is_empty()
             && (lines.is_empty() || (lines.len() < CHUNK_LINES && bytes < CHUNK_BYTES))
         {
+            if let Err(error) = self.reserve_held().await {
+                self.ended = true;
+                lines.push((self.number, Err(Problem::from(error))));
+                break;
+            }
             let Some(part) = self.part(!lines.is_empty()).await else {
                 break;
             };
@@ -146,7 +187,25 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
                 }
             }
         }
-        (!lines.is_empty()).then(|| Chunk { lines, under_way: self.pace.begin() })
+        if lines.is_empty() {
+            return None;
+        }
+        Some(chunk(self.call.clone(), lines, Arc::clone(&self.pace)).await)
+    }
+
+    /// Waits for memory for a line of which a part is held, whole lines of a few kilobytes aside.
+    async fn reserve_held(&mut self) -> Result<(), NoMemory> {
+        if self.held.len() <= HELD_BYTES {
+            self.reserved.shrink_to(0);
+            return Ok(());
+        }
+        // A vector that grows has twice its length at most.
+        let wanted = 2 * self.held.len().next_power_of_two();
+        if self.reserved.bytes() < wanted {
+            let call = self.call.clone();
+            self.reserved = reserve_in_time(call.as_ref(), wanted).await?;
+        }
+        Ok(())
     }
 
     /// The next part of the body; `None` if there is none yet and what was cut should go on without it.
@@ -298,7 +357,7 @@ mod tests {
         let mut under_way = Vec::new();
         for number in 0..2 {
             say("line\n");
-            let Chunk { lines, under_way: token } = chunks.next().await.unwrap();
+            let Chunk { lines, under_way: token, .. } = chunks.next().await.unwrap();
             assert_eq!((lines.len(), lines[0].0), (1, number));
             under_way.push(token);
         }

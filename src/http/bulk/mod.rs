@@ -10,7 +10,7 @@
 mod chunks;
 
 use std::convert::Infallible;
-use std::future::{Ready, ready};
+use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
@@ -28,12 +28,15 @@ use super::State;
 use super::error::Problem;
 use super::extract::parse_object;
 use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
+use crate::call::Reserved;
 use crate::ids::CollectionName;
 use crate::keys::Bucket;
 use crate::service::{Added, Admission, Patience, Prepared, Service};
 
 /// Chunks waiting to become durable at a time, for one request.
 const STORING: usize = 8;
+/// Errors that an answer tells in full; the summary counts the others.
+const ERRORS: u64 = 100;
 
 /// Where documents go, and how.
 pub(super) struct Into_ {
@@ -90,8 +93,14 @@ pub(super) async fn respond(
 
 type PreparedLine = (u64, Result<Prepared, Problem>);
 
-async fn prepare(into: Arc<Into_>, chunk: Chunk) -> Vec<PreparedLine> {
-    let Chunk { lines, under_way } = chunk;
+/// A chunk that was fingerprinted.
+struct PreparedChunk {
+    lines: Vec<PreparedLine>,
+    reserved: Reserved,
+}
+
+async fn prepare(into: Arc<Into_>, chunk: Chunk) -> PreparedChunk {
+    let Chunk { lines, under_way, reserved } = chunk;
     let mut under_way = Some(under_way);
     if let Some(bucket) = &into.bucket {
         // What waits for its units gives the processors nothing to do, and the lines after it need not wait for it.
@@ -103,17 +112,19 @@ async fn prepare(into: Arc<Into_>, chunk: Chunk) -> Vec<PreparedLine> {
     let offered = lines.into_iter().map(offered);
     let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, offered).await;
     drop(under_way);
-    match prepared {
+    let lines = match prepared {
         Ok(prepared) => numbers.into_iter().zip(prepared).collect(),
         Err(error) => {
             let problem = Problem::from(error);
             numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect()
         }
-    }
+    };
+    PreparedChunk { lines, reserved }
 }
 
 /// Queues a chunk; what it answers resolves when the chunk is durable.
-async fn submit(into: Arc<Into_>, lines: Vec<PreparedLine>) -> BoxFuture<'static, Vec<LineOut>> {
+async fn submit(into: Arc<Into_>, chunk: PreparedChunk) -> BoxFuture<'static, ChunkResults> {
+    let PreparedChunk { lines, reserved } = chunk;
     let (mut results, mut numbers, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
     for (number, line) in lines {
         match line {
@@ -125,7 +136,7 @@ async fn submit(into: Arc<Into_>, lines: Vec<PreparedLine>) -> BoxFuture<'static
         }
     }
     if prepared.is_empty() {
-        return done(results).boxed();
+        return ready(in_order(results, reserved)).boxed();
     }
     match into.state.service.submit(&into.collection, prepared, into.unless_within, Admission::Wait).await {
         Ok(adding) => adding
@@ -137,40 +148,46 @@ async fn submit(into: Arc<Into_>, lines: Vec<PreparedLine>) -> BoxFuture<'static
                     }
                     Err(problem) => results.extend(numbers.into_iter().map(|n| LineOut::failed(n, &problem))),
                 }
-                in_order(results)
+                in_order(results, reserved)
             })
             .boxed(),
         Err(error) => {
             let problem = Problem::from(error);
             results.extend(numbers.into_iter().map(|number| LineOut::failed(number, &problem)));
-            done(in_order(results)).boxed()
+            ready(in_order(results, reserved)).boxed()
         }
     }
 }
 
-fn done(results: Vec<LineOut>) -> Ready<Vec<LineOut>> {
-    ready(results)
+/// The results of a chunk, whose memory is released when they are written.
+struct ChunkResults {
+    lines: Vec<LineOut>,
+    reserved: Reserved,
 }
 
-fn in_order(mut results: Vec<LineOut>) -> Vec<LineOut> {
-    results.sort_by_key(|line| line.index);
-    results
+fn in_order(mut lines: Vec<LineOut>, reserved: Reserved) -> ChunkResults {
+    lines.sort_by_key(|line| line.index);
+    ChunkResults { lines, reserved }
 }
 
-fn framed(results: impl Stream<Item = Vec<LineOut>> + Send + 'static, framing: Framing) -> Response {
+fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: Framing) -> Response {
     let summary = Arc::new(Mutex::new((Summary::default(), false)));
     let counting = Arc::clone(&summary);
-    let body = results.map(move |lines| {
+    let body = results.map(move |ChunkResults { mut lines, mut reserved }| {
         let mut counts = counting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Vec::new();
-        for line in &lines {
+        for line in &mut lines {
             counts.0.count(line);
+            if counts.0.errors() > ERRORS {
+                line.shorten_error();
+            }
             if framing == Framing::Array && std::mem::replace(&mut counts.1, true) {
                 out.push(b',');
             }
             write_line(&mut out, line);
         }
-        Ok::<_, Infallible>(Bytes::from(out))
+        reserved.shrink_to(out.capacity());
+        Ok::<_, Infallible>(reserved.bytes_of(out))
     });
     let end = stream::once(async move {
         let (summary, _) = *summary.lock().unwrap_or_else(PoisonError::into_inner);

@@ -81,7 +81,7 @@ pub struct EdgeLimits {
 /// passed are cut; answers with how many they were.
 pub async fn serve<F>(
     listener: TcpListener,
-    answer: impl Fn(Request) -> F + Clone + Send + 'static,
+    answer: impl Fn(Request, IpAddr) -> F + Clone + Send + 'static,
     limits: EdgeLimits,
     tls: Option<Tls>,
     stop: impl Future<Output = ()>,
@@ -107,13 +107,16 @@ where
         for accepted in std::iter::once(first).chain(others).take(BATCH) {
             match accepted {
                 Ok((stream, address)) => {
-                    let Some(admitted) = peers.admit(normal(address)) else {
+                    let address = normal(address);
+                    let Some(admitted) = peers.admit(address) else {
                         turn_away(&stream, tls.is_some());
                         continue;
                     };
                     let peer = Arc::clone(&admitted.peer);
+                    let answer = answer.clone();
+                    let answer = move |request| answer(request, address);
                     let connection =
-                        connection(stream, answer.clone(), admitted, tls.clone(), graceful.watcher(), limits);
+                        connection(stream, answer, admitted, tls.clone(), graceful.watcher(), limits);
                     peers.may_end(&peer, tasks.spawn(connection));
                 }
                 Err(error) if is_of_the_peer(&error) => {}

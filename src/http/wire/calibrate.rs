@@ -8,6 +8,7 @@ use utoipa::openapi::schema::{ArrayBuilder, Schema};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::few::Few;
 use super::values::{Id, Timestamp};
 use crate::http::error::{Body, Problem};
 use crate::service::{
@@ -68,14 +69,16 @@ pub(in crate::http) struct CalibrateIn {
     /// Up to 8 profiles, with or without version; that of the collection, `copies-64` and `copies-128` if there are none.
     #[serde(default)]
     #[schema(example = json!(["copies-64", "copies-128"]))]
-    profiles: Vec<String>,
+    #[schema(value_type = Vec<String>)]
+    profiles: Few<String>,
     /// 100 to 20,000 texts in place of those that the collection keeps.
     #[schema(min_items = 100, max_items = 20_000)]
-    texts: Option<Vec<String>>,
+    #[schema(value_type = Option<Vec<String>>)]
+    texts: Option<Few<String>>,
     /// Up to 10,000 pairs of stored documents that are copies of each other, in place of edited copies.
     #[serde(default)]
-    #[schema(inline)]
-    pairs: Vec<CopiesIn>,
+    #[schema(inline, value_type = Vec<CopiesIn>)]
+    pairs: Few<CopiesIn>,
     /// How many texts are taken at random, 100 to 20,000; 5,000 if it is left out.
     #[schema(minimum = 100, maximum = 20_000)]
     sample: Option<usize>,
@@ -93,9 +96,9 @@ const _: () = assert!(CALIBRATION_TEXTS == 20_000, "the contract says so");
 impl From<CalibrateIn> for WantedCalibration {
     fn from(wanted: CalibrateIn) -> WantedCalibration {
         WantedCalibration {
-            profiles: wanted.profiles,
-            texts: wanted.texts,
-            pairs: wanted.pairs.into_iter().map(|CopiesIn(a, b)| (a.0, b.0)).collect(),
+            profiles: wanted.profiles.0,
+            texts: wanted.texts.map(|texts| texts.0),
+            pairs: wanted.pairs.0.into_iter().map(|CopiesIn(a, b)| (a.0, b.0)).collect(),
             sample: wanted.sample,
             documents: wanted.documents,
             seed: wanted.seed,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::few::Few;
 use super::found::MatchOut;
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
@@ -274,6 +275,13 @@ impl LineOut {
     pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
         LineOut { index, id: None, outcome: None, error: Some(Box::new(problem.body())), similar: Vec::new() }
     }
+
+    /// Leaves out what only a person reads, if it is an error.
+    pub(in crate::http) fn shorten_error(&mut self) {
+        if let Some(error) = &mut self.error {
+            error.shorten("errors are told in full 100 times an answer; the summary counts all of them");
+        }
+    }
 }
 
 /// The last line of a stream's answer.
@@ -298,6 +306,10 @@ pub(in crate::http) struct Summary {
 }
 
 impl Summary {
+    pub(in crate::http) fn errors(&self) -> u64 {
+        self.errors
+    }
+
     pub(in crate::http) fn count(&mut self, line: &LineOut) {
         match line.outcome {
             Some(OutcomeOut::Created) => self.created += 1,
@@ -349,7 +361,8 @@ pub(in crate::http) struct FingerprintIn {
     /// A page, whose main text counts.
     pub(in crate::http) html: Option<String>,
     /// Several texts.
-    pub(in crate::http) texts: Option<Vec<String>>,
+    #[schema(value_type = Option<Vec<String>>)]
+    pub(in crate::http) texts: Option<Few<String>>,
     /// The profile, with or without version; that of the default collection if there is none.
     #[schema(example = "copies-128")]
     pub(in crate::http) profile: Option<String>,

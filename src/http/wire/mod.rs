@@ -4,6 +4,7 @@ mod calibrate;
 mod collections;
 mod compare;
 mod documents;
+mod few;
 mod found;
 mod plain;
 mod similar;
@@ -18,6 +19,7 @@ pub(super) use documents::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
+pub(super) use few::Few;
 pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
 pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};
 pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};

@@ -6,17 +6,21 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
+use super::few::{Few, MOST};
 use super::values::{Bits, Count, Hex, Id, SignatureHex, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
 use crate::ids::DocumentId;
-use crate::service::{Ask, By, Filter, Measure, Strict};
+use crate::service::{Ask, By, Filter, Measure, Strict, told};
 
 /// Questions of one batch that are kept, at most: `limits.batch_items` admits no more.
-pub(super) const KEPT: usize = 100_000;
+pub(super) const KEPT: usize = MOST;
+/// Bytes of the fields of a filter.
+const FILTER_BYTES: usize = 64 << 10;
 
 /// How an answer is to be found.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -281,7 +285,7 @@ pub(in crate::http) struct FilterIn {
     /// Ids that do not count.
     #[serde(default)]
     #[schema(value_type = Vec<Id>)]
-    exclude: Vec<Id>,
+    exclude: Few<Id>,
     /// Written at this time or later.
     #[schema(value_type = Option<Timestamp>)]
     written_from: Option<Timestamp>,
@@ -292,7 +296,16 @@ pub(in crate::http) struct FilterIn {
 
 /// Fields that are told apart by their names, with values that can be compared.
 fn unambiguous<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    let Strict(value) = Strict::deserialize(deserializer)?;
+    // Its length before its values: a value may take many times the bytes that it has here.
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    if raw.get().len() > FILTER_BYTES {
+        let detail = format!(
+            "the fields of a filter have {} bytes; at most {FILTER_BYTES} are taken",
+            raw.get().len()
+        );
+        return Err(D::Error::custom(detail));
+    }
+    let Strict(value) = serde_json::from_str(raw.get()).map_err(|error| D::Error::custom(told(&error).0))?;
     if Strict::has_huge_number(&value) {
         let detail = "a number past 2^64 cannot be compared digit by digit; store and ask for it as a string";
         return Err(D::Error::custom(detail));
@@ -306,7 +319,7 @@ fn unambiguous<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<St
 impl From<FilterIn> for Filter {
     fn from(filter: FilterIn) -> Filter {
         Filter {
-            exclude: filter.exclude.into_iter().map(|id| id.0).collect(),
+            exclude: filter.exclude.0.into_iter().map(|id| id.0).collect(),
             metadata: filter.metadata,
             written_from_ms: filter.written_from.map(|time| time.0),
             written_before_ms: filter.written_before.map(|time| time.0),
