@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use toml::{Table, Value};
 
-use super::error::{ConfigError, Given, Origin};
+use super::error::{ConfigError, Given, Origin, redacted};
 use super::keys::{self, KEYS, Key};
 use super::settings::Settings;
 
@@ -20,7 +20,8 @@ pub(super) struct Entry {
 
 impl Entry {
     /// A value as it was read; `None` is one that has another type than the key's.
-    pub fn new(key: &'static Key, value: Option<Value>, given: Given) -> Result<Entry, ConfigError> {
+    pub fn new(key: &'static Key, value: Option<Value>, mut given: Given) -> Result<Entry, ConfigError> {
+        given.written = redacted(&given.written);
         match value {
             Some(value) => Ok(Entry { key, value, given }),
             None => Err(ConfigError::WrongType { given, expected: key.kind.expected() }),
