@@ -45,5 +45,16 @@ pub(super) fn check(request: &Request) -> Result<(), Problem> {
             return Err(Problem::new(Code::MalformedRequest, detail).ending_connection());
         }
     }
+    // What a coding before `chunked` hides may be read as another request by whoever does not know it: RFC
+    // 9112, 6.1.
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    if let Some(coding) = codings.next()
+        && (codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
+    {
+        let detail = format!(
+            "the body has the transfer coding {coding:?}; send it with `chunked` alone or with a length"
+        );
+        return Err(Problem::new(Code::UnknownTransferCoding, detail).ending_connection());
+    }
     Ok(())
 }
