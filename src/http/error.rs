@@ -89,6 +89,19 @@ impl Code {
     pub(super) fn status(self) -> StatusCode {
         self.facts().0
     }
+
+    /// Whether it is a fault of the server.
+    pub(super) fn is_fault(self) -> bool {
+        self.status() == StatusCode::INTERNAL_SERVER_ERROR
+    }
+
+    /// Whether the server cannot do now what is right to ask. Whoever polls for readiness asks before it is
+    /// there: that is no failure.
+    pub(super) fn is_shed(self) -> bool {
+        let is_not_now =
+            [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE].contains(&self.status());
+        is_not_now && self != Code::Starting
+    }
 }
 
 /// A field or parameter that is wrong.

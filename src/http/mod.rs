@@ -23,6 +23,7 @@ mod json;
 mod observe;
 mod openapi;
 mod operations;
+mod refused;
 mod similar;
 mod spans;
 mod wire;

@@ -378,6 +378,34 @@ async fn what_follows_a_coding_that_is_not_known_is_no_second_request() {
 }
 
 #[tokio::test]
+async fn what_cannot_be_done_now_gets_a_line_a_second_in_the_log_and_not_one_each() {
+    let data = directory();
+    let variables = [("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "3"), ("LOOKALIKE_LOG__FORMAT", "json")];
+    let server = Server::start_with(data.path(), &variables).await;
+    server.terminate();
+    server.says("shutting down").await;
+    let begin = Instant::now();
+    let mut refused = 0u64;
+    while refused < 200 {
+        let status = server.get("/readyz").await.status();
+        refused += u64::from(status == StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let seconds = begin.elapsed().as_secs();
+    server.says("more requests failed within a second").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let log = server.log();
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| line.contains("\"shutting_down\""))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.len() as u64 <= seconds + 3, "{} lines in {seconds} s:\n{log}", lines.len());
+    assert_eq!((&lines[0]["route"], &lines[0]["status"]), (&json!("/readyz"), &json!(503)));
+    let told: u64 = lines.iter().map(|line| line["requests"].as_u64().unwrap_or(1)).sum();
+    assert_eq!(told, refused, "{log}");
+}
+
+#[tokio::test]
 async fn what_follows_an_ambiguous_length_is_no_second_request() {
     let data = directory();
     let server = Server::start(data.path()).await;
