@@ -125,6 +125,11 @@ pub async fn run(
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
             keys,
+            sites: http::Sites {
+                hosts: settings.server.hosts.clone(),
+                origins: settings.server.origins.clone(),
+                is_encrypted: tls.is_some(),
+            },
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };

@@ -23,6 +23,7 @@ use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 
 use super::access::Bearer;
+use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
 use super::spans::RequestSpan;
@@ -73,6 +74,7 @@ where
     let route = route(request.uri().path());
     let span = RequestSpan::of(&request, method, route, &id);
     let passed = gate(&mut request);
+    let allowed = request.extensions().get::<AllowedOrigin>().cloned();
     let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
     // A panic costs its own request and no other; what it may have left half done is the handler's own.
     let answer = match passed {
@@ -98,7 +100,9 @@ where
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
             refused::tell(method, route, status, &reason, &id);
         }
-        response.headers_mut().insert(REQUEST_ID, id);
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id);
+        browser::finish(headers, allowed);
         response
     })
 }

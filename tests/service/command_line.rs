@@ -314,6 +314,8 @@ fn passwords_in_urls_are_printed_nowhere() {
     }
     let (printed, _) = run("", print, &variable);
     assert!(printed.contains("endpoint = \"http://***@localhost:4318/x\""), "{printed}");
+    let (printed, _) = run("", print, &[("LOOKALIKE_SERVER__HOSTS", "a.example, b")]);
+    assert!(printed.contains("hosts = [\"a.example\", \"b\"]  # LOOKALIKE_SERVER__HOSTS"), "{printed}");
 }
 
 #[test]
