@@ -21,6 +21,7 @@ mod fingerprint;
 mod gauges;
 mod head;
 mod json;
+mod links;
 mod observe;
 mod openapi;
 mod operations;
