@@ -31,6 +31,8 @@ COPY --from=builder /build/lookalike /usr/local/bin/lookalike
 # These overrule a settings file; config/default.toml shows every setting and its variable.
 # OPEN: inside a container every address is the container's own, so it listens on all of them without asking for keys.
 # Who may reach it is what `docker run -p` says: publish the port to 127.0.0.1, or make keys first and set OPEN to false.
+# Without keys it answers as localhost and under IP addresses. For another name, such as the container's in a
+# network of containers, add -e LOOKALIKE_SERVER__HOSTS=NAME.
 ENV LOOKALIKE_SERVER__LISTEN=0.0.0.0:8080 \
     LOOKALIKE_SERVER__OPEN=true \
     LOOKALIKE_DATA__DIR=/data

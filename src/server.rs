@@ -127,6 +127,11 @@ pub async fn run(
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
             keys,
             accountant: Arc::new(Accountant::new(request_bytes(&settings))),
+            sites: http::Sites {
+                hosts: settings.server.hosts.clone(),
+                origins: settings.server.origins.clone(),
+                is_encrypted: tls.is_some(),
+            },
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };

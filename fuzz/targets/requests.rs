@@ -28,7 +28,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         });
     });
     for _ in 0..1_000 {
-        if answer(address, b"GET /readyz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").starts_with(b"HTTP/1.1 200") {
+        if answer(address, b"GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").starts_with(b"HTTP/1.1 200") {
             return address;
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -50,7 +50,7 @@ fn answer(address: SocketAddr, request: &[u8]) -> Vec<u8> {
 fn post(route: &str, kind: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
-        "POST {route} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+        "POST {route} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
     );
     [head.as_bytes(), body].concat()
 }
@@ -80,12 +80,12 @@ fuzz_target!(|bytes: &[u8]| {
         7 => post("/collections/restored/restore", "application/x-tar", bytes),
         8 => {
             let query = encoded(bytes);
-            format!("GET /similar?{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").into_bytes()
+            format!("GET /similar?{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").into_bytes()
         }
         9 => {
             let cursor = encoded(bytes);
             let query = format!("hash=0000000000000000&k=8&limit=1&cursor={cursor}");
-            format!("GET /similar?{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").into_bytes()
+            format!("GET /similar?{query} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").into_bytes()
         }
         10 => {
             let body = String::from_utf8_lossy(bytes);

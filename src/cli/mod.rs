@@ -132,7 +132,8 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure.code != CLOSED_PIPE {
-                eprintln!("lookalike: {failure}");
+                // The message may quote a URL of the settings or of the command line.
+                eprintln!("lookalike: {}", crate::config::redacted(&failure.message));
             }
             ExitCode::from(failure.code)
         }

@@ -42,10 +42,28 @@ impl fmt::Display for Origin {
 pub struct Given {
     /// The key, such as `server.listen`.
     pub key: &'static str,
-    /// The value as it was written, strings in quotes.
+    /// The value as it was written, strings in quotes, without the user and password of a URL.
     pub written: String,
     /// Where it was written.
     pub origin: Origin,
+}
+
+/// The text with `***` in place of the user and password that a URL has. A password may hold any character,
+/// so that everything from `://` to the last `@` of a line goes.
+///
+/// ```
+/// let told = lookalike::config::redacted("no collector at http://user:p@ss@localhost:4318/");
+/// assert_eq!(told, "no collector at http://***@localhost:4318/");
+/// ```
+pub fn redacted(text: &str) -> String {
+    let line = |line: &str| match line.split_once("://") {
+        Some((before, rest)) if rest.contains('@') => {
+            let after = rest.rsplit('@').next().unwrap_or_default();
+            format!("{before}://***@{after}")
+        }
+        _ => line.to_owned(),
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 impl fmt::Display for Given {

@@ -4,7 +4,7 @@
 //! the field is a `usize`, so that the table holds on machines of 32 bits too.
 
 use super::error::{ConfigError, Origin};
-use super::value::{Kind, Range, Unit};
+use super::value::{HOSTS, Kind, ORIGINS, Range, Unit};
 
 /// What the name of every variable begins with.
 const PREFIX: &str = "LOOKALIKE_";
@@ -26,6 +26,8 @@ pub(super) struct Key {
 pub(super) static KEYS: [Key; 48] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
+    key("server.hosts", Kind::List(&HOSTS)),
+    key("server.origins", Kind::List(&ORIGINS)),
     number("server.connections", 1, 1_000_000, "connections"),
     number("server.connections_per_address", 1, 1_000_000, "connections"),
     number("server.header_seconds", 1, 3_600, "seconds"),

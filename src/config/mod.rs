@@ -28,7 +28,7 @@ mod tests;
 
 use std::path::Path;
 
-pub use error::{ConfigError, Given, Origin};
+pub use error::{ConfigError, Given, Origin, redacted};
 pub use settings::{
     Collection, Data, Keys, Limits, Log, LogFormat, Memory, Pool, Profiles, Server, Settings, Snapshots,
     Store, Tls,

@@ -48,6 +48,10 @@ pub struct Server {
     pub listen: SocketAddr,
     /// Whether to serve without keys where others than this machine can reach it.
     pub open: bool,
+    /// Names under which it answers where there are no keys, beside localhost and IP addresses.
+    pub hosts: Vec<String>,
+    /// Origins whose web pages may use it, beside its own.
+    pub origins: Vec<String>,
     /// Connections in all, 1 to 1000000.
     pub connections: usize,
     /// Connections of one address, 1 to 1000000.
@@ -73,6 +77,8 @@ impl Default for Server {
         Server {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             open: false,
+            hosts: Vec::new(),
+            origins: Vec::new(),
             connections: 1_024,
             connections_per_address: 128,
             header_seconds: 30,

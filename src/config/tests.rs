@@ -72,6 +72,8 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             "true or false" => (key.path != "store.verify").to_string(),
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
+            text if text.starts_with("host names") => "a.example,b".to_owned(),
+            text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
         // The two that bound others need room above them; the others are tried alone.
@@ -169,7 +171,7 @@ fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
 fn an_unknown_key_in_the_file_is_named_with_those_there_are() {
     assert_eq!(
         message(file("[server]\n# é\n\nlistn = \"x\"")),
-        "a.toml:4: section server has no key \"listn\"; its keys are listen, open, connections, \
+        "a.toml:4: section server has no key \"listn\"; its keys are listen, open, hosts, origins, connections, \
          connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
          lame_duck_seconds, drain_seconds"
     );
@@ -215,7 +217,7 @@ fn a_wrong_type_in_the_file_is_named_with_its_line() {
 fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
     assert_eq!(
         message(variable("LOOKALIKE_SERVER__LISTN", "x")),
-        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, connections, \
+        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, hosts, origins, connections, \
          connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
          lame_duck_seconds, drain_seconds"
     );
@@ -249,6 +251,35 @@ fn a_wrong_type_in_a_variable_is_named_with_the_variable() {
         message(variable("LOOKALIKE_COLLECTION__KEEP_TEXT", "yes")),
         "LOOKALIKE_COLLECTION__KEEP_TEXT: collection.keep_text is \"yes\"; expected true or false"
     );
+}
+
+#[test]
+fn a_list_is_an_array_in_the_file_and_has_commas_in_a_variable() {
+    let hosts = |settings: Result<Settings, _>| settings.unwrap().server.hosts;
+    assert_eq!(hosts(file("[server]\nhosts = [\"a.example\",\n  \"b\"]")), ["a.example", "b"]);
+    assert_eq!(hosts(variable("LOOKALIKE_SERVER__HOSTS", " a.example , b,")), ["a.example", "b"]);
+    assert!(hosts(merged("server.hosts = [\"a\"]", &[("LOOKALIKE_SERVER__HOSTS", "")], &[])).is_empty());
+    let wrong =
+        ["server.hosts = \"a\"", "server.hosts = [1]", "server.hosts = [\"a:80\"]", "server.hosts = [\"\"]"];
+    for text in wrong {
+        let message = message(file(text));
+        assert!(message.contains("expected host names without a port"), "{message}");
+    }
+    for origin in [
+        "a.example",
+        "null",
+        "*",
+        "https://",
+        "https://a.example/",
+        "https://a:443",
+        "http://a:80",
+        "https://u@a",
+    ] {
+        let message = message(variable("LOOKALIKE_SERVER__ORIGINS", origin));
+        assert!(message.contains("expected origins as browsers send them"), "{message}");
+    }
+    let origins = "https://a.example:8443,chrome-extension://abc,http://[::1]:3000";
+    assert_eq!(variable("LOOKALIKE_SERVER__ORIGINS", origins).unwrap().server.origins.len(), 3);
 }
 
 #[test]

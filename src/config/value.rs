@@ -19,11 +19,44 @@ pub(super) enum Kind {
     Switch,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// Any number of texts of one form; in a variable or flag with commas between them.
+    List(&'static Form),
     /// A whole number.
     Number(Range),
     /// A number of bytes, which may be written with a unit.
     Size(Range),
 }
+
+/// What each text of a list must be.
+pub(super) struct Form {
+    /// Completes a sentence that begins with "expected".
+    expected: &'static str,
+    is_one: fn(&str) -> bool,
+}
+
+/// Names of hosts.
+pub(super) const HOSTS: Form = Form {
+    expected: "host names without a port, such as [\"lookalike.example\"] (in a variable with commas between them)",
+    is_one: |text| {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        !text.is_empty() && text.bytes().all(is_name)
+    },
+};
+
+/// Origins of web pages.
+pub(super) const ORIGINS: Form = Form {
+    expected: "origins as browsers send them, without a path and without the usual port, such as \
+               [\"https://pages.example\"] (in a variable with commas between them)",
+    is_one: |text| {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        let parts = text.split_once("://").filter(|(scheme, host)| !scheme.is_empty() && !host.is_empty());
+        parts.is_some_and(|(scheme, host)| {
+            let is_usual =
+                (scheme == "https" && host.ends_with(":443")) || (scheme == "http" && host.ends_with(":80"));
+            scheme.bytes().chain(host.bytes()).all(is_name) && !is_usual
+        })
+    },
+};
 
 impl Kind {
     /// The range, if it is a number.
@@ -43,6 +76,7 @@ impl Kind {
             Kind::OneOf(words) => {
                 words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ")
             }
+            Kind::List(form) => form.expected.into(),
             Kind::Number(_) => "a whole number".into(),
             Kind::Size(_) => "a number of bytes, or a string with a unit such as \"32 MiB\"".into(),
         }
@@ -55,6 +89,9 @@ impl Kind {
             Kind::Text => Some(text.into()),
             Kind::Switch => text.parse::<bool>().ok().map(Value::Boolean),
             Kind::OneOf(words) => words.contains(&text).then(|| text.into()),
+            Kind::List(form) => {
+                form.read(text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(Some))
+            }
             Kind::Number(_) => text.parse().ok().map(integer),
             Kind::Size(_) => bytes(text).map(integer),
         }
@@ -67,10 +104,25 @@ impl Kind {
                 i128::from_str_radix(digits.as_str(), digits.radix()).ok().map(integer)
             }
             (Kind::Switch, DeValue::Boolean(value)) => Some(Value::Boolean(*value)),
-            (Kind::Switch | Kind::Number(_), _) => None,
+            (Kind::List(form), DeValue::Array(parts)) => {
+                form.read(parts.iter().map(|part| part.get_ref().as_str()))
+            }
+            (Kind::Switch | Kind::Number(_) | Kind::List(_), _) => None,
             (_, DeValue::String(text)) => self.read_text(text),
             _ => None,
         }
+    }
+}
+
+impl Form {
+    fn read<'a>(&self, mut parts: impl Iterator<Item = Option<&'a str>>) -> Option<Value> {
+        let is_one = |text: &&str| (self.is_one)(text);
+        parts
+            .try_fold(Vec::new(), |mut list, part| {
+                list.push(Value::from(part.filter(is_one)?));
+                Some(list)
+            })
+            .map(Value::Array)
     }
 }
 

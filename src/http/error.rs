@@ -46,6 +46,7 @@ codes! {
     MalformedRequest BAD_REQUEST "malformed_request" "The request cannot be read";
     Unauthorized UNAUTHORIZED "unauthorized" "A key is needed";
     Forbidden FORBIDDEN "forbidden" "The key does not allow this";
+    ForeignOrigin FORBIDDEN "foreign_origin" "A web page of another origin sent the request";
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
@@ -59,6 +60,7 @@ codes! {
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
+    UnknownHost MISDIRECTED_REQUEST "unknown_host" "The server does not answer to this host name";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
     EmptyText UNPROCESSABLE_ENTITY "empty_text" "The text is empty";
@@ -75,6 +77,8 @@ codes! {
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
     MemoryFull INSUFFICIENT_STORAGE "memory_full" "The memory budget is used up";
+    UnknownTransferCoding NOT_IMPLEMENTED "unknown_transfer_coding" "The transfer coding is not known";
+    HttpVersion HTTP_VERSION_NOT_SUPPORTED "http_version" "The server speaks HTTP/1.1";
     Internal INTERNAL_SERVER_ERROR "internal" "The server failed";
 }
 
@@ -87,6 +91,19 @@ impl Code {
     /// The status.
     pub(super) fn status(self) -> StatusCode {
         self.facts().0
+    }
+
+    /// Whether it is a fault of the server.
+    pub(super) fn is_fault(self) -> bool {
+        self.status() == StatusCode::INTERNAL_SERVER_ERROR
+    }
+
+    /// Whether the server cannot do now what is right to ask. Whoever polls for readiness asks before it is
+    /// there: that is no failure.
+    pub(super) fn is_shed(self) -> bool {
+        let is_not_now =
+            [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE].contains(&self.status());
+        is_not_now && self != Code::Starting
     }
 }
 
@@ -443,7 +460,7 @@ errors! {
     /// What can be wrong with every request where keys are asked for.
     NotAllowed {
         "401" "The server asks for a key, and none that it knows came."
-        "403" "The key does not allow this."
+        "403" "The key does not allow this, or a web page of another origin sent the request."
         "429" "The key has used its units."
     }
     /// Anything else that is no success.

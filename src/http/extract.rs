@@ -270,14 +270,19 @@ fn named(detail: &str) -> Option<&str> {
     rest.or_else(|| detail.strip_prefix("duplicate field `"))?.split('`').next()
 }
 
-/// Whether the body's type is one of these; none at all counts as the first.
+/// Whether the body's type is one of these. It has to be said: a browser sends a body without a type, and one
+/// of a few types that are never taken where something is stored, for a page of another origin without asking
+/// first.
 pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str, Problem> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity") {
         let detail = format!("the body has the encoding {encoding:?}; send it as it is, without one");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
+    let way_out =
+        || format!("send one of {} in UTF-8, with curl as -H 'content-type: {}'", known.join(", "), known[0]);
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        return Ok(known[0]);
+        let detail = format!("the request does not say the type of its body; {}", way_out());
+        return Err(Problem::new(Code::UnsupportedMediaType, detail));
     };
     let text = value.to_str().unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -285,7 +290,7 @@ pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<
     let found = known.iter().find(|known| **known == essence).copied();
     // Texts and pages have a charset; JSON is UTF-8.
     found.filter(|found| is_utf8 || found.starts_with("text/")).ok_or_else(|| {
-        let detail = format!("the body has the type {text:?}; send one of {} in UTF-8", known.join(", "));
+        let detail = format!("the body has the type {text:?}; {}", way_out());
         Problem::new(Code::UnsupportedMediaType, detail)
     })
 }

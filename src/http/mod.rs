@@ -7,6 +7,7 @@
 
 mod access;
 mod backups;
+mod browser;
 mod bulk;
 mod calibrate;
 mod collections;
@@ -20,10 +21,12 @@ mod fingerprint;
 mod gauges;
 mod head;
 mod json;
+mod links;
 mod observe;
 mod openapi;
 mod operations;
 mod room;
+mod refused;
 mod similar;
 mod spans;
 mod wire;
@@ -34,6 +37,8 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::http::{Method, Uri};
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::routing::get;
 use futures::FutureExt;
 use futures::future::{Either, ready};
@@ -42,6 +47,7 @@ use tower::Service;
 use tower_http::compression::CompressionLayer;
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
+pub use browser::Sites;
 pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
 
@@ -62,6 +68,8 @@ pub struct Shared {
     pub keys: Arc<Keyring>,
     /// The memory that requests hold.
     pub accountant: Arc<Accountant>,
+    /// The names of the server, and the web pages that may use it.
+    pub sites: Sites,
 }
 
 /// One pointer, because it is copied for every request.
@@ -83,11 +91,16 @@ pub async fn serve(
         let client = |request: &Request| access::client(request, address);
         let gate = |request: &mut Request| {
             head::check(request)?;
-            access::check(&state.keys, request)?;
+            let keys = state.keys.keys();
+            state.sites.check(keys.is_some(), request)?;
+            if browser::is_preflight(request) {
+                return Ok(());
+            }
+            access::check(keys.as_deref().map(Vec::as_slice), request)?;
             let is_busy = state.service.waiting() > 0 && state.service.is_busy_for(client(request));
             if is_busy { head::check_load(request) } else { Ok(()) }
         };
-        let handle = |request| match similar::at_once(&state, &request) {
+        let handle = |request| match at_once(&state, &request) {
             Some(response) => Either::Left(ready(response)),
             None => {
                 let call = Call::begin(client(&request), &state.accountant);
@@ -98,6 +111,14 @@ pub async fn serve(
         observe::answer(&gate, &handle, request)
     };
     edge::serve(listener, answer, limits, tls, stop).await
+}
+
+/// The answer to what needs neither router nor future.
+fn at_once(state: &State, request: &Request) -> Option<Response> {
+    if browser::is_preflight(request) {
+        return Some(browser::preflight());
+    }
+    similar::at_once(state, request)
 }
 
 fn router(state: State) -> Router {
@@ -122,8 +143,7 @@ fn router(state: State) -> Router {
         .route("/metrics", get(operations::metrics))
         .route("/version", get(operations::version))
         .route("/openapi.yaml", get(operations::contract))
-        .route("/docs/errors", get(operations::errors))
-        .merge(documentation())
+        .merge(pages())
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .with_state(state)
@@ -141,11 +161,13 @@ fn per_collection() -> Router<State> {
         .route("/stats", get(operations::stats))
 }
 
-/// The contract to read and try in a browser. Everything it shows comes from this process: the validator
-/// that it would ask elsewhere is turned off.
-fn documentation() -> SwaggerUi {
+/// The contract to read and try in a browser, and the errors explained. Everything that is shown comes from
+/// this process: the validator that Swagger would ask elsewhere is turned off.
+fn pages() -> Router<State> {
     let config = Config::from("/docs/openapi.json").validator_url("none").try_it_out_enabled(true);
-    SwaggerUi::new("/docs").url("/docs/openapi.json", openapi::contract()).config(config)
+    let swagger = SwaggerUi::new("/docs").url("/docs/openapi.json", openapi::contract()).config(config);
+    let pages = Router::from(swagger).route("/docs/errors", get(operations::errors));
+    pages.layer(map_response(browser::page))
 }
 
 async fn no_route(method: Method, uri: Uri) -> Problem {

@@ -23,7 +23,9 @@ use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 
 use super::access::Bearer;
+use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
+use super::refused;
 use super::spans::RequestSpan;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -72,6 +74,7 @@ where
     let route = route(request.uri().path());
     let span = RequestSpan::of(&request, method, route, &id);
     let passed = gate(&mut request);
+    let allowed = request.extensions().get::<AllowedOrigin>().cloned();
     let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
     // A panic costs its own request and no other; what it may have left half done is the handler's own.
     let answer = match passed {
@@ -95,24 +98,13 @@ where
         let elapsed_ms = elapsed.as_secs_f64() * 1e3;
         tracing::debug!(method, route, status, elapsed_ms, request_id = id_text(&id), "answered");
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
-            refused(method, route, status, &reason, &id);
+            refused::tell(method, route, status, &reason, &id);
         }
-        response.headers_mut().insert(REQUEST_ID, id);
+        let headers = response.headers_mut();
+        headers.insert(REQUEST_ID, id);
+        browser::finish(headers, allowed);
         response
     })
-}
-
-/// A line for a request that was not done. What a client can cause at will is told at a level that is off.
-fn refused(method: &str, route: &str, status: u16, reason: &Reason, id: &HeaderValue) {
-    let (code, detail) = (reason.code.name(), &*reason.detail);
-    let request_id = id_text(id);
-    // Whoever polls for readiness asks before it is there; that is no failure.
-    let is_ours = status >= 500 && reason.code != Code::Starting;
-    if is_ours {
-        tracing::warn!(method, route, status, code, detail, request_id, "a request failed");
-    } else {
-        tracing::debug!(method, route, status, code, detail, request_id, "a request was refused");
-    }
 }
 
 /// Counts a request that could not be read, and so has neither method nor route.

@@ -13,7 +13,7 @@ use utoipa::{IntoResponses, OpenApi};
 
 use super::error::{AnyProblem, Body, NotAllowed};
 use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{backups, calibrate, collections, compare, documents, fingerprint, operations, similar};
+use super::{backups, calibrate, collections, compare, documents, fingerprint, links, operations, similar};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -46,6 +46,9 @@ struct Contract;
 const PER_COLLECTION: [&str; 7] =
     ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/compare", "/export", "/stats"];
 
+/// What the ids of those end with.
+pub(super) const IN_COLLECTION: &str = "_in_collection";
+
 static YAML: LazyLock<String> =
     LazyLock::new(|| contract().to_yaml().expect("the contract is plain data and always serialises"));
 
@@ -72,6 +75,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
             free_texts(operation);
         });
     }
+    links::add(&mut contract);
     let schemes = &mut contract.components.get_or_insert_default().security_schemes;
     schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
@@ -86,7 +90,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
     contract
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
@@ -147,7 +151,7 @@ fn add_collection(operation: &mut Operation) {
         .build();
     operation.parameters.get_or_insert_default().insert(0, parameter.into());
     let id = operation.operation_id.get_or_insert_default();
-    id.push_str("_in_collection");
+    id.push_str(IN_COLLECTION);
 }
 
 #[cfg(test)]

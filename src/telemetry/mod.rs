@@ -123,8 +123,9 @@ fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
             directive.parse::<LevelFilter>().map_err(|error| wrong(error.into()))?;
         }
     }
-    // The storage engine tells of every file it writes at "info"; a directive of the caller's overrules this.
-    EnvFilter::try_new(format!("lsm_tree=warn,{level}")).map_err(wrong)
+    // The storage engine tells of every file it writes at "info", and the exporter of spans at "debug" the
+    // URL of the collector with its password; a directive of the caller's overrules this.
+    EnvFilter::try_new(format!("lsm_tree=warn,opentelemetry=info,{level}")).map_err(wrong)
 }
 
 /// The metrics of the process.

@@ -284,6 +284,41 @@ fn config_print_tells_each_value_and_where_it_was_set_and_is_a_settings_file() {
 }
 
 #[test]
+fn passwords_in_urls_are_printed_nowhere() {
+    let data = directory();
+    let file = data.path().join("settings.toml");
+    let run = |text: &str, arguments: &[&str], variables: &[(&str, &str)]| {
+        fs::write(&file, text).unwrap();
+        let mut command = command(arguments);
+        let output = command.env("LOOKALIKE_CONFIG", &file).envs(variables.iter().copied()).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let print: &[&str] = &["config", "print"];
+    let endpoint = "http://user:s3cr3t@p@ss@localhost:4318/x";
+    let variable = [("LOOKALIKE_TRACES__ENDPOINT", endpoint)];
+    let cases: [(String, &[&str], &[(&str, &str)]); 6] = [
+        (format!("[traces]\nendpoint = {endpoint:?}"), print, &[]),
+        (String::new(), print, &variable),
+        (String::new(), &["serve", "--log", "x==http://user:s3cr3t@localhost"], &[]),
+        // Errors quote the value, and of broken TOML the line.
+        (format!("[traces]\npercent = {endpoint:?}"), print, &[]),
+        (format!("[traces]\nendpoint = \"{endpoint}"), print, &[]),
+        (String::new(), &["healthcheck", "--url", "http://user:s3cr3t@127.0.0.1:9"], &[]),
+    ];
+    for (text, arguments, variables) in cases {
+        let (printed, said) = run(&text, arguments, variables);
+        for out in [&printed, &said] {
+            assert!(!out.contains("s3cr3t") && !out.contains("ss@"), "{arguments:?} {text}: {out}");
+        }
+        assert!(!said.is_empty() || printed.contains("http://***@localhost:4318/x"), "{printed}");
+    }
+    let (printed, _) = run("", print, &variable);
+    assert!(printed.contains("endpoint = \"http://***@localhost:4318/x\""), "{printed}");
+    let (printed, _) = run("", print, &[("LOOKALIKE_SERVER__HOSTS", "a.example, b")]);
+    assert!(printed.contains("hosts = [\"a.example\", \"b\"]  # LOOKALIKE_SERVER__HOSTS"), "{printed}");
+}
+
+#[test]
 fn config_print_tells_what_serve_would_not_start_with() {
     let data = directory();
     let dir = data.path().to_str().unwrap();

@@ -25,7 +25,7 @@ async fn connect_from(host: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Sends bytes as they are and reads until the server closes.
-async fn raw(server: &Server, bytes: &[u8]) -> String {
+pub async fn raw(server: &Server, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address(server)).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
@@ -35,7 +35,7 @@ async fn raw(server: &Server, bytes: &[u8]) -> String {
 }
 
 /// Status and problem of the first answer in what a raw connection got.
-fn problem_of(answer: &str) -> (u16, Value) {
+pub fn problem_of(answer: &str) -> (u16, Value) {
     let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.contains("x-request-id: "), "{answer}");
@@ -66,7 +66,7 @@ fn attack(to: SocketAddr, host: impl Fn(usize) -> Ipv4Addr, pause: Duration) -> 
                     let begin: &[u8] = match number {
                         ..SILENT => b"",
                         _ if number < SILENT + HEAD_DRIP => b"GET /livez HT",
-                        _ => b"POST /documents HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{",
+                        _ => b"POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
                     };
                     let _ = stream.write_all(begin).await;
                     let mut room = [0; 256];
@@ -192,13 +192,13 @@ async fn who_is_too_slow_is_told_or_ended() {
     for begin in ["", "GET /livez HTTP/1.1\r\nhost"] {
         assert_eq!(raw(&server, begin.as_bytes()).await, "", "{begin:?}");
     }
-    let idle = raw(&server, b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let idle = raw(&server, b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
     assert!(idle.starts_with("HTTP/1.1 200") && idle.ends_with("live\n"), "{idle}");
-    let late = "POST /documents HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{";
+    let late = "POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{";
     let (status, problem) = problem_of(&raw(&server, late.as_bytes()).await);
     assert_eq!((status, problem["code"].as_str()), (408, Some("too_slow")));
     assert!(problem["detail"].as_str().unwrap().contains("1 bytes of the body came"), "{problem}");
-    let stream = "POST /documents HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\ncontent-length: 99\r\n\r\n{\"id\":\"s\",\"hash\":\"00000000000000ff\"}\n{";
+    let stream = "POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ncontent-length: 99\r\n\r\n{\"id\":\"s\",\"hash\":\"00000000000000ff\"}\n{";
     let answer = raw(&server, stream.as_bytes()).await;
     assert!(answer.contains("\"outcome\":\"created\"") && answer.contains("\"too_slow\""), "{answer}");
     assert!(
@@ -215,7 +215,7 @@ async fn an_answer_that_is_not_read_is_given_up() {
     let lines: String = (0..2_000u64).map(|i| format!("{}\n", line(i))).collect();
     server.stream("/documents", lines).await;
     let mut stream = TcpStream::connect(address(&server)).await.unwrap();
-    stream.write_all(b"GET /export HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /export HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     // 16 MB, more than the two sockets hold; nothing of it is read.
     server.ends("answer_not_read").await;
 }
@@ -225,9 +225,9 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let headers = |count: usize| (0..count).map(|i| format!("x-{i}: y\r\n")).collect::<String>();
-    let get = |rest: &str| format!("GET /livez HTTP/1.1\r\nhost: x\r\n{rest}\r\n").into_bytes();
+    let get = |rest: &str| format!("GET /livez HTTP/1.1\r\nhost: localhost\r\n{rest}\r\n").into_bytes();
     let post = |rest: &str| {
-        format!("POST /documents HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{rest}")
+        format!("POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{rest}")
             .into_bytes()
     };
     let cases: Vec<(&str, Vec<u8>, u16, &str)> = vec![
@@ -237,14 +237,24 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
             400,
             "malformed_request",
         ),
-        ("another version", b"GET /livez HTTP/3.0\r\nhost: x\r\n\r\n".to_vec(), 400, "malformed_request"),
+        (
+            "another version",
+            b"GET /livez HTTP/3.0\r\nhost: localhost\r\n\r\n".to_vec(),
+            400,
+            "malformed_request",
+        ),
         ("no Host", b"GET /livez HTTP/1.1\r\n\r\n".to_vec(), 400, "malformed_request"),
         ("two Hosts", get("host: y\r\n"), 400, "malformed_request"),
         ("a space before the colon", get("x : y\r\n"), 400, "malformed_request"),
         ("a header without a name", get(": y\r\n"), 400, "malformed_request"),
         ("a NUL in a header", get("x: a\0b\r\n"), 400, "malformed_request"),
         ("a folded header", get("x: a\r\n b\r\n"), 400, "malformed_request"),
-        ("a space in the path", b"GET /a b HTTP/1.1\r\nhost: x\r\n\r\n".to_vec(), 400, "malformed_request"),
+        (
+            "a space in the path",
+            b"GET /a b HTTP/1.1\r\nhost: localhost\r\n\r\n".to_vec(),
+            400,
+            "malformed_request",
+        ),
         ("65 headers", get(&format!("connection: close\r\n{}", headers(63))), 431, "headers_too_large"),
         ("200 headers", get(&headers(200)), 431, "headers_too_large"),
         ("40 KB of headers", get(&format!("x: {}\r\n", "y".repeat(40 << 10))), 431, "headers_too_large"),
@@ -252,7 +262,7 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
         (
             "a URI of 9 KB",
             format!(
-                "GET /similar?text={} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+                "GET /similar?text={} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
                 "y".repeat(9 << 10)
             )
             .into(),
@@ -270,6 +280,25 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
             "malformed_request",
         ),
         ("another encoding", post("transfer-encoding: gzip\r\n\r\n"), 400, "malformed_request"),
+        (
+            "a coding before the chunks",
+            post("transfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+            501,
+            "unknown_transfer_coding",
+        ),
+        (
+            "the same in two lines",
+            post("transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n"),
+            501,
+            "unknown_transfer_coding",
+        ),
+        (
+            "chunks in chunks",
+            post("transfer-encoding: chunked, chunked\r\n\r\n0\r\n\r\n"),
+            501,
+            "unknown_transfer_coding",
+        ),
+        ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".to_vec(), 505, "http_version"),
         (
             "chunked and then not",
             post("transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n"),
@@ -313,10 +342,74 @@ async fn what_cannot_be_read_gets_an_answer_with_a_body_and_an_id() {
 }
 
 #[tokio::test]
+async fn the_begin_of_http2_is_known_wherever_the_network_cuts_it() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for cut in [1, 4, 11, 12, 13, 16] {
+        let mut stream = TcpStream::connect(address(&server)).await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.write_all(&preface[..cut]).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        // It may have been answered and closed by now.
+        let _ = stream.write_all(&preface[cut..]).await;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (status, problem) = problem_of(&answer);
+        assert_eq!((status, problem["code"].as_str()), (505, Some("http_version")), "{cut}: {answer}");
+        assert_eq!(answers(&answer), 1, "{cut}: {answer}");
+    }
+    // A method that begins like it.
+    let other = raw(&server, b"PRINT / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+    assert_eq!(problem_of(&other).0, 404, "{other}");
+}
+
+#[tokio::test]
+async fn what_follows_a_coding_that_is_not_known_is_no_second_request() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.post("/documents", json!({"id": "kept", "hash": "00000000000000f0"})).await;
+    let hidden = "DELETE /documents/kept HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let head = "POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
+    let request = format!("{head}\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n{hidden}");
+    let answer = raw(&server, request.as_bytes()).await;
+    assert_eq!((problem_of(&answer).0, answers(&answer)), (501, 1), "{answer}");
+    assert_eq!(server.documents().await, 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_now_gets_a_line_a_second_in_the_log_and_not_one_each() {
+    let data = directory();
+    let variables = [("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "3"), ("LOOKALIKE_LOG__FORMAT", "json")];
+    let server = Server::start_with(data.path(), &variables).await;
+    server.terminate();
+    server.says("shutting down").await;
+    let begin = Instant::now();
+    let mut refused = 0u64;
+    while refused < 200 {
+        let status = server.get("/readyz").await.status();
+        refused += u64::from(status == StatusCode::SERVICE_UNAVAILABLE);
+    }
+    let seconds = begin.elapsed().as_secs();
+    server.says("more requests failed within a second").await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let log = server.log();
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| line.contains("\"shutting_down\""))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert!(lines.len() as u64 <= seconds + 3, "{} lines in {seconds} s:\n{log}", lines.len());
+    assert_eq!((&lines[0]["route"], &lines[0]["status"]), (&json!("/readyz"), &json!(503)));
+    let told: u64 = lines.iter().map(|line| line["requests"].as_u64().unwrap_or(1)).sum();
+    assert_eq!(told, refused, "{log}");
+}
+
+#[tokio::test]
 async fn what_follows_an_ambiguous_length_is_no_second_request() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let hidden = "DELETE /documents/kept HTTP/1.1\r\nhost: x\r\n\r\n";
+    let hidden = "DELETE /documents/kept HTTP/1.1\r\nhost: localhost\r\n\r\n";
     server.post("/documents", json!({"id": "kept", "hash": "00000000000000f0"})).await;
     let both = [
         "content-length: 5\r\ntransfer-encoding: chunked",
@@ -325,7 +418,7 @@ async fn what_follows_an_ambiguous_length_is_no_second_request() {
     for lengths in both {
         // By its chunks the body is empty, by its length it takes the begin of what follows.
         let request = format!(
-            "POST /documents HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n{lengths}\r\n\r\n0\r\n\r\n{hidden}"
+            "POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{lengths}\r\n\r\n0\r\n\r\n{hidden}"
         );
         let answer = raw(&server, request.as_bytes()).await;
         assert_eq!(answers(&answer), 1, "{answer}");
@@ -344,7 +437,7 @@ async fn text_of_a_document_is_never_taken_for_an_answer_of_the_servers_own() {
         server.post("/documents", body).await;
     }
     let mut stream = TcpStream::connect(address(&server)).await.unwrap();
-    stream.write_all(b"GET /similar?hash=0000000000000000&k=64&limit=300 HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /similar?hash=0000000000000000&k=64&limit=300 HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
     let mut all = Vec::new();
     let mut room = vec![0; 1_000];
     // Read so slowly that the server's writes are cut at many places.
@@ -367,8 +460,8 @@ async fn a_stop_waits_for_requests_and_not_for_stuck_connections() {
     let begins: [&[u8]; 4] = [
         b"",
         b"GET /livez HT",
-        b"POST /documents HTTP/1.1\r\nhost: x\r\ncontent-length: 1000\r\n\r\n{",
-        b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{",
+        b"GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n",
     ];
     for begin in begins.iter().cycle().take(80) {
         let mut stream = TcpStream::connect(to).await.unwrap();
@@ -377,7 +470,7 @@ async fn a_stop_waits_for_requests_and_not_for_stuck_connections() {
     }
     // A stream that has stored one document and is about to send another.
     let mut stream = TcpStream::connect(to).await.unwrap();
-    let head = "POST /documents HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = "POST /documents HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\ntransfer-encoding: chunked\r\n\r\n";
     let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
     let first = chunk("{\"id\":\"a\",\"hash\":\"00000000000000ff\"}\n");
     stream.write_all(format!("{head}{first}").as_bytes()).await.unwrap();

@@ -8,6 +8,8 @@ use std::process::Command;
 use crate::server::{Server, command, directory};
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+/// Links that are followed at least in the time that the test takes, on a busy machine too.
+const LINKS: u32 = 5;
 
 /// A program of the Python environment.
 fn python_program(name: &str) -> Option<PathBuf> {
@@ -28,6 +30,33 @@ fn key(data: &Path, name: &str, arguments: &[&str]) -> String {
     String::from_utf8(command(&all).output().unwrap().stdout).unwrap().trim().to_owned()
 }
 
+/// What schemathesis says of the server with a key and these arguments; fails if it finds anything.
+async fn finds_nothing(schemathesis: &Path, server: &Server, key: &str, arguments: &[&str]) -> String {
+    let mut run = Command::new(schemathesis);
+    run.args([
+        "--config-file",
+        "tests/service/schemathesis.toml",
+        "run",
+        "openapi.yaml",
+        "--url",
+        &server.url,
+    ])
+    .args(["--checks", "all", "--generation-database", "none", "--no-color"])
+    // It cannot make a backup; tests/service/backup.rs has the damaged ones.
+    .args(["--exclude-path", "/collections/{collection}/restore"])
+    .args(["--header", &format!("X-API-Key: {key}")])
+    .args(arguments)
+    .env("SCHEMATHESIS_HOOKS", "tests/service/schemathesis_hooks.py")
+    .current_dir(ROOT);
+    let output = tokio::task::spawn_blocking(move || run.output().unwrap()).await.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let wrong = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}\n{wrong}\n{}", server.log());
+    assert!(!server.log().contains("panicked"), "{}", server.log());
+    assert!(server.get("/readyz").await.status().is_success());
+    said
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schemathesis_finds_nothing_with_two_keys() {
     let Some(schemathesis) = python_program("schemathesis") else { return };
@@ -36,32 +65,26 @@ async fn schemathesis_finds_nothing_with_two_keys() {
         [key(data.path(), "admin", &["--role", "admin"]), key(data.path(), "reader", &["--role", "read"])];
     let server = Server::start(data.path()).await;
     for key in keys {
-        let mut run = Command::new(&schemathesis);
-        run.args([
-            "--config-file",
-            "tests/service/schemathesis.toml",
-            "run",
-            "openapi.yaml",
-            "--url",
-            &server.url,
-        ])
-        .args(["--checks", "all", "--phases", "examples,coverage,fuzzing", "--max-examples", "10"])
-        .args(["--generation-database", "none", "--no-color"])
-        // It cannot make a backup; tests/service/backup.rs has the damaged ones.
-        .args(["--exclude-path", "/collections/{collection}/restore"])
-        .args(["--header", &format!("X-API-Key: {key}")])
-        .current_dir(ROOT);
-        let output = tokio::task::spawn_blocking(move || run.output().unwrap()).await.unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success(),
-            "{said}\n{}\n{}",
-            String::from_utf8_lossy(&output.stderr),
-            server.log()
-        );
+        let arguments = ["--phases", "examples,coverage,fuzzing", "--max-examples", "10"];
+        finds_nothing(&schemathesis, &server, &key, &arguments).await;
     }
-    assert!(!server.log().contains("panicked"), "{}", server.log());
-    assert!(server.get("/readyz").await.status().is_success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn schemathesis_follows_the_links_from_answer_to_answer_and_finds_nothing() {
+    let Some(schemathesis) = python_program("schemathesis") else { return };
+    let data = directory();
+    let admin = key(data.path(), "admin", &["--role", "admin"]);
+    let server = Server::start(data.path()).await;
+    // What was made is there, what was deleted is gone, and nothing fails on the way: as long as the time
+    // lasts.
+    let arguments = ["--phases", "stateful", "--max-time", "45"];
+    let said = finds_nothing(&schemathesis, &server, &admin, &arguments).await;
+    let covered =
+        said.lines().find_map(|line| line.trim().strip_prefix("API Links:")?.trim().split(' ').next());
+    let covered: u32 = covered.expect("it says how many links it followed").parse().unwrap();
+    assert!(covered >= LINKS, "only {covered} links were followed:\n{said}");
+    println!("{covered} links followed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -10,6 +10,7 @@
 
 mod backup;
 mod bad_input;
+mod browser;
 mod bulk;
 mod calibrate;
 mod command_line;

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 
+use super::super::browser;
 use super::super::error::Problem;
 use super::super::observe;
 
@@ -19,7 +20,8 @@ pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
         problem.retry_after().map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
     let _ = write!(
         head,
-        "content-type: application/problem+json\r\ncontent-length: {}\r\n{retry}connection: close\r\nx-request-id: ",
+        "content-type: application/problem+json\r\ncontent-length: {}\r\n{retry}connection: close\r\n\
+         x-content-type-options: nosniff\r\nx-request-id: ",
         body.len(),
     );
     observe::count_refused(status.as_u16());
@@ -34,6 +36,7 @@ pub(super) fn response(problem: &Problem) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     headers.insert(observe::REQUEST_ID, observe::new_id());
+    browser::finish(headers, None);
     observe::count_refused(problem.status().as_u16());
     response
 }

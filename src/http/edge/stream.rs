@@ -1,9 +1,10 @@
 //! The bytes of a connection: passed on, with an eye on where the peer is.
 //!
-//! Three things are done on the way. Bytes that come tell that a head has begun; bytes that are not taken tell that
-//! the peer does not read. The answers that hyper makes by itself to a head that it cannot read have no body and no
-//! id: in their place goes one that has. And a connection that ends while the peer still sends is ended in two steps,
-//! for a peer whose unread bytes are thrown away may lose the answer with them.
+//! Four things are done on the way. Bytes that come tell that a head has begun; bytes that are not taken tell
+//! that the peer does not read. A peer that begins with HTTP/2 is told so before hyper, which would say
+//! nothing, sees a byte. The answers that hyper makes by itself to a head that it cannot read have no body
+//! and no id: in their place goes one that has. And a connection that ends while the peer still sends is
+//! ended in two steps, for a peer whose unread bytes are thrown away may lose the answer with them.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -25,6 +26,9 @@ const LINGER_BYTES: usize = 16 << 20;
 /// Head and body of at most so many bytes are written as one piece: that takes less than several slices do.
 const JOINED: usize = 1 << 10;
 
+/// What a connection with HTTP/2 begins with, as far as it differs from every request by HTTP/1.
+const HTTP2: &[u8] = b"PRI * HTTP/2";
+
 /// A stream with its peer.
 pub(super) struct Watched<S> {
     stream: S,
@@ -33,9 +37,20 @@ pub(super) struct Watched<S> {
     is_at_end: bool,
     /// Whether what was offered last was not taken whole: then what is offered next begins in the middle.
     is_partial: bool,
+    opening: Opening,
     /// What goes out in place of hyper's own answer, and how much of it has gone.
     refusal: Option<(Vec<u8>, usize)>,
     farewell: Farewell,
+}
+
+/// What the connection begins with.
+enum Opening {
+    /// So many bytes came, and all of them are those of HTTP/2.
+    Unknown(usize),
+    /// Something else.
+    Http1,
+    /// HTTP/2: the peer is told that this is not spoken, and hyper that nothing came.
+    Http2,
 }
 
 enum Farewell {
@@ -46,8 +61,8 @@ enum Farewell {
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, peer: Arc<Peer>) -> Watched<S> {
-        let farewell = Farewell::NotYet;
-        Watched { stream, peer, is_at_end: false, is_partial: false, refusal: None, farewell }
+        let (opening, farewell) = (Opening::Unknown(0), Farewell::NotYet);
+        Watched { stream, peer, is_at_end: false, is_partial: false, opening, refusal: None, farewell }
     }
 
     fn written(&mut self, result: &Poll<io::Result<usize>>, offered: usize) {
@@ -90,12 +105,15 @@ impl<S> Watched<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if matches!(self.opening, Opening::Http2) {
+            return self.poll_ending(context);
+        }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
         if matches!(result, Poll::Ready(Ok(()))) {
@@ -104,12 +122,41 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
             } else {
                 self.is_at_end = true;
             }
+            if let Opening::Unknown(seen) = self.opening {
+                self.opening = opening(seen, &buffer.filled()[before..]);
+            }
+        }
+        if matches!(self.opening, Opening::Http2) {
+            buffer.set_filled(before);
+            let detail =
+                "this server speaks HTTP/1.1, and not HTTP/2: with curl, leave --http2-prior-knowledge out";
+            let problem = Problem::new(Code::HttpVersion, detail);
+            self.refusal = Some((refusal::bytes(&problem), 0));
+            return self.poll_ending(context);
         }
         result
     }
 }
 
+/// What the connection begins with, if these bytes come after so many of HTTP/2's.
+fn opening(seen: usize, bytes: &[u8]) -> Opening {
+    let length = bytes.len().min(HTTP2.len() - seen);
+    if bytes[..length] != HTTP2[seen..seen + length] {
+        Opening::Http1
+    } else if seen + length == HTTP2.len() {
+        Opening::Http2
+    } else {
+        Opening::Unknown(seen + length)
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
+    /// Writes the refusal and ends the connection.
+    fn poll_ending(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.poll_refusal(context, 0))?;
+        Pin::new(self).poll_shutdown(context)
+    }
+
     /// Writes what goes out in place of `offered` bytes.
     fn poll_refusal(&mut self, context: &mut Context<'_>, offered: usize) -> Poll<io::Result<usize>> {
         while let Some((bytes, done)) = &mut self.refusal {

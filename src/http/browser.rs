@@ -1,0 +1,354 @@
+//! What pages in a browser may ask: the server's own pages everything, others nothing unless `server.origins`
+//! names them.
+//!
+//! A browser on this machine or network reaches the server, and sends what any page tells it to. Three
+//! headers, which no page can forge, say who asks. `Host` is the name in the URL: an attacker can let a name
+//! of its own resolve to this server (DNS rebinding), so without keys only known names are answered. `Origin`
+//! is the page that sent the request, and `Sec-Fetch-Site` says whether it is another one where there is no
+//! `Origin`.
+//!
+//! An IP address as `Host` is always taken: a page that comes from an address comes from what is at that
+//! address, and no name server has a say in it. Where keys are asked for, any name is taken unless
+//! `server.hosts` is set: the page of an attacker has no key, and there is no cookie that a browser would
+//! add.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::Response;
+
+use super::error::{Code, Problem};
+use super::head;
+
+/// Every answer has it: a browser takes none for another type than it says.
+pub(super) const NO_SNIFFING: (HeaderName, HeaderValue) =
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+/// What a page of the server may load and run: its own files. `data:` is for the icons in Swagger's style
+/// sheet.
+const PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+/// What a page of an allowed origin may send, and what of an answer it may read beside the body.
+const METHODS: &str = "GET, HEAD, POST, PUT, DELETE";
+const SENT: &str =
+    "authorization, content-type, if-match, traceparent, x-api-key, x-request-id, x-timeout-ms";
+const READ: &str = "etag, location, retry-after, x-request-id";
+/// Seconds for which a browser may remember the answer to a preflight; no browser takes more.
+const REMEMBERED: &str = "86400";
+
+/// The names of this server, and the origins whose pages may use it.
+#[derive(Clone, Debug)]
+pub struct Sites {
+    /// `server.hosts`, without ports.
+    pub hosts: Vec<String>,
+    /// `server.origins`, as browsers send them.
+    pub origins: Vec<String>,
+    /// Whether the server speaks TLS: then a page that came without is not its own.
+    pub is_encrypted: bool,
+}
+
+/// The origin of a request that `server.origins` names, in the request's extensions.
+#[derive(Clone, Debug)]
+pub(super) struct AllowedOrigin(HeaderValue);
+
+impl Sites {
+    /// Refuses a request for an unknown host, and one that a page of an unknown origin sent.
+    pub(super) fn check(&self, are_keys_asked: bool, request: &mut Request) -> Result<(), Problem> {
+        let host = head::host(request)?.map(|host| host.to_str().unwrap_or_default());
+        // A proxy's form of the request line: it counts in place of `Host`, and browsers send both alike.
+        let authority = request.uri().authority().map(Authority::as_str);
+        if !are_keys_asked || !self.hosts.is_empty() {
+            let wrong = [authority, host].into_iter().flatten().find(|host| !self.is_known(host));
+            wrong.map_or(Ok(()), |host| Err(self.unknown_host(host)))?;
+        }
+        let Some(origin) = request.headers().get(header::ORIGIN) else {
+            return if is_of_another_page(request) { Err(without_origin()) } else { Ok(()) };
+        };
+        let text = origin.to_str().unwrap_or_default();
+        if self.is_own(text, authority.or(host)) {
+            return Ok(());
+        }
+        if !self.origins.iter().any(|allowed| allowed.eq_ignore_ascii_case(text)) {
+            return Err(self.foreign_origin(text));
+        }
+        let allowed = AllowedOrigin(origin.clone());
+        request.extensions_mut().insert(allowed);
+        Ok(())
+    }
+
+    fn is_known(&self, host: &str) -> bool {
+        let name = name(host);
+        let is_name = |known: &str| known.eq_ignore_ascii_case(name);
+        is_address(name) || is_loopback(name) || self.hosts.iter().any(|known| is_name(known))
+    }
+
+    /// Whether a page of this origin is one that the server itself served under this host.
+    fn is_own(&self, origin: &str, host: Option<&str>) -> bool {
+        let authority = match origin.split_once("://") {
+            Some(("http", authority)) if !self.is_encrypted => authority,
+            Some(("https", authority)) => authority,
+            _ => return false,
+        };
+        host.is_some_and(|host| host.eq_ignore_ascii_case(authority))
+    }
+
+    #[cold]
+    fn unknown_host(&self, host: &str) -> Problem {
+        let name = name(host).to_ascii_lowercase();
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+        let way_out = if name.is_empty() || !name.bytes().all(is_name) {
+            "Ask for a host name".to_owned()
+        } else {
+            let mut way_out = format!("If it is this server's, set {}", setting("hosts", &self.hosts, &name));
+            if self.hosts.is_empty() {
+                way_out += ", or make a key (lookalike keys create): with a key every name is taken";
+            }
+            way_out
+        };
+        let detail = format!(
+            "the request is for the host {host:?}; this server answers to localhost, IP addresses and server.hosts \
+             alone, so that no web page reaches it under a name of its own (DNS rebinding). {way_out}"
+        );
+        Problem::new(Code::UnknownHost, detail)
+    }
+
+    #[cold]
+    fn foreign_origin(&self, origin: &str) -> Problem {
+        let way_out = if origin.contains("://") {
+            format!("If it may use this server, set {}", setting("origins", &self.origins, origin))
+        } else {
+            "A page without an origin (a file, a sandboxed frame, a redirect) cannot be let in: serve it by HTTP"
+                .to_owned()
+        };
+        let detail = format!(
+            "a web page of the origin {origin:?} sent the request, and that is not this server's own. {way_out}"
+        );
+        Problem::new(Code::ForeignOrigin, detail)
+    }
+}
+
+/// A list setting with one more value, as a file and as the environment have it.
+fn setting(name: &str, before: &[String], more: &str) -> String {
+    let all: Vec<&str> = before.iter().map(String::as_str).chain([more]).collect();
+    format!("server.{name} = {all:?} (LOOKALIKE_SERVER__{}={})", name.to_ascii_uppercase(), all.join(","))
+}
+
+#[cold]
+fn without_origin() -> Problem {
+    let detail = "a web page of another site sent the request (Sec-Fetch-Site), without CORS. If that page may use \
+                  this server, let it send the request with CORS, and name its origin in server.origins";
+    Problem::new(Code::ForeignOrigin, detail)
+}
+
+/// Whether a page of another site sent this without saying which. Following a link is no such request: a page
+/// sees nothing of where its links lead.
+fn is_of_another_page(request: &Request) -> bool {
+    let headers = request.headers();
+    let Some(site) = headers.get(FETCH_SITE) else { return false };
+    let is_another = site == "cross-site" || site == "same-site";
+    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_link = is_read && headers.get(FETCH_MODE).is_some_and(|mode| mode == "navigate");
+    is_another && !is_link
+}
+
+/// The host without its port, and without the dot that may end a name.
+fn name(host: &str) -> &str {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    name.strip_suffix('.').unwrap_or(name)
+}
+
+fn is_address(name: &str) -> bool {
+    match name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(inside) => inside.parse::<Ipv6Addr>().is_ok(),
+        None => name.parse::<Ipv4Addr>().is_ok(),
+    }
+}
+
+/// Names that no name server can give away: RFC 6761, section 6.3.
+fn is_loopback(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    last.eq_ignore_ascii_case("localhost")
+}
+
+/// Whether a browser only asks whether it may send a request, for a page of an allowed origin. It sends no
+/// key along.
+pub(super) fn is_preflight(request: &Request) -> bool {
+    *request.method() == Method::OPTIONS
+        && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && request.extensions().get::<AllowedOrigin>().is_some()
+}
+
+/// The answer to that.
+pub(super) fn preflight() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
+    response
+}
+
+/// Adds what every answer has, and what the browser of an allowed page has to see in it.
+pub(super) fn finish(headers: &mut HeaderMap, allowed: Option<AllowedOrigin>) {
+    let (name, value) = NO_SNIFFING;
+    headers.insert(name, value);
+    if let Some(AllowedOrigin(origin)) = allowed {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(READ));
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+}
+
+/// Adds what a page of the server has: what it may load, that nobody may frame it, and that it tells nobody
+/// its URL.
+pub(super) async fn page(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sites(hosts: &[&str], origins: &[&str]) -> Sites {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Sites { hosts: owned(hosts), origins: owned(origins), is_encrypted: false }
+    }
+
+    fn request(method: &str, headers: &[(&str, &str)]) -> Request {
+        let builder = axum::http::Request::builder().method(method).uri("/similar");
+        let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, *value));
+        builder.body(Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn names_that_nobody_else_can_have_are_known_with_and_without_a_port() {
+        let sites = sites(&["Lookalike.Example", "lookalike"], &[]);
+        for host in [
+            "localhost",
+            "LocalHost:8080",
+            "localhost.:80",
+            "a.localhost",
+            "127.0.0.1",
+            "127.9.9.9:1",
+            "10.0.0.7:8080",
+            "[::1]",
+            "[::1]:8080",
+            "[2001:db8::7]:443",
+            "lookalike.example",
+            "lookalike.example.",
+            "LOOKALIKE:8080",
+        ] {
+            assert!(sites.is_known(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "evillocalhost",
+            "127.0.0.1.evil.example",
+            "evil.lookalike.example",
+            "::1",
+            "[::1",
+            "[::1].evil.example",
+            "[localhost]",
+            "2130706433",
+            "127.1",
+            "0x7f.0.0.1",
+            "evil@localhost:evil",
+            "localhost:80:90",
+            "lookalike:x",
+        ] {
+            assert!(!sites.is_known(host), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_servers_own_pages_may_ask_and_others_may_not() {
+        let host = Some("localhost:8080");
+        let own = sites(&[], &[]);
+        for origin in ["http://localhost:8080", "https://localhost:8080", "http://LOCALHOST:8080"] {
+            assert!(own.is_own(origin, host), "{origin}");
+        }
+        for origin in [
+            "null",
+            "",
+            "http://localhost",
+            "http://localhost:3000",
+            "file://localhost:8080",
+            "localhost:8080",
+        ] {
+            assert!(!own.is_own(origin, host), "{origin}");
+        }
+        assert!(!own.is_own("http://localhost:8080", None));
+        let encrypted = Sites { is_encrypted: true, ..own };
+        assert!(encrypted.is_own("https://localhost:8080", host));
+        assert!(
+            !encrypted.is_own("http://localhost:8080", host),
+            "whoever is on the way can write such a page"
+        );
+    }
+
+    #[test]
+    fn what_a_browser_says_of_a_request_without_an_origin_counts() {
+        let refused = |method: &str, site: &str, mode: &str| {
+            let headers = [("host", "localhost"), ("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+            sites(&[], &[]).check(false, &mut request(method, &headers)).is_err()
+        };
+        assert!(!refused("GET", "same-origin", "cors"));
+        assert!(!refused("GET", "none", "navigate"), "typed by the user");
+        assert!(!refused("GET", "cross-site", "navigate"), "a link");
+        assert!(refused("GET", "cross-site", "no-cors"), "an image, a script");
+        assert!(refused("GET", "same-site", "no-cors"), "of another port");
+        assert!(refused("POST", "cross-site", "navigate"), "a form");
+    }
+
+    #[test]
+    fn an_unknown_name_is_told_with_the_setting_that_makes_it_known() {
+        let told = |sites: &Sites, host: &str| {
+            let problem = sites.check(false, &mut request("GET", &[("host", host)])).unwrap_err();
+            assert_eq!(problem.name(), "unknown_host");
+            problem.body_text()
+        };
+        let first = told(&sites(&[], &[]), "Lookalike:8080");
+        assert!(
+            first.contains("server.hosts = [\"lookalike\"] (LOOKALIKE_SERVER__HOSTS=lookalike)"),
+            "{first}"
+        );
+        assert!(first.contains("lookalike keys create"), "{first}");
+        let second = told(&sites(&["a.example"], &[]), "lookalike");
+        assert!(second.contains("(LOOKALIKE_SERVER__HOSTS=a.example,lookalike)"), "{second}");
+        assert!(!told(&sites(&[], &[]), "a\"b").contains("LOOKALIKE_SERVER__HOSTS"));
+    }
+
+    #[test]
+    fn with_keys_every_name_is_taken_unless_names_are_set() {
+        let check = |sites: &Sites, are_keys_asked| {
+            sites.check(are_keys_asked, &mut request("GET", &[("host", "evil.example")])).is_ok()
+        };
+        assert!(!check(&sites(&[], &[]), false));
+        assert!(check(&sites(&[], &[]), true));
+        assert!(!check(&sites(&["lookalike.example"], &[]), true));
+    }
+
+    #[test]
+    fn a_host_in_the_request_line_counts_as_the_header_does() {
+        let check = |uri: &str, host: &str| {
+            let request = axum::http::Request::get(uri).header("host", host).body(Body::empty());
+            sites(&[], &[]).check(false, &mut request.unwrap()).is_ok()
+        };
+        assert!(check("http://localhost/similar", "localhost"));
+        assert!(!check("http://evil.example/similar", "localhost"));
+        assert!(!check("http://localhost/similar", "evil.example"));
+    }
+}
