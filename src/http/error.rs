@@ -290,6 +290,7 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
+            ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
             ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }
