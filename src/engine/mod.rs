@@ -15,6 +15,7 @@
 //!
 //! *Absent*: texts turned into hashes, HTTP, statuses, any wall clock but the one that it is handed.
 
+mod change;
 pub mod embedded;
 mod error;
 mod filter;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+pub use change::{Changed, CollectionChange, Condition, ProfileFacts, SettingsVersion};
 pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
@@ -72,6 +74,8 @@ pub struct CollectionInfo {
     pub name: CollectionName,
     /// Its settings.
     pub settings: CollectionSettings,
+    /// Which settings these are, in a number.
+    pub version: SettingsVersion,
     /// When it was made, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
     /// How many documents it has.
@@ -315,19 +319,28 @@ pub struct Restored {
 /// What an engine does.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Makes a collection, or changes the settings of the one of this name; whether it is new.
+    /// Makes a collection, or changes the settings of the one of this name. Changes are merged one after the other, each
+    /// with what the one before made; the condition is checked at the same moment.
     ///
     /// # Errors
-    /// [`EngineError::SettingsConflict`] if stored fingerprints would change.
+    /// [`EngineError::Condition`] if the condition does not hold, and those of [`CollectionChange::merge`].
     async fn put_collection(
         &self,
         name: &CollectionName,
-        settings: CollectionSettings,
+        change: CollectionChange,
+        condition: Condition,
         now_ms: u64,
-    ) -> Result<bool, EngineError>;
+    ) -> Result<Changed, EngineError>;
 
     /// Deletes a collection with all its documents; whether there was one.
-    async fn delete_collection(&self, name: &CollectionName) -> Result<bool, EngineError>;
+    ///
+    /// # Errors
+    /// [`EngineError::Condition`] if there is one and the condition does not hold.
+    async fn delete_collection(
+        &self,
+        name: &CollectionName,
+        condition: Condition,
+    ) -> Result<bool, EngineError>;
 
     /// A collection.
     async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError>;

@@ -8,11 +8,10 @@ use super::fingerprints::{Content, checked_signature, profile_named};
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
-    Query, Row,
+    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Query, Row,
 };
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
-use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
+use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Patience, Turns};
 
 /// A document as it is offered.
@@ -314,54 +313,15 @@ impl Service {
     /// The distance that a request names as such or as a threshold of similarity, or the collection's.
     ///
     /// # Errors
-    /// [`ServiceError::Invalid`] if the collection has no such distances.
+    /// Those of [`CollectionSettings::reach`](crate::engine::CollectionSettings::reach).
     pub async fn k_or_default(
         &self,
         collection: &CollectionName,
         k: Option<u32>,
         threshold: Option<f64>,
     ) -> Result<u32, ServiceError> {
-        checked_k(self.engine()?.settings(collection).await?.as_ref(), k, threshold)
+        Ok(self.engine()?.settings(collection).await?.reach(k, threshold)?)
     }
-}
-
-/// A distance that a request names as such or as a threshold of similarity, or the collection's.
-pub(super) fn checked_k(
-    settings: &CollectionSettings,
-    k: Option<u32>,
-    threshold: Option<f64>,
-) -> Result<u32, ServiceError> {
-    let most = settings.most();
-    match (k, threshold) {
-        (None, None) => Ok(settings.k),
-        (None, Some(threshold)) => k_of_threshold(settings.signatures, threshold),
-        (Some(_), Some(_)) => {
-            let detail = "k and threshold both say how near documents must be; leave one out";
-            Err(ServiceError::invalid("threshold", detail))
-        }
-        (Some(k), None) if k <= most => Ok(k),
-        (Some(k), None) => {
-            let detail = format!("k is {k}; in this collection it ranges from 0 to {most}");
-            Err(ServiceError::invalid("k", detail))
-        }
-    }
-}
-
-/// The distance up to which signatures are as similar as that.
-pub(super) fn k_of_threshold(
-    signatures: Option<SignatureShape>,
-    threshold: f64,
-) -> Result<u32, ServiceError> {
-    let Some(shape) = signatures else {
-        let detail = "threshold is for collections of signatures, such as those with profile minhash-copies; here \
-                      nearness is a number of bits, k";
-        return Err(ServiceError::invalid("threshold", detail));
-    };
-    if !(0.0..=1.0).contains(&threshold) {
-        let detail = format!("threshold is {threshold}; it ranges from 0 to 1");
-        return Err(ServiceError::invalid("threshold", detail));
-    }
-    Ok(shape.distance_for(threshold))
 }
 
 /// Whether a stored document's fingerprint is to be trusted; `None` if it came as a hash.

@@ -31,6 +31,7 @@ mod prometheus;
 mod repair;
 mod road;
 mod server;
+mod settings;
 mod signatures;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]
