@@ -1,4 +1,9 @@
 //! Adding documents: prepared (fingerprinted) on the CPU pool, stored by the engine in the order of arrival.
+//!
+//! Storing a document and looking for its neighbours are two calls: the first is durable when it answers, and whatever
+//! becomes of the second must not look like a failure of it.
+
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
@@ -145,8 +150,8 @@ pub struct Added {
     pub expires_ms: Option<u64>,
     /// What was done.
     pub outcome: Outcome,
-    /// Stored documents within the collection's k, the nearest first, itself left out.
-    pub similar: Vec<Match>,
+    /// Its signature, of which the hash is the name, if the collection has signatures.
+    signature: Option<Arc<[u8]>>,
 }
 
 /// Resolves when documents are durable, with what became of each.
@@ -225,7 +230,7 @@ impl Service {
             status: status(row),
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
-            similar: Vec::new(),
+            signature: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
@@ -239,7 +244,7 @@ impl Service {
         }))
     }
 
-    /// Stores one document and tells what is similar to it.
+    /// Stores one document. [`Service::neighbours`] tells what is similar to it.
     ///
     /// # Errors
     /// [`ServiceError`]; nothing was stored, unless it is [`EngineError::Unknown`].
@@ -251,37 +256,38 @@ impl Service {
         unless_within: Option<u32>,
     ) -> Result<Added, ServiceError> {
         let prepared = self.prepare_one(collection, offered).await?;
+        let signature =
+            prepared.profile.signatures().and(prepared.document.row.sketch.as_deref()).map(Arc::from);
         let adding = self.submit(collection, vec![prepared], unless_within, Admission::Shed).await?;
-        let mut added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
-        if !matches!(added.outcome, Outcome::Duplicate(_)) {
-            added.similar = self.neighbours_of_added(collection, &added).await;
-        }
-        Ok(added)
+        let added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
+        Ok(Added { signature, ..added })
     }
 
+    /// The stored documents within the collection's k of one that was added, the nearest first, itself left out. Of a
+    /// duplicate, which was not stored: what it duplicates.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if they could not be looked up, as when the processors are busy. The document is stored all the
+    /// same.
     #[tracing::instrument(level = "trace", skip_all)]
-    async fn neighbours_of_added(&self, collection: &CollectionName, added: &Added) -> Vec<Match> {
+    pub async fn neighbours(
+        &self,
+        collection: &CollectionName,
+        added: &Added,
+    ) -> Result<Vec<Match>, ServiceError> {
+        if let Outcome::Duplicate(of) = &added.outcome {
+            return Ok(of.clone());
+        }
         let query = Query {
             hash: added.hash,
-            signature: None,
+            signature: added.signature.clone(),
             k: None,
             limit: self.limits.default_matches,
             after: None,
             filter: Some(Box::new(Filter::without(added.id.clone()))),
             scan: false,
         };
-        // The document is stored: that nobody has the time to look around, or that its collection was deleted
-        // a moment later, must not look like a failure of the write.
-        let Ok(engine) = self.engine() else {
-            return Vec::new();
-        };
-        match engine.similar(collection, query).await {
-            Ok(answer) => answer.matches,
-            Err(error) => {
-                tracing::debug!(%error, "a document was stored, and what is similar to it not looked up");
-                Vec::new()
-            }
-        }
+        Ok(self.engine()?.similar(collection, query).await?.matches)
     }
 
     /// Reads a document back.

@@ -25,6 +25,7 @@ mod golden;
 mod import;
 mod keys;
 mod memory;
+mod neighbours;
 mod overload;
 mod profiles;
 mod prometheus;
