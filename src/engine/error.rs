@@ -52,6 +52,12 @@ pub enum EngineError {
     /// The backup cannot be taken or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// A document of a backup is larger than documents may be. Nothing was done.
+    #[error("{0}")]
+    TooLarge(String),
+    /// A backup has something that the limits of inserts do not allow. Nothing was done.
+    #[error("{0}")]
+    NotAdmitted(String),
     /// An upload ended before its end. Nothing was done.
     #[error("the body ended before its end: {0}")]
     Upload(String),

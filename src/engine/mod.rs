@@ -305,9 +305,30 @@ pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
 /// A backup on its way in, in pieces.
 pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 
+/// What a caller asks of a backup beyond its being whole: the limits that documents are held to when they are added.
+/// They are asked before anything is written.
+pub trait RestoreRules: Send + Sync {
+    /// Bytes of a document as the backup has it, at most: so much of it is held in memory before it is known.
+    fn line_bytes(&self) -> usize;
+
+    /// Whether a collection may have these settings.
+    ///
+    /// # Errors
+    /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
+    fn settings(&self, settings: &CollectionSettings) -> Result<(), EngineError>;
+
+    /// Whether this document may be restored at this time, in milliseconds since 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
+    fn document(&self, document: &Document, now_ms: u64) -> Result<(), EngineError>;
+}
+
 /// What was restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Restored {
+    /// The collection as it was right after.
+    pub collection: CollectionInfo,
     /// What the backup says of itself.
     pub from: Manifest,
     /// How many documents there are.
@@ -415,8 +436,14 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::CollectionExists`] if there is one of this name, [`EngineError::Backup`] if the backup is
-    /// not to be used.
-    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError>;
+    /// not to be used, and what the rules refuse with. [`EngineError::MemoryFull`] or [`EngineError::DiskFull`] if there
+    /// is no room for all of it: then it is undone.
+    async fn restore(
+        &self,
+        name: &CollectionName,
+        tar: Incoming,
+        rules: Arc<dyn RestoreRules>,
+    ) -> Result<Restored, EngineError>;
 
     /// The sizes of a collection's buckets.
     async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError>;

@@ -338,7 +338,8 @@ impl From<&EngineError> for Problem {
                 }
                 return Problem::internal(&detail, source);
             }
-            EngineError::Backup(_) => Code::InvalidBackup,
+            EngineError::TooLarge(_) => Code::TooLarge,
+            EngineError::Backup(_) | EngineError::NotAdmitted(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
             EngineError::Store(source) => return Problem::internal(&detail, source),
             EngineError::Snapshot(source) => return Problem::of_snapshot(&detail, source),

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::{Content, checked_signature, profile_named};
+use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
@@ -62,7 +63,7 @@ struct Preparation {
     keep_text: bool,
     /// The bytes of the sketch to keep, if one is kept.
     sketch_bytes: Option<u16>,
-    metadata_bytes: usize,
+    limits: Limits,
     now_ms: u64,
     /// The collection's, in seconds.
     expires_in: Option<u64>,
@@ -73,7 +74,7 @@ struct Preparation {
 
 impl Preparation {
     fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
-        check_metadata(offered.metadata.as_deref(), self.metadata_bytes)?;
+        check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
         let mut row = self.row(offered.content)?;
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
@@ -111,7 +112,10 @@ impl Preparation {
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
                 row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?)));
-                row.text = self.keep_text.then_some(text);
+                if self.keep_text {
+                    check_text(field, &text, self.limits.document_bytes)?;
+                    row.text = Some(text);
+                }
             }
         }
         Ok(row)
@@ -128,11 +132,7 @@ impl Preparation {
                 let detail = "expires_at is past: the document would be gone before it is there; leave it out, or send a later time or expires_in";
                 Err(ServiceError::invalid("expires_at", detail))
             }
-            Expires::At(at) if at > after(*EXPIRES_IN.end()) => {
-                let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
-                Err(ServiceError::invalid("expires_at", detail))
-            }
-            Expires::At(at) => Ok(Some(at)),
+            Expires::At(at) => check_expiry(at, now).map(|()| Some(at)),
         }
     }
 }
@@ -201,7 +201,7 @@ impl Service {
             profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             sketch_bytes: settings.sketch_bytes,
-            metadata_bytes: self.limits.metadata_bytes,
+            limits: self.limits,
             now_ms: self.now_ms(),
             expires_in: settings.expires_in,
             expiry_now_ms: engine.now_ms(),
@@ -354,12 +354,34 @@ fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
     Err(ServiceError::invalid("hash", detail))
 }
 
-fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
+/// Refuses an expiry that is too far away.
+pub(super) fn check_expiry(at_ms: u64, now_ms: u64) -> Result<(), ServiceError> {
+    if at_ms > now_ms.saturating_add(EXPIRES_IN.end() * 1_000) {
+        let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
+        return Err(ServiceError::invalid("expires_at", detail));
+    }
+    Ok(())
+}
+
+/// Refuses a text that is too long to be kept. The main text of a page may be longer than the page, since an entity may
+/// be shorter than what it stands for.
+pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ServiceError> {
+    if text.len() > limit {
+        let detail =
+            format!("the text has {} bytes; at most {limit} are kept (limits.document_bytes)", text.len());
+        return Err(ServiceError::invalid(field, detail));
+    }
+    Ok(())
+}
+
+/// Refuses metadata that are too long or no JSON object whose meaning is clear.
+pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
     let Some(text) = metadata else {
         return Ok(());
     };
     if text.len() > limit {
-        let detail = format!("metadata has {} bytes; at most {limit} are kept", text.len());
+        let detail =
+            format!("metadata has {} bytes; at most {limit} are kept (limits.metadata_bytes)", text.len());
         return Err(ServiceError::invalid("metadata", detail));
     }
     match serde_json::from_str::<Strict>(text) {

@@ -30,6 +30,7 @@ mod overload;
 mod profiles;
 mod prometheus;
 mod repair;
+mod restores;
 mod road;
 mod server;
 mod settings;

@@ -41,7 +41,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use super::{
     Admission, Answer, BucketSizes, Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition,
     Document, Engine, EngineError, EngineStats, Health, Incoming, Memory, OpenError, Operation, Pieces,
-    Query, Receipt, Restored, Snapshot,
+    Query, Receipt, RestoreRules, Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::{GROUP, Progress, Subject};
@@ -281,7 +281,8 @@ impl Engine for Embedded {
             // Who waits for room brings more than one request's worth.
             self.admit(admission == Admission::Wait)?;
         }
-        operations.iter().try_for_each(|operation| fits(&collection, operation))?;
+        let settings = collection.settings();
+        operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
         // Before there is room: who waits for a processor must not keep others from the queue.
         let mut checks = Vec::with_capacity(operations.len());
         for operation in &operations {
@@ -411,7 +412,12 @@ impl Engine for Embedded {
         Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
     }
 
-    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError> {
+    async fn restore(
+        &self,
+        name: &CollectionName,
+        tar: Incoming,
+        rules: Arc<dyn RestoreRules>,
+    ) -> Result<Restored, EngineError> {
         // Before the upload: who cannot succeed should not have to send it.
         if self.shared.registry.find(name).is_some() {
             return Err(EngineError::CollectionExists(name.clone()));
@@ -427,7 +433,7 @@ impl Engine for Embedded {
         // A client that goes away now does not undo it: a thread of its own brings it to its end.
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            restore::restore(&name, &spooled, now_ms, &writer)
+            restore::restore(&name, &spooled, &*rules, now_ms, &writer)
         });
         task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
     }
