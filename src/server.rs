@@ -182,7 +182,8 @@ pub fn check(settings: &Settings) -> Result<(), ServerError> {
     keys(settings)?;
     tls(settings)?;
     let profiles = profiles::load(settings.profiles.file.as_deref())?;
-    Service::check_collection(profiles, &default_collection(settings)).map_err(ServerError::Default)
+    let default = CollectionName::default_collection();
+    Service::check_collection(profiles, default, default_collection(settings)).map_err(ServerError::Default)
 }
 
 /// Reads the data and gives the service its engine.

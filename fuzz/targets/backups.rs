@@ -15,7 +15,7 @@ fn read(tar: &[u8]) {
         last = Some(id.as_str().to_owned());
         Ok::<_, BackupError>(())
     };
-    let _ = backup::read(tar, |_| Ok(()), take);
+    let _ = backup::read(tar, backup::LINE_BYTES, |_| Ok(()), take);
 }
 
 /// A backup with this manifest and these lines.

@@ -49,6 +49,19 @@ pub enum BackupError {
         /// The limit.
         most: usize,
     },
+    /// A document of it is longer than whoever reads it takes.
+    #[error(
+        "{} in {part} of the backup takes more than {most} bytes there",
+        match after { Some(id) => format!("the document after {id:?}"), None => "the first document".to_owned() }
+    )]
+    Line {
+        /// The entry of the tar.
+        part: String,
+        /// The document before it, if there is one.
+        after: Option<String>,
+        /// The limit.
+        most: usize,
+    },
     /// It cannot be read or written.
     #[error("the backup cannot be read or written")]
     Io(#[from] io::Error),

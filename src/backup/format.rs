@@ -19,7 +19,7 @@ pub(super) const END: &str = "end.json";
 /// Bytes of documents in a part, about: it ends with the document that reaches them.
 pub(super) const PART_BYTES: usize = 8 << 20;
 /// Bytes of one document as a line, at most: whoever reads a backup has to hold one.
-pub(super) const LINE_BYTES: usize = 256 << 20;
+pub const LINE_BYTES: usize = 256 << 20;
 /// Bytes of the manifest, at most.
 pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
 /// Bytes of the end, at most: half a million parts.

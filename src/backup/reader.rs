@@ -14,27 +14,29 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::error::BackupError;
 use super::format::{
-    END, END_BYTES, End, FORMAT, LINE_BYTES, Line, MANIFEST, MANIFEST_BYTES, Manifest, Marker, Part, Summary,
-    VERSION, digits, part_name,
+    END, END_BYTES, End, FORMAT, Line, MANIFEST, MANIFEST_BYTES, Manifest, Marker, Part, Summary, VERSION,
+    digits, part_name,
 };
 use crate::ids::{DocumentId, Width};
 use crate::store::Row;
 
 const BUFFER: usize = 64 << 10;
 
-/// Reads a backup. `begin` is told the manifest before the first document, `take` each document, in the order of
-/// their ids.
+/// Reads a backup whose documents take up to `longest` bytes each. `begin` is told the manifest before the first document,
+/// `take` each document, in the order of their ids.
 ///
 /// # Errors
 /// [`BackupError`] as soon as something is wrong, and what `begin` and `take` refuse with.
 pub fn read<E: From<BackupError>>(
     input: impl Read,
+    longest: usize,
     mut begin: impl FnMut(&Manifest) -> Result<(), E>,
     mut take: impl FnMut(DocumentId, Row) -> Result<(), E>,
 ) -> Result<Summary, E> {
     let at = Rc::new(Cell::new(0));
     let mut archive = Archive::new(Counting { input, at: Rc::clone(&at) });
-    let mut reading = Reading { at: Rc::clone(&at), manifest: None, end: End::default(), last: None };
+    let mut reading =
+        Reading { at: Rc::clone(&at), longest, manifest: None, end: End::default(), last: None };
     let mut is_complete = false;
     let entries = archive.entries().map_err(|error| reading.failed("the first entry", error))?.raw(true);
     for entry in entries {
@@ -96,6 +98,8 @@ impl<R: Read> Read for Hashing<R> {
 /// How far a backup has been read.
 struct Reading {
     at: Rc<Cell<u64>>,
+    /// The bytes of a document, at most.
+    longest: usize,
     manifest: Option<Manifest>,
     /// What the end must say.
     end: End,
@@ -208,7 +212,7 @@ impl Reading {
         let (mut line, mut documents) = (Vec::new(), 0);
         loop {
             line.clear();
-            let mut limited = (&mut lines).take(LINE_BYTES as u64 + 1);
+            let mut limited = (&mut lines).take(self.longest as u64 + 1);
             limited.read_until(b'\n', &mut line).map_err(|error| self.failed(name, error))?;
             match line.split_last() {
                 None => break,
@@ -217,8 +221,12 @@ impl Reading {
                     documents += 1;
                     take(id, row)?;
                 }
+                Some(_) if line.len() > self.longest => {
+                    let after = self.last.as_ref().map(ToString::to_string);
+                    return Err(BackupError::Line { part: name.to_owned(), after, most: self.longest }.into());
+                }
                 Some(_) => {
-                    let what = format!("document {documents} of the part has no end, or too far away");
+                    let what = format!("document {documents} of the part has no end");
                     return Err(self.damaged(name, what).into());
                 }
             }

@@ -38,6 +38,7 @@ fn read_back(bytes: &[u8]) -> Result<(Summary, Documents), BackupError> {
     let mut documents = Documents::new();
     let summary = read(
         bytes,
+        LINE_BYTES,
         |_| Ok(()),
         |id, row| {
             documents.push((id, row));

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::MemoryState;
+use super::{MemoryState, SettingsVersion};
 use crate::backup::BackupError;
 use crate::call::NoMemory;
 use crate::ids::{CollectionName, Hash, Width};
@@ -17,8 +17,8 @@ pub enum EngineError {
     /// There is no such collection.
     #[error("there is no collection \"{0}\"; PUT /collections/{0} makes it")]
     NoCollection(CollectionName),
-    /// Stored fingerprints would change.
-    #[error("collection {name:?} has {setting} {stored}; {wanted} does not fit its fingerprints. Leave {setting} out, name the one it has, or make another collection", name = .name.as_str())]
+    /// What is stored would not fit the settings.
+    #[error("collection {name:?} has {setting} {stored}, and its documents do not fit {setting} {wanted}. {}, or make another collection", way_out(setting), name = .name.as_str())]
     SettingsConflict {
         /// The collection.
         name: CollectionName,
@@ -29,6 +29,22 @@ pub enum EngineError {
         /// What it was to be.
         wanted: String,
     },
+    /// A collection cannot have such a setting, or a question about it such a parameter.
+    #[error("{detail}")]
+    Invalid {
+        /// The field or parameter.
+        field: &'static str,
+        /// What is wrong, what the range is, what to do.
+        detail: String,
+    },
+    /// The collection is not as a request says that it must be. Nothing was done.
+    #[error("{}", said_of_condition(name, *version))]
+    Condition {
+        /// The collection.
+        name: CollectionName,
+        /// Which settings it has, if there is one.
+        version: Option<SettingsVersion>,
+    },
     /// A collection of that name is in the way.
     #[error(
         "there is a collection \"{0}\" already; restore under another name, or delete it first with DELETE /collections/{0}"
@@ -37,6 +53,12 @@ pub enum EngineError {
     /// The backup cannot be taken or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
+    /// A document of a backup is larger than documents may be. Nothing was done.
+    #[error("{0}")]
+    TooLarge(String),
+    /// A backup has something that the limits of inserts do not allow. Nothing was done.
+    #[error("{0}")]
+    NotAdmitted(String),
     /// An upload ended before its end. Nothing was done.
     #[error("the body ended before its end: {0}")]
     Upload(String),
@@ -129,8 +151,30 @@ impl EngineError {
 
     /// Whether the query or the document is wrong, and not the collection, the time or the server.
     pub fn is_of_question(&self) -> bool {
-        use EngineError::{Distance, NoSignature, Signature, Width};
-        matches!(self, Distance { .. } | NoSignature(_) | Signature { .. } | Width { .. })
+        use EngineError::{Distance, Invalid, NoSignature, Signature, Width};
+        matches!(self, Distance { .. } | Invalid { .. } | NoSignature(_) | Signature { .. } | Width { .. })
+    }
+}
+
+/// What to do about a setting that conflicts with what is stored.
+fn way_out(setting: &str) -> &'static str {
+    match setting {
+        "threshold" => "Leave profile out to change the distance of queries alone and keep the bands",
+        "sketch_bytes" => "Leave sketch_bytes out, name the number it has",
+        _ => "Leave profile out, name the one it has",
+    }
+}
+
+fn said_of_condition(name: &CollectionName, version: Option<SettingsVersion>) -> String {
+    match version {
+        Some(version) => format!(
+            "collection \"{name}\" has the ETag \"{version}\" now, which the condition of the request does not allow; GET \
+             /collections/{name} tells its settings: look at them, and send the change with their ETag"
+        ),
+        None => format!(
+            "there is no collection \"{name}\", and the condition of the request is that there is one; leave If-Match \
+             out to make it"
+        ),
     }
 }
 

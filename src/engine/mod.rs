@@ -15,6 +15,7 @@
 //!
 //! *Absent*: texts turned into hashes, HTTP, statuses, any wall clock but the one that it is handed.
 
+mod change;
 pub mod embedded;
 mod error;
 mod filter;
@@ -28,6 +29,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+pub use change::{Changed, CollectionChange, Condition, ProfileFacts, SettingsVersion};
 pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 
@@ -73,6 +75,8 @@ pub struct CollectionInfo {
     pub name: CollectionName,
     /// Its settings.
     pub settings: CollectionSettings,
+    /// Which settings these are, in a number.
+    pub version: SettingsVersion,
     /// When it was made, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
     /// How many documents it has.
@@ -314,9 +318,30 @@ pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 /// How similar a stored row is, 0 to 1; `None` for one that does not count.
 pub type Judge = Box<dyn FnMut(Row) -> Result<Option<f64>, NoMemory> + Send>;
 
+/// What a caller asks of a backup beyond its being whole: the limits that documents are held to when they are added.
+/// They are asked before anything is written.
+pub trait RestoreRules: Send + Sync {
+    /// Bytes of a document as the backup has it, at most: so much of it is held in memory before it is known.
+    fn line_bytes(&self) -> usize;
+
+    /// Whether a collection may have these settings.
+    ///
+    /// # Errors
+    /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
+    fn settings(&self, settings: &CollectionSettings) -> Result<(), EngineError>;
+
+    /// Whether this document may be restored at this time, in milliseconds since 1970-01-01 UTC.
+    ///
+    /// # Errors
+    /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
+    fn document(&self, document: &Document, now_ms: u64) -> Result<(), EngineError>;
+}
+
 /// What was restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Restored {
+    /// The collection as it was right after.
+    pub collection: CollectionInfo,
     /// What the backup says of itself.
     pub from: Manifest,
     /// How many documents there are.
@@ -328,19 +353,28 @@ pub struct Restored {
 /// What an engine does.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Makes a collection, or changes the settings of the one of this name; whether it is new.
+    /// Makes a collection, or changes the settings of the one of this name. Changes are merged one after the other, each
+    /// with what the one before made; the condition is checked at the same moment.
     ///
     /// # Errors
-    /// [`EngineError::SettingsConflict`] if stored fingerprints would change.
+    /// [`EngineError::Condition`] if the condition does not hold, and those of [`CollectionChange::merge`].
     async fn put_collection(
         &self,
         name: &CollectionName,
-        settings: CollectionSettings,
+        change: CollectionChange,
+        condition: Condition,
         now_ms: u64,
-    ) -> Result<bool, EngineError>;
+    ) -> Result<Changed, EngineError>;
 
     /// Deletes a collection with all its documents; whether there was one.
-    async fn delete_collection(&self, name: &CollectionName) -> Result<bool, EngineError>;
+    ///
+    /// # Errors
+    /// [`EngineError::Condition`] if there is one and the condition does not hold.
+    async fn delete_collection(
+        &self,
+        name: &CollectionName,
+        condition: Condition,
+    ) -> Result<bool, EngineError>;
 
     /// A collection.
     async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError>;
@@ -423,8 +457,14 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::CollectionExists`] if there is one of this name, [`EngineError::Backup`] if the backup is
-    /// not to be used.
-    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError>;
+    /// not to be used, and what the rules refuse with. [`EngineError::MemoryFull`] or [`EngineError::DiskFull`] if there
+    /// is no room for all of it: then it is undone.
+    async fn restore(
+        &self,
+        name: &CollectionName,
+        tar: Incoming,
+        rules: Arc<dyn RestoreRules>,
+    ) -> Result<Restored, EngineError>;
 
     /// The sizes of a collection's buckets.
     async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError>;

@@ -7,10 +7,11 @@ use axum::response::{IntoResponse, Response};
 use futures::TryStreamExt;
 
 use super::State;
+use super::condition::etag;
 use super::error::{Body, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type};
 use super::json::Json;
-use super::wire::{CollectionOut, RestoredOut};
+use super::wire::RestoredOut;
 
 /// Streams a backup of a collection: a tar of one moment, taken while others write.
 ///
@@ -43,16 +44,18 @@ pub(super) async fn backup(
 
 /// Makes a collection of a backup.
 ///
-/// The backup is verified whole before anything is written. The collection must not exist; it appears at once and
-/// complete, or not at all.
+/// The backup is verified whole before anything is written, and its documents are held to the limits of documents that are
+/// added. The collection must not exist; it appears at once and complete, or not at all.
 #[utoipa::path(
     post, path = "/collections/{collection}/restore", tag = "operations",
     params(("collection" = String, Path, description = "The collection to be made.")),
     request_body(content = String, content_type = "application/x-tar"),
     responses(
-        (status = 201, description = "The collection was made.", body = RestoredOut),
+        (status = 201, description = "The collection was made.", body = RestoredOut,
+            headers(("etag" = String, description = "Stands for the settings of the collection."))),
         (status = 400, description = "The body ended before its end.", body = Body, content_type = "application/problem+json"),
         (status = 409, description = "There is a collection of that name.", body = Body, content_type = "application/problem+json"),
+        (status = 413, description = "A document is larger than the server keeps.", body = Body, content_type = "application/problem+json"),
         (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
         Refused, Unavailable, NoRoom,
     )
@@ -65,7 +68,7 @@ pub(super) async fn restore(
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/x-tar", "application/octet-stream"])?;
     let body = request.into_body().into_data_stream().map_err(std::io::Error::other);
-    let (restored, info) = state.service.restore(&collection, Box::pin(body)).await?;
-    let out = RestoredOut::new(restored, CollectionOut::from(info));
-    Ok((StatusCode::CREATED, Json(out)).into_response())
+    let restored = state.service.restore(&collection, Box::pin(body)).await?;
+    Ok((StatusCode::CREATED, etag(restored.collection.version), Json(RestoredOut::from(restored)))
+        .into_response())
 }

@@ -1,15 +1,17 @@
 //! Calibration of a collection: begin it, ask how far it is and what it found, end it.
 
-use axum::extract::{Request, State as From_};
+use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
+use super::access::Bearer;
 use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::wire::{CalibrateIn, CalibrationOut};
-use crate::service::WantedCalibration;
+use crate::ids::CollectionName;
+use crate::service::{ServiceError, WantedCalibration};
 
 /// Begins to measure which profile and which k suit the documents of a collection.
 ///
@@ -30,6 +32,7 @@ pub(super) async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    bearer: Option<Extension<Bearer>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let kind = check_type(request.headers(), &["application/json"]);
@@ -40,7 +43,15 @@ pub(super) async fn begin(
         kind?;
         parse_aside(&state, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?.into()
     };
-    let begun = state.service.calibrate(&collection, wanted).await?;
+    let shown = |name: &CollectionName| {
+        bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
+    };
+    let begun = state.service.calibrate(&collection, wanted).await.map_err(|error| match error {
+        ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !shown(&of) => {
+            ServiceError::OtherCalibration { collection: None, seconds, is_ending }
+        }
+        error => error,
+    })?;
     let place = [(header::LOCATION, format!("/collections/{collection}/calibrate"))];
     Ok((StatusCode::ACCEPTED, place, Json(CalibrationOut::from(begun))).into_response())
 }

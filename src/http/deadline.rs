@@ -70,6 +70,12 @@ impl Deadline {
         within(self.write, work).map(move |done| done.unwrap_or_else(late))
     }
 
+    /// The time for a question that follows a write which took so long: both together take no longer than a write may.
+    pub(super) fn after_write(self, taken: Duration) -> Deadline {
+        let write = self.write.saturating_sub(taken);
+        Deadline { query: self.query.min(write), write, ..self }
+    }
+
     fn problem(self, time: Duration, limit: &str) -> Problem {
         let whose = if self.is_asked_for { "X-Timeout-Ms" } else { limit };
         let detail =

@@ -1,5 +1,7 @@
 //! Documents: add, read back, delete, export.
 
+use std::time::Instant;
+
 use axum::body::{Body as Bytes_, Bytes};
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
@@ -23,7 +25,7 @@ use super::wire::{
 };
 use crate::call::{Call, Reserved, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
-use crate::service::{Added, Outcome, Page};
+use crate::service::{Offered, Outcome, Page};
 
 /// Bytes of documents read from the engine at a time while exporting. The document that reaches them belongs to the page.
 const EXPORT_BYTES: usize = 256 << 10;
@@ -76,7 +78,7 @@ pub(super) async fn add(
         return bulk::respond(into, lines, Framing::Array).await;
     }
     let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
-    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
+    store(&state, &collection, offered, unless_within, deadline).await
 }
 
 /// Stores a document under this id, in place of the one that has it.
@@ -100,7 +102,7 @@ pub(super) async fn put(
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let offered = document.offered_as(&id)?;
-    Ok(created(deadline.write(state.service.add(&collection, offered, unless_within)).await?))
+    store(&state, &collection, offered, unless_within, deadline).await
 }
 
 /// Reads a document back.
@@ -220,9 +222,21 @@ async fn page(
     Ok((reserved.bytes_of(lines), last))
 }
 
-fn created(added: Added) -> Response {
+/// Stores a document, and tells its neighbours if they can be looked up in what is left of the time.
+async fn store(
+    state: &State,
+    collection: &CollectionName,
+    offered: Offered,
+    unless_within: Option<u32>,
+    deadline: Deadline,
+) -> Result<Response, Problem> {
+    let begun = Instant::now();
+    let added = deadline.write(state.service.add(collection, offered, unless_within)).await?;
+    let left = deadline.after_write(begun.elapsed());
+    // The document is stored, whatever becomes of the lookup.
+    let similar = left.query(state.service.neighbours(collection, &added)).await;
     let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
-    (status, Json(AddedOut::from(added))).into_response()
+    Ok((status, Json(AddedOut::new(added, similar))).into_response())
 }
 
 /// The distance within which a stored document keeps another from being stored.

@@ -56,6 +56,7 @@ codes! {
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
+    PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
@@ -316,6 +317,7 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
+            ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
             ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }
@@ -344,6 +346,10 @@ impl From<&EngineError> for Problem {
         let code = match error {
             EngineError::NoCollection(_) => Code::NoCollection,
             EngineError::SettingsConflict { .. } => Code::SettingsConflict,
+            EngineError::Condition { .. } => Code::PreconditionFailed,
+            EngineError::Invalid { field, .. } => {
+                return Problem::field(Code::InvalidField, format!("/{field}"), detail);
+            }
             EngineError::Distance { .. } => return Problem::field(Code::InvalidField, "/k", detail),
             EngineError::NoSignature(_) | EngineError::Width { .. } => {
                 return Problem::field(Code::InvalidField, "/hash", detail);
@@ -371,7 +377,8 @@ impl From<&EngineError> for Problem {
                 }
                 return Problem::internal(&detail, source);
             }
-            EngineError::Backup(_) => Code::InvalidBackup,
+            EngineError::TooLarge(_) => Code::TooLarge,
+            EngineError::Backup(_) | EngineError::NotAdmitted(_) => Code::InvalidBackup,
             EngineError::Pool(PoolError::Panicked) => Code::Internal,
             EngineError::Store(source) => return Problem::internal(&detail, source),
             EngineError::Snapshot(source) => return Problem::of_snapshot(&detail, source),
@@ -455,6 +462,8 @@ errors! {
     NotFound { "404" "There is no such document or collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
+    /// The request has a condition, and it does not hold.
+    NotAsExpected { "412" "The collection is not as `If-Match` or `If-None-Match` says. Nothing was done." }
     /// No room.
     NoRoom { "507" "There is no room on the disk or in the memory budget." }
     /// What can be wrong with every request where keys are asked for.

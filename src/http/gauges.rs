@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use super::State;
-use crate::service::{Health, Memory, MemoryState};
+use crate::service::{EngineError, Health, Memory, MemoryState};
 
 /// One metric with its samples.
 struct Gauge {
@@ -58,7 +58,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let Ok(engine) = service.engine() else {
         return gauges;
     };
-    let collections = engine.collections().await.unwrap_or_default();
+    let collections = told(engine.collections().await).unwrap_or_default();
     let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
         let samples =
             collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
@@ -69,6 +69,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
     let (mut largest, mut ages) = (Vec::new(), Vec::new());
     for info in &collections {
+        // A collection that was deleted meanwhile has none.
         if let Ok((sizes, age_ms)) = service.bucket_sizes(info).await {
             largest.push((Some(info.name.to_string()), sizes.largest as f64));
             ages.push((Some(info.name.to_string()), age_ms as f64 / 1_000.0));
@@ -81,7 +82,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let name = "lookalike_largest_bucket_age_seconds";
     gauges.push(Gauge { name, about, label: "collection", samples: ages });
     gauges.extend(memory(&engine.memory()));
-    if let Ok(stats) = engine.stats().await {
+    if let Some(stats) = told(engine.stats().await) {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
         one(
@@ -96,6 +97,11 @@ async fn read(state: &State) -> Vec<Gauge> {
         }
     }
     gauges
+}
+
+/// What could be read. What could not is missing from the metrics, which is not 0, and the log says why.
+fn told<T>(read: Result<T, EngineError>) -> Option<T> {
+    read.inspect_err(|error| tracing::warn!(%error, "some metrics are missing: they cannot be read")).ok()
 }
 
 /// The memory budget and what it refuses.

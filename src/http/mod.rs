@@ -12,6 +12,7 @@ mod bulk;
 mod calibrate;
 mod collections;
 mod compare;
+mod condition;
 mod deadline;
 mod documents;
 mod edge;

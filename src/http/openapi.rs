@@ -94,24 +94,25 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
-/// Gives the parameters of the path the form that they must have.
+/// Gives the parameters of the path and the conditions in the head the form that they must have.
 fn name_parameters(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
-        if !matches!(parameter.parameter_in, ParameterIn::Path) {
-            continue;
-        }
-        parameter.schema = match parameter.name.as_str() {
-            "collection" => Some(collection_name()),
-            "id" => Some(Ref::from_schema_name("DocumentId").into()),
+        parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
+            (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", "default")),
+            (ParameterIn::Path, "id") => Some(Ref::from_schema_name("DocumentId").into()),
+            (ParameterIn::Header, "If-Match") => {
+                Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, r#""5f0e6f2a9c1b7d34""#))
+            }
+            (ParameterIn::Header, "If-None-Match") => Some(text(r"^\*$", "*")),
             _ => continue,
         };
     }
 }
 
-fn collection_name() -> RefOr<Schema> {
+fn text(pattern: &str, example: &str) -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
-    RefOr::T(schema.pattern(Some("^[a-z0-9][a-z0-9_-]{0,63}$")).examples(["default"]).into())
+    RefOr::T(schema.pattern(Some(pattern)).examples([example]).into())
 }
 
 /// A body of text or of lines has no schema: there is nothing that it must be but text.

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use dashmap::DashMap;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use parking_lot::Mutex;
 
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
@@ -110,14 +110,25 @@ pub struct Calibrated {
 }
 
 /// The calibrations of a process.
+#[derive(Default)]
 pub(super) struct Calibrations {
     jobs: DashMap<CollectionName, Arc<Job>>,
-    turn: Arc<Semaphore>,
+    running: Arc<Mutex<Running>>,
 }
 
-impl Default for Calibrations {
-    fn default() -> Calibrations {
-        Calibrations { jobs: DashMap::new(), turn: Arc::new(Semaphore::new(1)) }
+/// The one that runs, whether it is still wanted or not. Locked for a look or a change.
+type Running = Option<(CollectionName, Arc<Job>)>;
+
+/// The right of a job to run, given back when it is dropped.
+struct Turn(Arc<Mutex<Running>>, Arc<Job>);
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut running = self.0.lock();
+        // The next one may have begun once the result was there.
+        if running.as_ref().is_some_and(|(_, job)| Arc::ptr_eq(job, &self.1)) {
+            *running = None;
+        }
     }
 }
 
@@ -163,8 +174,8 @@ impl Service {
     /// Begins a calibration of a collection; what an earlier one found is forgotten.
     ///
     /// # Errors
-    /// [`ServiceError::Calibrating`] if one of this collection runs, [`EngineError::Busy`] if another one does, and
-    /// [`ServiceError::Invalid`] if there is nothing to measure.
+    /// [`ServiceError::Calibrating`] if one of this collection runs, [`ServiceError::OtherCalibration`] if another one
+    /// does, and [`ServiceError::Invalid`] if there is nothing to measure.
     pub async fn calibrate(
         self: &Arc<Self>,
         collection: &CollectionName,
@@ -172,12 +183,6 @@ impl Service {
     ) -> Result<Calibration, ServiceError> {
         let info = self.engine()?.collection(collection).await?;
         let plan = self.plan(collection, wanted).await?;
-        let is_running = |job: &Arc<Job>| job.end.get().is_none() && job.of_ms == info.created_ms;
-        if self.calibrations.jobs.get(collection).is_some_and(|job| is_running(&job)) {
-            return Err(ServiceError::Calibrating(collection.clone()));
-        }
-        let turn = Arc::clone(&self.calibrations.turn).try_acquire_owned();
-        let turn = turn.map_err(|_| EngineError::Busy("the room for calibrations: another one runs"))?;
         let job = Arc::new(Job {
             of_ms: info.created_ms,
             started_ms: self.now_ms(),
@@ -188,6 +193,7 @@ impl Service {
             is_unwanted: AtomicBool::new(false),
             end: OnceLock::new(),
         });
+        let turn = self.calibrations.turn(collection, &job)?;
         self.calibrations.remember(collection, &job);
         let running = Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn);
         // It belongs to its client, and keeps what was reserved for the request.
@@ -214,9 +220,7 @@ impl Service {
     /// [`ServiceError::NoCalibration`] if there was none since the process began.
     pub async fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
         self.calibration(collection).await?;
-        if let Some((_, job)) = self.calibrations.jobs.remove(collection) {
-            job.is_unwanted.store(true, Ordering::Relaxed);
-        }
+        self.calibrations.forget(collection);
         Ok(())
     }
 
@@ -286,7 +290,7 @@ impl Service {
         })
     }
 
-    async fn run_calibration(self: Arc<Self>, job: Arc<Job>, plan: Plan, _turn: OwnedSemaphorePermit) {
+    async fn run_calibration(self: Arc<Self>, job: Arc<Job>, plan: Plan, _turn: Turn) {
         let name = plan.collection.clone();
         let outcome = self.calibrated(&job, plan).await;
         match &outcome {
@@ -457,6 +461,28 @@ fn sample_bytes() -> Result<usize, ServiceError> {
 }
 
 impl Calibrations {
+    /// The right to run for a job, if none runs.
+    fn turn(&self, collection: &CollectionName, job: &Arc<Job>) -> Result<Turn, ServiceError> {
+        let mut running = self.running.lock();
+        if let Some((of, other)) = running.as_ref().filter(|(_, other)| other.end.get().is_none()) {
+            let is_ending = other.is_unwanted.load(Ordering::Relaxed);
+            if !is_ending && of == collection && other.of_ms == job.of_ms {
+                return Err(ServiceError::Calibrating(collection.clone()));
+            }
+            let seconds = job.started_ms.saturating_sub(other.started_ms) / 1_000;
+            return Err(ServiceError::OtherCalibration { collection: Some(of.clone()), seconds, is_ending });
+        }
+        *running = Some((collection.clone(), Arc::clone(job)));
+        Ok(Turn(Arc::clone(&self.running), Arc::clone(job)))
+    }
+
+    /// Ends the calibration of a collection if it runs, and forgets what it found.
+    pub(super) fn forget(&self, collection: &CollectionName) {
+        if let Some((_, job)) = self.jobs.remove(collection) {
+            job.is_unwanted.store(true, Ordering::Relaxed);
+        }
+    }
+
     fn remember(&self, collection: &CollectionName, job: &Arc<Job>) {
         self.jobs.insert(collection.clone(), Arc::clone(job));
         while self.jobs.len() > REMEMBERED {

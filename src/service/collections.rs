@@ -5,11 +5,10 @@ use std::sync::Arc;
 use tokio::sync::SemaphorePermit;
 
 use super::Service;
-use super::documents::checked_k;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
 use super::second_check::SKETCH_BYTES;
-use crate::engine::{CollectionInfo, CollectionSettings, Engine, EngineError};
+use crate::engine::{Changed, CollectionChange, Condition, Engine, EngineError, ProfileFacts};
 use crate::fingerprint::{Banding, Profile, Profiles};
 use crate::ids::{CollectionName, SignatureShape};
 
@@ -34,18 +33,20 @@ pub struct WantedCollection {
 }
 
 impl Service {
-    /// Makes a collection or changes its settings; whether it is new, and how it stands now.
+    /// Makes a collection or changes its settings.
     ///
     /// # Errors
-    /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`] for k, [`EngineError::SettingsConflict`].
+    /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`], and those of [`Engine::put_collection`].
     pub async fn put_collection(
         &self,
         name: &CollectionName,
         wanted: WantedCollection,
-    ) -> Result<(bool, CollectionInfo), ServiceError> {
+        condition: Condition,
+    ) -> Result<Changed, ServiceError> {
         let engine = self.engine()?;
         let _turn = self.turn()?;
-        self.make_collection(engine, name, wanted).await
+        let change = change(self.profiles(), wanted)?;
+        Ok(engine.put_collection(name, change, condition, self.now_ms()).await?)
     }
 
     /// A place among those who change collections.
@@ -54,7 +55,7 @@ impl Service {
         Ok(turn.map_err(|_| EngineError::Busy("the queue of changes of collections"))?)
     }
 
-    /// The same in an engine that the service may not have been given yet.
+    /// Makes a collection in an engine that the service was not given yet.
     ///
     /// # Errors
     /// As [`Service::put_collection`].
@@ -63,23 +64,23 @@ impl Service {
         engine: &Arc<dyn Engine>,
         name: &CollectionName,
         wanted: WantedCollection,
-    ) -> Result<(bool, CollectionInfo), ServiceError> {
-        let existing = match engine.settings(name).await {
-            Ok(settings) => Some(settings),
-            Err(EngineError::NoCollection(_)) => None,
-            Err(error) => return Err(error.into()),
-        };
-        let settings = merge(self.profiles(), existing.as_deref(), &wanted)?;
-        let created = engine.put_collection(name, settings, self.now_ms()).await?;
-        Ok((created, engine.collection(name).await?))
+    ) -> Result<(), ServiceError> {
+        let change = change(self.profiles(), wanted)?;
+        engine.put_collection(name, change, Condition::Absent, self.now_ms()).await?;
+        Ok(())
     }
 
     /// Whether a collection could be made so.
     ///
     /// # Errors
     /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`].
-    pub fn check_collection(profiles: Profiles, wanted: &WantedCollection) -> Result<(), ServiceError> {
-        merge(profiles, None, wanted).map(|_| ())
+    pub fn check_collection(
+        profiles: Profiles,
+        name: &CollectionName,
+        wanted: WantedCollection,
+    ) -> Result<(), ServiceError> {
+        change(profiles, wanted)?.merge(name, None)?;
+        Ok(())
     }
 
     /// Whether the documents of a collection have signatures.
@@ -93,77 +94,62 @@ impl Service {
     /// Deletes a collection with all its documents.
     ///
     /// # Errors
-    /// [`EngineError::NoCollection`] if there is none.
-    pub async fn delete_collection(&self, name: &CollectionName) -> Result<(), ServiceError> {
+    /// [`EngineError::NoCollection`] if there is none, [`EngineError::Condition`] if the condition does not hold.
+    pub async fn delete_collection(
+        &self,
+        name: &CollectionName,
+        condition: Condition,
+    ) -> Result<(), ServiceError> {
         let engine = self.engine()?;
         let _turn = self.turn()?;
-        if engine.delete_collection(name).await? {
+        if engine.delete_collection(name, condition).await? {
+            // Nobody could ask for what it finds.
+            self.calibrations.forget(name);
             return Ok(());
         }
         Err(EngineError::NoCollection(name.clone()).into())
     }
 }
 
-fn merge(
-    profiles: Profiles,
-    existing: Option<&CollectionSettings>,
-    wanted: &WantedCollection,
-) -> Result<CollectionSettings, ServiceError> {
-    let profile = match (&wanted.profile, existing) {
-        (Some(name), _) => profile_named(profiles, name)?,
-        (None, Some(settings)) => profile_named(profiles, &settings.profile)?,
-        (None, None) => Profile::default_profile(),
-    };
-    let mut settings = CollectionSettings {
-        profile: profile.id().to_string(),
-        width: profile.width(),
-        signatures: existing.map_or(profile.signatures(), |settings| settings.signatures),
-        k: existing.map_or(profile.default_k(), |settings| settings.k),
-        sketch_bytes: sketch_bytes(profile, existing, wanted.sketch_bytes)?,
-        keep_text: wanted.keep_text.or(existing.map(|settings| settings.keep_text)).unwrap_or(false),
-        expires_in: wanted.expires_in.or(existing.map(|settings| settings.expires_in)).flatten(),
-    };
-    settings.k = checked_k(&settings, wanted.k, wanted.threshold)?;
-    if let (None, Some(threshold), Some(shape)) = (existing, wanted.threshold, settings.signatures)
-        && settings.k != profile.default_k()
-        && !shape.is_set
-    {
-        let banding = Banding::for_threshold(threshold, CAUGHT, usize::from(shape.cells));
-        let (bands, rows) = (banding.bands as u16, banding.rows as u16);
-        settings.signatures = SignatureShape { bands, rows, ..shape }.checked();
+/// What a request wants as the engine takes it: what depends on profiles is looked up here, what depends on the
+/// settings that there are is left to the engine, which knows them when the change is made.
+fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChange, ServiceError> {
+    let WantedCollection { profile, k, threshold, sketch_bytes, keep_text, expires_in } = wanted;
+    if let Some(bytes) = sketch_bytes.filter(|bytes| *bytes != 0 && !SKETCH_BYTES.contains(bytes)) {
+        let (least, most) = (SKETCH_BYTES.start(), SKETCH_BYTES.end());
+        let detail = format!("sketch_bytes is {bytes}; it is 0 for none, or from {least} to {most}");
+        return Err(ServiceError::invalid("sketch_bytes", detail));
     }
-    Ok(settings)
+    let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
+    Ok(CollectionChange {
+        profile: named.map(|profile| facts(profile, threshold)),
+        usual: facts(Profile::default_profile(), threshold),
+        k,
+        threshold,
+        sketch_bytes,
+        keep_text,
+        expires_in,
+    })
 }
 
-/// The sketch that documents are to keep: once there is a collection it cannot be another.
-fn sketch_bytes(
-    profile: &Profile,
-    existing: Option<&CollectionSettings>,
-    wanted: Option<u16>,
-) -> Result<Option<u16>, ServiceError> {
-    let wanted = match wanted {
-        None => return Ok(existing.and_then(|settings| settings.sketch_bytes)),
-        Some(0) => None,
-        Some(bytes) if profile.signatures().is_some() => {
-            let detail = format!("sketch_bytes is {bytes}; signatures are compared themselves, leave it out");
-            return Err(ServiceError::invalid("sketch_bytes", detail));
-        }
-        Some(bytes) if SKETCH_BYTES.contains(&bytes) => Some(bytes),
-        Some(bytes) => {
-            let (least, most) = (SKETCH_BYTES.start(), SKETCH_BYTES.end());
-            let detail = format!("sketch_bytes is {bytes}; it is 0 for none, or from {least} to {most}");
-            return Err(ServiceError::invalid("sketch_bytes", detail));
-        }
-    };
-    match existing {
-        Some(settings) if settings.sketch_bytes != wanted => {
-            let detail = format!(
-                "documents of this collection keep sketches of {} bytes; those that are stored would have others. \
-                 Make another collection",
-                settings.sketch_bytes.unwrap_or(0)
-            );
-            Err(ServiceError::invalid("sketch_bytes", detail))
-        }
-        _ => Ok(wanted),
+fn facts(profile: &Profile, threshold: Option<f64>) -> ProfileFacts {
+    let shape = profile.signatures();
+    ProfileFacts {
+        id: profile.id().to_string(),
+        width: profile.width(),
+        signatures: shape.map(|shape| threshold.map_or(shape, |least| fitted(profile, shape, least))),
+        k: profile.default_k(),
     }
+}
+
+/// The shape of signatures whose bands suit a threshold; that of the profile for the threshold that the profile is made
+/// for, and for sets, whose bands are their cells.
+fn fitted(profile: &Profile, shape: SignatureShape, threshold: f64) -> SignatureShape {
+    let is_usable = (0.0..=1.0).contains(&threshold);
+    if shape.is_set || !is_usable || shape.distance_for(threshold) == profile.default_k() {
+        return shape;
+    }
+    let banding = Banding::for_threshold(threshold, CAUGHT, usize::from(shape.cells));
+    let (bands, rows) = (banding.bands as u16, banding.rows as u16);
+    SignatureShape { bands, rows, ..shape }.checked().unwrap_or(shape)
 }

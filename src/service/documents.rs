@@ -1,18 +1,23 @@
 //! Adding documents: prepared (fingerprinted) on the CPU pool, stored by the engine in the order of arrival.
+//!
+//! Storing a document and looking for its neighbours are two calls: the first is durable when it answers, and whatever
+//! becomes of the second must not look like a failure of it.
+
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
 use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::{Content, checked_signature, profile_named, working};
+use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, CollectionSettings, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome,
-    Query, Row,
+    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Query, Row,
 };
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
-use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
+use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
 
 /// A document as it is offered.
@@ -58,7 +63,7 @@ struct Preparation {
     keep_text: bool,
     /// The bytes of the sketch to keep, if one is kept.
     sketch_bytes: Option<u16>,
-    metadata_bytes: usize,
+    limits: Limits,
     now_ms: u64,
     /// The collection's, in seconds.
     expires_in: Option<u64>,
@@ -69,7 +74,7 @@ struct Preparation {
 
 impl Preparation {
     fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
-        check_metadata(offered.metadata.as_deref(), self.metadata_bytes)?;
+        check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
         let mut row = self.row(offered.content)?;
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
@@ -107,7 +112,10 @@ impl Preparation {
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
                 row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?)));
-                row.text = self.keep_text.then_some(text);
+                if self.keep_text {
+                    check_text(field, &text, self.limits.document_bytes)?;
+                    row.text = Some(text);
+                }
             }
         }
         Ok(row)
@@ -124,11 +132,7 @@ impl Preparation {
                 let detail = "expires_at is past: the document would be gone before it is there; leave it out, or send a later time or expires_in";
                 Err(ServiceError::invalid("expires_at", detail))
             }
-            Expires::At(at) if at > after(*EXPIRES_IN.end()) => {
-                let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
-                Err(ServiceError::invalid("expires_at", detail))
-            }
-            Expires::At(at) => Ok(Some(at)),
+            Expires::At(at) => check_expiry(at, now).map(|()| Some(at)),
         }
     }
 }
@@ -146,8 +150,8 @@ pub struct Added {
     pub expires_ms: Option<u64>,
     /// What was done.
     pub outcome: Outcome,
-    /// Stored documents within the collection's k, the nearest first, itself left out.
-    pub similar: Vec<Match>,
+    /// Its signature, of which the hash is the name, if the collection has signatures.
+    signature: Option<Arc<[u8]>>,
 }
 
 /// Resolves when documents are durable, with what became of each.
@@ -203,7 +207,7 @@ impl Service {
             profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             sketch_bytes: settings.sketch_bytes,
-            metadata_bytes: self.limits.metadata_bytes,
+            limits: self.limits,
             now_ms: self.now_ms(),
             expires_in: settings.expires_in,
             expiry_now_ms: engine.now_ms(),
@@ -232,7 +236,7 @@ impl Service {
             status: status(row),
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
-            similar: Vec::new(),
+            signature: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
@@ -246,7 +250,7 @@ impl Service {
         }))
     }
 
-    /// Stores one document and tells what is similar to it.
+    /// Stores one document. [`Service::neighbours`] tells what is similar to it.
     ///
     /// # Errors
     /// [`ServiceError`]; nothing was stored, unless it is [`EngineError::Unknown`].
@@ -258,37 +262,38 @@ impl Service {
         unless_within: Option<u32>,
     ) -> Result<Added, ServiceError> {
         let prepared = self.prepare_one(collection, offered).await?;
+        let signature =
+            prepared.profile.signatures().and(prepared.document.row.sketch.as_deref()).map(Arc::from);
         let adding = self.submit(collection, vec![prepared], unless_within, Admission::Shed).await?;
-        let mut added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
-        if !matches!(added.outcome, Outcome::Duplicate(_)) {
-            added.similar = self.neighbours_of_added(collection, &added).await;
-        }
-        Ok(added)
+        let added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
+        Ok(Added { signature, ..added })
     }
 
+    /// The stored documents within the collection's k of one that was added, the nearest first, itself left out. Of a
+    /// duplicate, which was not stored: what it duplicates.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if they could not be looked up, as when the processors are busy. The document is stored all the
+    /// same.
     #[tracing::instrument(level = "trace", skip_all)]
-    async fn neighbours_of_added(&self, collection: &CollectionName, added: &Added) -> Vec<Match> {
+    pub async fn neighbours(
+        &self,
+        collection: &CollectionName,
+        added: &Added,
+    ) -> Result<Vec<Match>, ServiceError> {
+        if let Outcome::Duplicate(of) = &added.outcome {
+            return Ok(of.clone());
+        }
         let query = Query {
             hash: added.hash,
-            signature: None,
+            signature: added.signature.clone(),
             k: None,
             limit: self.limits.default_matches,
             after: None,
             filter: Some(Box::new(Filter::without(added.id.clone()))),
             scan: false,
         };
-        // The document is stored: that nobody has the time to look around, or that its collection was deleted
-        // a moment later, must not look like a failure of the write.
-        let Ok(engine) = self.engine() else {
-            return Vec::new();
-        };
-        match engine.similar(collection, query).await {
-            Ok(answer) => answer.matches,
-            Err(error) => {
-                tracing::debug!(%error, "a document was stored, and what is similar to it not looked up");
-                Vec::new()
-            }
-        }
+        Ok(self.engine()?.similar(collection, query).await?.matches)
     }
 
     /// Reads a document back.
@@ -320,54 +325,15 @@ impl Service {
     /// The distance that a request names as such or as a threshold of similarity, or the collection's.
     ///
     /// # Errors
-    /// [`ServiceError::Invalid`] if the collection has no such distances.
+    /// Those of [`CollectionSettings::reach`](crate::engine::CollectionSettings::reach).
     pub async fn k_or_default(
         &self,
         collection: &CollectionName,
         k: Option<u32>,
         threshold: Option<f64>,
     ) -> Result<u32, ServiceError> {
-        checked_k(self.engine()?.settings(collection).await?.as_ref(), k, threshold)
+        Ok(self.engine()?.settings(collection).await?.reach(k, threshold)?)
     }
-}
-
-/// A distance that a request names as such or as a threshold of similarity, or the collection's.
-pub(super) fn checked_k(
-    settings: &CollectionSettings,
-    k: Option<u32>,
-    threshold: Option<f64>,
-) -> Result<u32, ServiceError> {
-    let most = settings.most();
-    match (k, threshold) {
-        (None, None) => Ok(settings.k),
-        (None, Some(threshold)) => k_of_threshold(settings.signatures, threshold),
-        (Some(_), Some(_)) => {
-            let detail = "k and threshold both say how near documents must be; leave one out";
-            Err(ServiceError::invalid("threshold", detail))
-        }
-        (Some(k), None) if k <= most => Ok(k),
-        (Some(k), None) => {
-            let detail = format!("k is {k}; in this collection it ranges from 0 to {most}");
-            Err(ServiceError::invalid("k", detail))
-        }
-    }
-}
-
-/// The distance up to which signatures are as similar as that.
-pub(super) fn k_of_threshold(
-    signatures: Option<SignatureShape>,
-    threshold: f64,
-) -> Result<u32, ServiceError> {
-    let Some(shape) = signatures else {
-        let detail = "threshold is for collections of signatures, such as those with profile minhash-copies; here \
-                      nearness is a number of bits, k";
-        return Err(ServiceError::invalid("threshold", detail));
-    };
-    if !(0.0..=1.0).contains(&threshold) {
-        let detail = format!("threshold is {threshold}; it ranges from 0 to 1");
-        return Err(ServiceError::invalid("threshold", detail));
-    }
-    Ok(shape.distance_for(threshold))
 }
 
 /// Whether a stored document's fingerprint is to be trusted; `None` if it came as a hash.
@@ -394,12 +360,34 @@ fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
     Err(ServiceError::invalid("hash", detail))
 }
 
-fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
+/// Refuses an expiry that is too far away.
+pub(super) fn check_expiry(at_ms: u64, now_ms: u64) -> Result<(), ServiceError> {
+    if at_ms > now_ms.saturating_add(EXPIRES_IN.end() * 1_000) {
+        let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
+        return Err(ServiceError::invalid("expires_at", detail));
+    }
+    Ok(())
+}
+
+/// Refuses a text that is too long to be kept. The main text of a page may be longer than the page, since an entity may
+/// be shorter than what it stands for.
+pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ServiceError> {
+    if text.len() > limit {
+        let detail =
+            format!("the text has {} bytes; at most {limit} are kept (limits.document_bytes)", text.len());
+        return Err(ServiceError::invalid(field, detail));
+    }
+    Ok(())
+}
+
+/// Refuses metadata that are too long or no JSON object whose meaning is clear.
+pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
     let Some(text) = metadata else {
         return Ok(());
     };
     if text.len() > limit {
-        let detail = format!("metadata has {} bytes; at most {limit} are kept", text.len());
+        let detail =
+            format!("metadata has {} bytes; at most {limit} are kept (limits.metadata_bytes)", text.len());
         return Err(ServiceError::invalid("metadata", detail));
     }
     match serde_json::from_str::<Strict>(text) {

@@ -68,6 +68,16 @@ pub enum ServiceError {
         "collection \"{0}\" is being calibrated; GET the same place tells how far it has come, and DELETE ends it"
     )]
     Calibrating(CollectionName),
+    /// A calibration of another collection runs, or one that was ended has not stopped yet.
+    #[error("{}", one_at_a_time(collection.as_ref(), *seconds, *is_ending))]
+    OtherCalibration {
+        /// The collection; `None` if it is not to be named.
+        collection: Option<CollectionName>,
+        /// For how many seconds it has been running.
+        seconds: u64,
+        /// Whether it was ended.
+        is_ending: bool,
+    },
     /// Nobody wants to know any more.
     #[error("the calibration was ended by a request")]
     Forgotten,
@@ -88,6 +98,19 @@ impl From<NoMemory> for ServiceError {
     fn from(error: NoMemory) -> ServiceError {
         ServiceError::Engine(EngineError::NoMemory(error))
     }
+}
+
+fn one_at_a_time(collection: Option<&CollectionName>, seconds: u64, is_ending: bool) -> String {
+    let of = collection
+        .map_or_else(|| "of another collection".to_owned(), |name| format!("of collection \"{name}\""));
+    let way_out = match collection {
+        _ if is_ending => "it was ended and stops in a moment; try again then".to_owned(),
+        Some(name) => format!(
+            "GET /collections/{name}/calibrate tells how far it has come, and DELETE ends it; try again when it has ended"
+        ),
+        None => "try again later".to_owned(),
+    };
+    format!("one calibration runs at a time, and one {of} has been running for {seconds} seconds: {way_out}")
 }
 
 impl From<PoolError> for ServiceError {

@@ -8,7 +8,6 @@ use metrics::Counter;
 
 use super::Service;
 use super::cursor;
-use super::documents::checked_k;
 use super::error::ServiceError;
 use super::fingerprints::{Content, Located};
 use super::second_check::Measure;
@@ -431,7 +430,7 @@ impl Service {
         let mut ask = ask;
         if let Some(threshold) = ask.threshold.take() {
             let settings = self.engine()?.settings(collection).await?;
-            ask.k = Some(checked_k(&settings, ask.k, Some(threshold))?);
+            ask.k = Some(settings.reach(ask.k, Some(threshold))?);
         }
         let (located, itself) = match &ask.by {
             By::Content(Content::Hash(hash)) => {

@@ -1,5 +1,8 @@
 //! What the store records: collections, rows, changes.
 
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::codec;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
@@ -25,6 +28,13 @@ pub struct CollectionRecord {
     pub expires_in: Option<u64>,
     /// When it was made, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
+}
+
+impl CollectionRecord {
+    /// The XXH3 checksum of the record as it is stored. Records that differ in anything differ in it.
+    pub fn checksum(&self) -> u64 {
+        xxh3_64(&codec::write_collection(self))
+    }
 }
 
 /// What is kept of a document.

@@ -199,7 +199,13 @@ async fn one_runs_at_a_time_and_can_be_ended() {
     let (status, problem) = server.post(place, few.clone()).await;
     assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("calibrating")), "{problem}");
     let (status, problem) = server.post("/collections/other/calibrate", few.clone()).await;
-    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE, "{problem}");
+    assert_eq!((status, &problem["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("busy")), "{problem}");
+    let detail = problem["detail"].as_str().unwrap();
+    for said in
+        ["collection \"default\" has been running for", "GET /collections/default/calibrate", "DELETE"]
+    {
+        assert!(detail.contains(said), "{detail}");
+    }
     // Nobody else waits for it.
     let (status, _) = server.post("/documents", json!({"id": "x", "text": "some words of a text"})).await;
     assert_eq!(status, StatusCode::CREATED);

@@ -152,7 +152,7 @@ fn backups() {
             all.push((id, row));
             Ok::<_, BackupError>(())
         };
-        backup::read(bytes, |_| Ok(()), take).map(|_| all)
+        backup::read(bytes, backup::LINE_BYTES, |_| Ok(()), take).map(|_| all)
     };
     let all = documents(&whole).ok();
     assert_eq!(all.as_ref().map(Vec::len), Some(3));

@@ -26,12 +26,15 @@ mod golden;
 mod import;
 mod keys;
 mod memory;
+mod neighbours;
 mod overload;
 mod profiles;
 mod prometheus;
 mod repair;
+mod restores;
 mod road;
 mod server;
+mod settings;
 mod signatures;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]

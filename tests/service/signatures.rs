@@ -377,8 +377,8 @@ async fn sketches_check_candidates_without_their_texts() {
         );
     }
     let (status, problem) = server.put("/collections/sketched", json!({"sketch_bytes": 128})).await;
-    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
-    assert!(problem["detail"].as_str().unwrap().contains("sketches of 64 bytes"), "{problem}");
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("settings_conflict")));
+    assert!(problem["detail"].as_str().unwrap().contains("sketch_bytes 64"), "{problem}");
     let (_, problem) = server.post("/similar", json!({"text": text(7), "min_similarity": 0.5})).await;
     assert!(problem["detail"].as_str().unwrap().contains("sketch_bytes"), "{problem}");
 }

@@ -115,3 +115,49 @@ async fn a_full_disk_refuses_writes_answers_queries_and_heals() {
     bench.audit(&server, "at the end").await;
     assert!(server.stop().success());
 }
+
+/// A text that hardly packs.
+fn noise(rng: &mut Rng, letters: usize) -> String {
+    (0..letters).map(|_| rng.alphanumeric()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restore_that_fills_the_disk_is_undone() {
+    let (dir, other) = (directory(), directory());
+    let Some(disk) = Disk::ext4(dir.path(), 128) else {
+        return;
+    };
+    let mut rng = seeded();
+    let source = Server::start(other.path()).await;
+    source.put("/collections/texts", json!({"keep_text": true})).await;
+    for batch in 0..12 {
+        let lines = (0..250).map(|at| {
+            let text = noise(&mut rng, 24_000);
+            format!("{}\n", json!({"id": format!("{batch}-{at}"), "text": text}))
+        });
+        let (_, summary) = source.stream("/collections/texts/documents", lines.collect()).await;
+        assert_eq!(summary["created"], 250, "{summary}");
+    }
+    let tar = source.get("/collections/texts/backup").await.bytes().await.unwrap();
+    source.kill();
+    let data = disk.root.join("data");
+    let server = Server::start_with(&data, SETTINGS).await;
+    assert_eq!(write(&server, "before").await.0, 201);
+    let request = server.client.post(format!("{}/collections/texts/restore", server.url));
+    let response =
+        request.header("content-type", "application/x-tar").body(tar.clone()).send().await.unwrap();
+    let (status, problem) = (response.status().as_u16(), response.json::<Value>().await.unwrap());
+    let told = (status, problem["code"].as_str(), problem["outcome"].as_str());
+    assert_eq!(told, (507, Some("disk_full"), Some("not_applied")), "{problem}");
+    assert!(server.log().contains("a backup was verified"), "it was full before it began:\n{}", server.log());
+    assert_eq!(server.get("/collections/texts").await.status().as_u16(), 404);
+    assert_eq!(fs::read_dir(data.join("incoming")).unwrap().count(), 0);
+    // What it had written goes, and what was there before is there.
+    heals(&server, "after the restore").await;
+    assert_eq!(server.json("/documents/before").await["id"], "before");
+    server.kill();
+    let server = Server::start_with(&data, SETTINGS).await;
+    assert_eq!(server.get("/collections/texts").await.status().as_u16(), 404);
+    heals(&server, "after a start").await;
+    assert!(server.stop().success());
+}

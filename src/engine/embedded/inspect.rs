@@ -62,9 +62,14 @@ pub fn verify(path: &Path, found: &mut dyn FnMut(Flaw)) -> Result<Verified, Open
         }
     };
     let verified = Store::verify(&store, &mut |flaw| found(flaw.into()))?;
-    for file in snapshot::list(&snapshots).unwrap_or_default() {
-        if let Err(error) = snapshot::load(&file.path, &Progress::default()) {
-            found(Flaw::Snapshot(error));
+    // That there is no directory of them is no flaw: the server makes one.
+    if snapshots.exists() {
+        match snapshot::list(&snapshots) {
+            Ok(files) => {
+                let loaded = files.iter().map(|file| snapshot::load(&file.path, &Progress::default()));
+                loaded.filter_map(Result::err).for_each(|error| found(Flaw::Snapshot(error)));
+            }
+            Err(error) => found(Flaw::Snapshot(error)),
         }
     }
     Ok(verified)

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::registry::Collection;
-use crate::engine::{Admission, Document, EngineError, Operation};
+use crate::engine::{Admission, CollectionSettings, Document, EngineError, Operation};
 use crate::fingerprint::makes_the_same;
+use crate::ids::{CollectionName, SignatureShape};
 
 /// The unit in which bytes of queued writes are counted.
 const ROOM_UNIT: usize = 1_024;
@@ -69,27 +70,58 @@ pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), E
     })
 }
 
-/// Whether a document has what its collection stores.
-pub(super) fn fits(collection: &Collection, operation: &Operation) -> Result<(), EngineError> {
+/// Whether a document has what its collection stores: it may have been made for another one of the same name.
+pub(super) fn fits(
+    name: &CollectionName,
+    settings: &CollectionSettings,
+    operation: &Operation,
+) -> Result<(), EngineError> {
     let Operation::Put { document, .. } = operation else {
         return Ok(());
     };
-    let (expected, found) = (collection.index.width(), document.row.hash.width());
+    let (expected, found) = (settings.width, document.row.hash.width());
     if expected != found {
-        return Err(EngineError::Width { name: collection.name.clone(), expected, found });
+        return Err(EngineError::Width { name: name.clone(), expected, found });
     }
-    has_signature(collection, document.row.sketch.as_deref())
+    has_sketch(name, settings, document.row.sketch.as_deref())
 }
 
-/// Where hashes are names of signatures, what is stored has to have one.
-pub(super) fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
-    match (collection.signatures, signature) {
-        (Some(shape), found) if found.map(<[u8]>::len) != Some(shape.bytes()) => {
-            let (expected, found) = (shape.bytes(), found.map_or(0, <[u8]>::len));
-            Err(EngineError::Signature { name: collection.name.clone(), expected, found })
+/// Where hashes are names of signatures, what is stored has to have one; elsewhere sketches are as long as the
+/// collection says, or they could not be compared.
+pub(super) fn has_sketch(
+    name: &CollectionName,
+    settings: &CollectionSettings,
+    sketch: Option<&[u8]>,
+) -> Result<(), EngineError> {
+    match (settings.signatures, sketch) {
+        (Some(shape), sketch) => is_of_shape(name, shape, sketch),
+        (None, Some(sketch)) if settings.sketch_bytes.map(usize::from) != Some(sketch.len()) => {
+            Err(EngineError::SettingsConflict {
+                name: name.clone(),
+                setting: "sketch_bytes",
+                stored: settings.sketch_bytes.unwrap_or(0).to_string(),
+                wanted: sketch.len().to_string(),
+            })
         }
-        _ => Ok(()),
+        (None, _) => Ok(()),
     }
+}
+
+/// Where hashes are names of signatures, what is looked for has to have one.
+pub(super) fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
+    collection.signatures.map_or(Ok(()), |shape| is_of_shape(&collection.name, shape, signature))
+}
+
+fn is_of_shape(
+    name: &CollectionName,
+    shape: SignatureShape,
+    signature: Option<&[u8]>,
+) -> Result<(), EngineError> {
+    let (expected, found) = (shape.bytes(), signature.map_or(0, <[u8]>::len));
+    if expected == found {
+        return Ok(());
+    }
+    Err(EngineError::Signature { name: name.clone(), expected, found })
 }
 
 /// The bytes that an operation keeps in the queue, about.

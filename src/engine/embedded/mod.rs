@@ -12,6 +12,7 @@ mod backup;
 mod budget;
 mod checkpoint;
 mod clock;
+mod collections;
 mod directory;
 mod expiry;
 mod gate;
@@ -38,9 +39,9 @@ use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
-    Admission, Answer, BucketSizes, CollectionInfo, CollectionSettings, Document, Engine, EngineError,
-    EngineStats, Health, Incoming, Judge, Memory, OpenError, Operation, Page, Pieces, Query, Receipt,
-    Restored, Snapshot,
+    Admission, Answer, BucketSizes, Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition,
+    Document, Engine, EngineError, EngineStats, Health, Incoming, Judge, Memory, OpenError, Operation, Page,
+    Pieces, Query, Receipt, RestoreRules, Restored, Snapshot,
 };
 use crate::ids::{CollectionName, DocumentId};
 use crate::index::{GROUP, Progress, Subject};
@@ -207,17 +208,6 @@ impl Embedded {
         self.pool.run(Patience::Bulk, look).await.ok()
     }
 
-    fn info(&self, collection: &Collection) -> Result<CollectionInfo, EngineError> {
-        Ok(CollectionInfo {
-            name: collection.name.clone(),
-            settings: collection.settings().as_ref().clone(),
-            created_ms: collection.record().created_ms,
-            documents: self.shared.store.documents(collection.id)?,
-            distinct_hashes: collection.index.len() as u64,
-            index_bytes: collection.index.bytes() as u64,
-        })
-    }
-
     /// Runs `work`, which may wait for the disk, off the async workers.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -243,24 +233,29 @@ impl Engine for Embedded {
     async fn put_collection(
         &self,
         name: &CollectionName,
-        settings: CollectionSettings,
+        change: CollectionChange,
+        condition: Condition,
         now_ms: u64,
-    ) -> Result<bool, EngineError> {
-        let name = name.clone();
-        self.command(|reply| Command::PutCollection { name, settings, now_ms, reply }).await
+    ) -> Result<Changed, EngineError> {
+        let (name, change) = (name.clone(), Box::new(change));
+        self.command(|reply| Command::PutCollection { name, change, condition, now_ms, reply }).await
     }
 
-    async fn delete_collection(&self, name: &CollectionName) -> Result<bool, EngineError> {
+    async fn delete_collection(
+        &self,
+        name: &CollectionName,
+        condition: Condition,
+    ) -> Result<bool, EngineError> {
         let name = name.clone();
-        self.command(|reply| Command::DeleteCollection { name, reply }).await
+        self.command(|reply| Command::DeleteCollection { name, condition, reply }).await
     }
 
     async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError> {
-        self.info(self.shared.registry.get(name)?.as_ref())
+        self.shared.info(self.shared.registry.get(name)?.as_ref())
     }
 
     async fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError> {
-        self.shared.registry.all().iter().map(|collection| self.info(collection)).collect()
+        self.shared.registry.all().iter().map(|collection| self.shared.info(collection)).collect()
     }
 
     async fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError> {
@@ -286,7 +281,8 @@ impl Engine for Embedded {
             // Who waits for room brings more than one request's worth.
             self.admit(admission == Admission::Wait)?;
         }
-        operations.iter().try_for_each(|operation| fits(&collection, operation))?;
+        let settings = collection.settings();
+        operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
         // Before there is room: who waits for a processor must not keep others from the queue.
         let mut checks = Vec::with_capacity(operations.len());
         for operation in &operations {
@@ -437,7 +433,12 @@ impl Engine for Embedded {
         Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
     }
 
-    async fn restore(&self, name: &CollectionName, tar: Incoming) -> Result<Restored, EngineError> {
+    async fn restore(
+        &self,
+        name: &CollectionName,
+        tar: Incoming,
+        rules: Arc<dyn RestoreRules>,
+    ) -> Result<Restored, EngineError> {
         // Before the upload: who cannot succeed should not have to send it.
         if self.shared.registry.find(name).is_some() {
             return Err(EngineError::CollectionExists(name.clone()));
@@ -453,7 +454,7 @@ impl Engine for Embedded {
         // A client that goes away now does not undo it: a thread of its own brings it to its end.
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            restore::restore(&name, &spooled, now_ms, &writer)
+            restore::restore(&name, &spooled, &*rules, now_ms, &writer)
         });
         task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
     }

@@ -1,7 +1,7 @@
 //! The collections that exist, by name, each with its index.
 //!
-//! Only the writer changes the registry, after the change is durable. Locks: a record's lock for the time of one copy;
-//! no other is taken meanwhile.
+//! Only the writer changes the registry, after the change is durable. Locks: that of a collection's settings for the time
+//! of one copy; no other is taken meanwhile.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::gate::Gate;
 use super::sole::Epoch;
-use crate::engine::{CollectionSettings, EngineError};
+use crate::engine::{CollectionSettings, EngineError, SettingsVersion};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
 use crate::store::{CollectionRecord, Row};
@@ -28,7 +28,8 @@ pub(super) struct Collection {
     pub(super) index: Arc<dyn HashIndex>,
     /// The shape of the signatures that its hashes are the names of, if they are such.
     pub(super) signatures: Option<SignatureShape>,
-    record: RwLock<CollectionRecord>,
+    created_ms: u64,
+    /// With the name and the number all that is recorded of it.
     settings: RwLock<Arc<CollectionSettings>>,
     /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
     /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
@@ -54,8 +55,8 @@ impl Collection {
             name: record.name.clone(),
             index,
             signatures: record.signatures,
-            settings: RwLock::new(settings_of(&record)),
-            record: RwLock::new(record),
+            created_ms: record.created_ms,
+            settings: RwLock::new(Arc::new(settings_of(record))),
             gate: Gate::default(),
             leaving: Mutex::default(),
             epoch: Epoch::default(),
@@ -88,13 +89,25 @@ impl Collection {
         self.signatures.and(row.sketch.as_deref())
     }
 
+    /// What is recorded of it.
     pub(super) fn record(&self) -> CollectionRecord {
-        self.record.read().clone()
+        self.record_with(&self.settings())
     }
 
-    pub(super) fn set_record(&self, record: CollectionRecord) {
-        *self.settings.write() = settings_of(&record);
-        *self.record.write() = record;
+    /// What is recorded of it with these settings.
+    pub(super) fn record_with(&self, settings: &CollectionSettings) -> CollectionRecord {
+        record_of(self.id, &self.name, settings, self.created_ms)
+    }
+
+    /// Which settings it has.
+    pub(super) fn version(&self) -> SettingsVersion {
+        SettingsVersion(self.record().checksum())
+    }
+
+    /// Changes its settings, but for those that its documents and its index stand on.
+    pub(super) fn set_settings(&self, settings: CollectionSettings) {
+        debug_assert_eq!((settings.width, settings.signatures), (self.index.width(), self.signatures));
+        *self.settings.write() = Arc::new(settings);
     }
 
     pub(super) fn settings(&self) -> Arc<CollectionSettings> {
@@ -102,16 +115,37 @@ impl Collection {
     }
 }
 
-fn settings_of(record: &CollectionRecord) -> Arc<CollectionSettings> {
-    Arc::new(CollectionSettings {
-        profile: record.profile.clone(),
+pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
+    CollectionSettings {
+        profile: record.profile,
         width: record.width,
         signatures: record.signatures,
         k: record.k,
         keep_text: record.keep_text,
         sketch_bytes: record.sketch_bytes,
         expires_in: record.expires_in,
-    })
+    }
+}
+
+/// What is recorded of a collection.
+pub(super) fn record_of(
+    id: CollectionId,
+    name: &CollectionName,
+    settings: &CollectionSettings,
+    created_ms: u64,
+) -> CollectionRecord {
+    CollectionRecord {
+        id,
+        name: name.clone(),
+        profile: settings.profile.clone(),
+        width: settings.width,
+        signatures: settings.signatures,
+        k: settings.k,
+        sketch_bytes: settings.sketch_bytes,
+        keep_text: settings.keep_text,
+        expires_in: settings.expires_in,
+        created_ms,
+    }
 }
 
 /// The collections by name: a map that is replaced when one comes or goes, so that who looks one up, which is every

@@ -5,6 +5,7 @@
 //! it is there whole or not at all. Its index is filled beside those of the others and joins them after that
 //! batch; a snapshot that does not have it yet makes the next start build it from the postings.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,16 +16,17 @@ use futures::StreamExt;
 use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
-use super::intake::has_signature;
+use super::collections::info;
+use super::intake::has_sketch;
 use super::planning::Plan;
-use super::registry::Collection;
+use super::registry::{Collection, settings_of};
 use super::shared::Shared;
 use super::writer::{Command, Writer};
 use crate::backup::{self, BackupError, Manifest, Shape, Summary};
-use crate::engine::{Document, EngineError, Incoming, Operation, Restored};
+use crate::engine::{Document, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
-use crate::ids::{CollectionId, CollectionName, Width};
-use crate::store::{Change, CollectionRecord};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Width};
+use crate::store::{Change, CollectionRecord, Row};
 
 /// Documents written in one batch, at most.
 const BATCH_DOCUMENTS: usize = 2_000;
@@ -75,16 +77,18 @@ pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Res
 pub(super) fn restore(
     name: &CollectionName,
     spooled: &Spooled,
+    rules: &dyn RestoreRules,
     now_ms: u64,
     writer: &mpsc::UnboundedSender<Command>,
 ) -> Result<Restored, EngineError> {
-    let summary = verify(&spooled.0)?;
+    let summary = verify(name, &spooled.0, rules, now_ms)?;
     tracing::info!(collection = %name, documents = summary.documents, "a backup was verified and is restored");
     let record = Box::new(record(name, &summary.manifest)?);
     let collection = ask(writer, |reply| Step::Begin { record, reply })?;
     let mut filling =
         Filling { writer, collection: &collection, now_ms, held: Vec::new(), bytes: 0, passed: 0 };
-    let filled = backup::read(open(&spooled.0)?, |_| Ok(()), |id, row| filling.take(Document { id, row }));
+    let take = |id, row| filling.take(Document { id, row });
+    let filled = backup::read(open(&spooled.0)?, rules.line_bytes(), |_| Ok(()), take);
     let filled = filled.and_then(|_| filling.flush());
     let expired = filling.passed;
     let done = filled
@@ -95,12 +99,42 @@ pub(super) fn restore(
     }
     let documents = summary.documents - expired;
     tracing::info!(collection = %name, documents, expired, "a collection was restored");
-    Ok(Restored { from: summary.manifest, documents, expired })
+    Ok(Restored { collection: info(&collection, documents), from: summary.manifest, documents, expired })
 }
 
-/// Reads it all, for nothing but the verdict.
-fn verify(path: &Path) -> Result<Summary, EngineError> {
-    backup::read(open(path)?, |manifest| Ok(check_profile(manifest)?), |_, _| Ok::<_, EngineError>(()))
+/// Reads it all, for nothing but the verdict: whether it is whole, and whether all of it may be restored.
+fn verify(
+    name: &CollectionName,
+    path: &Path,
+    rules: &dyn RestoreRules,
+    now_ms: u64,
+) -> Result<Summary, EngineError> {
+    let settings = OnceCell::new();
+    let begin = |manifest: &Manifest| {
+        check_profile(manifest)?;
+        let made = settings_of(record(name, manifest)?);
+        rules.settings(&made)?;
+        let _ = settings.set(made);
+        Ok(())
+    };
+    let take = |id: DocumentId, row: Row| {
+        if row.has_lapsed(now_ms) {
+            return Ok(());
+        }
+        let settings = settings.get().expect("the manifest comes before the documents");
+        has_sketch(name, settings, row.sketch.as_deref()).map_err(|error| {
+            EngineError::NotAdmitted(format!("document {:?} of the backup: {error}", id.as_str()))
+        })?;
+        rules.document(&Document { id, row }, now_ms)
+    };
+    let read = backup::read(open(path)?, rules.line_bytes(), begin, take);
+    read.map_err(|error| match error {
+        EngineError::Backup(BackupError::Line { .. }) => EngineError::TooLarge(format!(
+            "{error}, more than text and metadata may have; raise limits.document_bytes or limits.metadata_bytes to \
+             restore it"
+        )),
+        error => error,
+    })
 }
 
 fn check_profile(manifest: &Manifest) -> Result<(), BackupError> {
@@ -171,7 +205,6 @@ impl Filling<'_> {
             self.passed += 1;
             return Ok(());
         }
-        has_signature(self.collection, document.row.sketch.as_deref())?;
         self.bytes += document.row.text.as_ref().map_or(0, String::len);
         self.bytes += document.row.metadata.as_ref().map_or(0, String::len);
         self.held.push(document);

@@ -27,10 +27,9 @@ use super::registry::Collection;
 use super::restore::Step;
 use super::shared::Shared;
 use super::sole::TouchedHash;
-use crate::engine::{CollectionSettings, EngineError, Operation, Outcome};
-use crate::fingerprint::makes_the_same;
+use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
-use crate::store::{Batch, Change, CollectionRecord, StoreError};
+use crate::store::{Batch, Change, StoreError};
 
 /// Operations in a group, at most: bounds the memory of a plan and the wait of the last in line.
 const GROUP_OPERATIONS: usize = 4_096;
@@ -44,12 +43,17 @@ pub(super) enum Command {
     /// A collection made or changed.
     PutCollection {
         name: CollectionName,
-        settings: CollectionSettings,
+        change: Box<CollectionChange>,
+        condition: Condition,
         now_ms: u64,
-        reply: oneshot::Sender<Result<bool, EngineError>>,
+        reply: oneshot::Sender<Result<Changed, EngineError>>,
     },
     /// A collection deleted.
-    DeleteCollection { name: CollectionName, reply: oneshot::Sender<Result<bool, EngineError>> },
+    DeleteCollection {
+        name: CollectionName,
+        condition: Condition,
+        reply: oneshot::Sender<Result<bool, EngineError>>,
+    },
     /// A step of a restore.
     Restore(Step),
     /// A document on the disk may have expired.
@@ -109,11 +113,11 @@ impl Writer {
                 }
                 Command::Restore(step) => self.restore(step),
                 Command::Expire => self.expire(),
-                Command::PutCollection { name, settings, now_ms, reply } => {
-                    let _ = reply.send(self.put_collection(&name, settings, now_ms));
+                Command::PutCollection { name, change, condition, now_ms, reply } => {
+                    let _ = reply.send(self.put_collection(&name, &change, &condition, now_ms));
                 }
-                Command::DeleteCollection { name, reply } => {
-                    let _ = reply.send(self.delete_collection(&name));
+                Command::DeleteCollection { name, condition, reply } => {
+                    let _ = reply.send(self.delete_collection(&name, &condition));
                 }
                 // After a failed commit nothing is written any more.
                 Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
@@ -330,66 +334,6 @@ impl Writer {
         committed.map_err(|error| self.not_committed(&error))
     }
 
-    fn put_collection(
-        &mut self,
-        name: &CollectionName,
-        settings: CollectionSettings,
-        now_ms: u64,
-    ) -> Result<bool, EngineError> {
-        self.refuse_read_only()?;
-        let shared = Arc::clone(&self.shared);
-        let existing = shared.registry.find(name);
-        if let Some(collection) = &existing {
-            check_settings(name, &collection.settings(), &settings)?;
-        }
-        let id = match &existing {
-            Some(collection) => collection.id,
-            None => shared.store.next_collection_id()?,
-        };
-        let record = CollectionRecord {
-            id,
-            name: name.clone(),
-            profile: settings.profile,
-            width: settings.width,
-            signatures: settings.signatures,
-            k: settings.k,
-            sketch_bytes: settings.sketch_bytes,
-            keep_text: settings.keep_text,
-            expires_in: settings.expires_in,
-            created_ms: existing.as_ref().map_or(now_ms, |collection| collection.record().created_ms),
-        };
-        let mut batch = shared.store.batch()?;
-        if existing.is_some() {
-            batch.change_collection(&record);
-            batch.log(Change::CollectionChanged(id));
-        } else {
-            batch.create_collection(&record);
-            batch.log(Change::CollectionCreated(id));
-        }
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
-        if let Some(collection) = &existing {
-            collection.set_record(record);
-        } else {
-            shared.registry.add(&Arc::new(Collection::empty(record)));
-        }
-        Ok(existing.is_none())
-    }
-
-    fn delete_collection(&mut self, name: &CollectionName) -> Result<bool, EngineError> {
-        self.refuse_read_only()?;
-        let shared = Arc::clone(&self.shared);
-        let Some(collection) = shared.registry.find(name) else {
-            return Ok(false);
-        };
-        let mut batch = shared.store.batch()?;
-        batch.delete_collection(collection.id, collection.index.width());
-        batch.log(Change::CollectionDeleted(collection.id));
-        self.commit_or_fail(batch, &HashMap::new(), &[])?;
-        shared.registry.remove(name);
-        self.garbage.push_back(collection.id);
-        Ok(true)
-    }
-
     pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
         self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
         self.shared.check_room()
@@ -471,22 +415,6 @@ fn fates(changes: &[Change]) -> Fates {
         }
     }
     fates
-}
-
-fn check_settings(
-    name: &CollectionName,
-    stored: &CollectionSettings,
-    wanted: &CollectionSettings,
-) -> Result<(), EngineError> {
-    if makes_the_same(&stored.profile, &wanted.profile) {
-        return Ok(());
-    }
-    Err(EngineError::SettingsConflict {
-        name: name.clone(),
-        setting: "profile",
-        stored: stored.profile.clone(),
-        wanted: wanted.profile.clone(),
-    })
 }
 
 #[cfg(test)]

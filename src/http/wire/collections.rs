@@ -153,11 +153,11 @@ pub(in crate::http) struct RestoredOut {
     taken_at: Timestamp,
 }
 
-impl RestoredOut {
-    pub(in crate::http) fn new(restored: Restored, collection: CollectionOut) -> RestoredOut {
-        let Restored { from, documents, expired } = restored;
+impl From<Restored> for RestoredOut {
+    fn from(restored: Restored) -> RestoredOut {
+        let Restored { collection, from, documents, expired } = restored;
         RestoredOut {
-            collection,
+            collection: collection.into(),
             documents,
             expired,
             sequence: from.sequence,

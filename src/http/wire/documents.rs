@@ -8,7 +8,7 @@ use super::found::MatchOut;
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Offered, status};
+use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Match, Offered, status};
 
 /// A document to be stored: exactly one of text, html, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -107,9 +107,18 @@ pub(in crate::http) struct AddedOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
-    /// Of a stored document: its neighbours within the collection's k. Of a duplicate: what it
-    /// duplicates. The nearest first, at most ten.
-    similar: Vec<MatchOut>,
+    /// Of a stored document: its neighbours within the collection's k, none if it is empty. Of a duplicate: what it
+    /// duplicates. The nearest first, at most ten. `null` if the document is stored and its neighbours are not known:
+    /// `similar_unknown` says why.
+    #[schema(required = true)]
+    similar: Option<Vec<MatchOut>>,
+    /// Why the neighbours are not known: the code of an error, such as `busy`, a colon, and what to do. Absent if they
+    /// are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(
+        example = "busy: the processors are busy; try again in a moment. The document is stored; GET /documents/{id}/similar tells its neighbours"
+    )]
+    similar_unknown: Option<String>,
 }
 
 /// What was done.
@@ -135,12 +144,17 @@ impl From<&Outcome> for OutcomeOut {
     }
 }
 
-impl From<Added> for AddedOut {
-    fn from(added: Added) -> AddedOut {
+impl AddedOut {
+    /// A document that was added, and what is similar to it.
+    pub(in crate::http) fn new(added: Added, similar: Result<Vec<Match>, Problem>) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
-        let (id, expires_ms, similar) = match added.outcome {
-            Outcome::Duplicate(of) => (None, None, of),
-            _ => (Some(Id(added.id)), added.expires_ms, added.similar),
+        let (id, expires_ms) = match added.outcome {
+            Outcome::Duplicate(_) => (None, None),
+            _ => (Some(Id(added.id)), added.expires_ms),
+        };
+        let (similar, similar_unknown) = match similar {
+            Ok(similar) => (Some(similar.into_iter().map(MatchOut::from).collect()), None),
+            Err(problem) => (None, Some(unknown_neighbours(&problem))),
         };
         AddedOut {
             id,
@@ -148,9 +162,18 @@ impl From<Added> for AddedOut {
             outcome,
             status: added.status.map(StatusOut::from),
             expires_at: expires_ms.map(Timestamp),
-            similar: similar.into_iter().map(MatchOut::from).collect(),
+            similar,
+            similar_unknown,
         }
     }
+}
+
+/// Why a stored document's neighbours are not known, and what to do.
+fn unknown_neighbours(problem: &Problem) -> String {
+    format!(
+        "{}. The document is stored; GET /documents/{{id}}/similar tells its neighbours",
+        problem.body_text()
+    )
 }
 
 /// A stored document.

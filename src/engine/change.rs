@@ -1,0 +1,339 @@
+//! Changes of a collection's settings: what a client wants, under which condition, and what comes of it.
+//!
+//! A change is partial: it says what the client wrote and nothing else. The writer merges it with the settings as they
+//! are at its turn, so that two clients who change different settings at once both get what they asked for. All here is
+//! pure: the same settings and the same change give the same result.
+//!
+//! *Absent*: profiles. The caller looks up what a collection has to know of one and sends it as [`ProfileFacts`].
+
+use std::fmt;
+
+use super::{CollectionInfo, CollectionSettings, EngineError};
+use crate::fingerprint::makes_the_same;
+use crate::ids::{CollectionName, SignatureShape, Width};
+
+/// What a collection has to know of a profile.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileFacts {
+    /// Its id, `name@version`.
+    pub id: String,
+    /// The width of its hashes.
+    pub width: Width,
+    /// The shape that a new collection's signatures have, if the profile makes such. It fits the threshold that the
+    /// change names, if it names one.
+    pub signatures: Option<SignatureShape>,
+    /// The distance of a new collection that names none.
+    pub k: u32,
+}
+
+/// The settings that a client names. What it leaves out stays as it is, or gets the default in a new collection.
+#[derive(Clone, Debug)]
+pub struct CollectionChange {
+    /// The profile, if one is named.
+    pub profile: Option<ProfileFacts>,
+    /// The profile of a new collection if none is named.
+    pub usual: ProfileFacts,
+    /// The distance that queries use unless they name another.
+    pub k: Option<u32>,
+    /// The same as a similarity of signatures, 0 to 1; in place of k.
+    pub threshold: Option<f64>,
+    /// The bytes of the sketch that documents keep; 0 is none.
+    pub sketch_bytes: Option<u16>,
+    /// Whether documents keep their texts.
+    pub keep_text: Option<bool>,
+    /// After how many seconds documents expire that say nothing of it; `Some(None)` is never.
+    pub expires_in: Option<Option<u64>>,
+}
+
+impl CollectionChange {
+    /// The settings after the change: of a new collection if there are none before.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if what is stored would not fit them, [`EngineError::Invalid`] or
+    /// [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub fn merge(
+        &self,
+        name: &CollectionName,
+        current: Option<&CollectionSettings>,
+    ) -> Result<CollectionSettings, EngineError> {
+        let before = match current {
+            Some(settings) => settings.clone(),
+            None => self.fresh(),
+        };
+        let mut after = CollectionSettings {
+            k: before.reach(self.k, self.threshold)?,
+            sketch_bytes: self.sketch_bytes(&before)?,
+            keep_text: self.keep_text.unwrap_or(before.keep_text),
+            expires_in: self.expires_in.unwrap_or(before.expires_in),
+            ..before
+        };
+        if let Some(stored) = current {
+            self.check_stored(name, stored, &after)?;
+            if let Some(profile) = &self.profile {
+                // A profile of the user's own may have got another version and make the same hashes.
+                after.profile.clone_from(&profile.id);
+            }
+        }
+        Ok(after)
+    }
+
+    /// The settings of a new collection before what else the change names.
+    fn fresh(&self) -> CollectionSettings {
+        let profile = self.profile.as_ref().unwrap_or(&self.usual);
+        CollectionSettings {
+            profile: profile.id.clone(),
+            width: profile.width,
+            signatures: profile.signatures,
+            k: profile.k,
+            sketch_bytes: None,
+            keep_text: false,
+            expires_in: None,
+        }
+    }
+
+    fn sketch_bytes(&self, before: &CollectionSettings) -> Result<Option<u16>, EngineError> {
+        match self.sketch_bytes {
+            None => Ok(before.sketch_bytes),
+            Some(0) => Ok(None),
+            Some(bytes) if before.signatures.is_some() => {
+                let detail =
+                    format!("sketch_bytes is {bytes}; signatures are compared themselves, leave it out");
+                Err(EngineError::Invalid { field: "sketch_bytes", detail })
+            }
+            Some(bytes) => Ok(Some(bytes)),
+        }
+    }
+
+    /// Refuses what would not fit the documents and the index that are there.
+    fn check_stored(
+        &self,
+        name: &CollectionName,
+        stored: &CollectionSettings,
+        after: &CollectionSettings,
+    ) -> Result<(), EngineError> {
+        let conflict = |setting, stored: String, wanted: String| {
+            Err(EngineError::SettingsConflict { name: name.clone(), setting, stored, wanted })
+        };
+        if let Some(wanted) = &self.profile {
+            if !makes_the_same(&stored.profile, &wanted.id) {
+                return conflict("profile", stored.profile.clone(), wanted.id.clone());
+            }
+            // Whoever names profile and threshold wants the bands that such a collection is made with.
+            if let Some(threshold) = self.threshold
+                && stored.signatures != wanted.signatures
+            {
+                let wanted = format!("{threshold}, which takes {}", bands(wanted.signatures));
+                return conflict("threshold", bands(stored.signatures), wanted);
+            }
+        }
+        if stored.sketch_bytes != after.sketch_bytes {
+            let bytes = |sketch: Option<u16>| sketch.unwrap_or(0).to_string();
+            return conflict("sketch_bytes", bytes(stored.sketch_bytes), bytes(after.sketch_bytes));
+        }
+        Ok(())
+    }
+}
+
+fn bands(shape: Option<SignatureShape>) -> String {
+    shape.map_or_else(|| "no bands".to_owned(), |shape| format!("{} bands of {}", shape.bands, shape.rows))
+}
+
+impl CollectionSettings {
+    /// The distance that is named as such or as a threshold of similarity, or the collection's own.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection has no such distances.
+    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
+        let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
+        match (k, threshold, self.signatures) {
+            (None, None, _) => Ok(self.k),
+            (Some(_), Some(_), _) => {
+                invalid("k and threshold both say how near documents must be; leave one out".to_owned())
+            }
+            (Some(k), None, _) if k <= self.most() => Ok(k),
+            (Some(k), None, _) => Err(EngineError::Distance { k, most: self.most() }),
+            (None, Some(_), None) => invalid(
+                "threshold is for collections of signatures, such as those with profile minhash-copies; here nearness \
+                 is a number of bits, k"
+                    .to_owned(),
+            ),
+            (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
+                invalid(format!("threshold is {threshold}; it ranges from 0 to 1"))
+            }
+            (None, Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
+        }
+    }
+}
+
+/// Which settings a collection has, in a number: two collections, or two settings of one, have different versions. A
+/// collection that is deleted and made anew with the same settings is another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettingsVersion(pub u64);
+
+impl fmt::Display for SettingsVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// What must hold of a collection for a change of it to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// Nothing.
+    #[default]
+    None,
+    /// There is none of this name.
+    Absent,
+    /// There is one.
+    Present,
+    /// There is one, and its settings have one of these versions.
+    Version(Vec<SettingsVersion>),
+}
+
+impl Condition {
+    /// Whether it holds of a collection whose settings have this version, or that is not there.
+    ///
+    /// # Errors
+    /// [`EngineError::Condition`] if it does not.
+    pub fn check(&self, name: &CollectionName, version: Option<SettingsVersion>) -> Result<(), EngineError> {
+        let holds = match (self, version) {
+            (Condition::None, _) => true,
+            (Condition::Absent, version) => version.is_none(),
+            (Condition::Present, version) => version.is_some(),
+            (Condition::Version(wanted), version) => version.is_some_and(|version| wanted.contains(&version)),
+        };
+        if holds { Ok(()) } else { Err(EngineError::Condition { name: name.clone(), version }) }
+    }
+}
+
+/// A collection that was made or changed.
+#[derive(Clone, Debug)]
+pub struct Changed {
+    /// Whether it is new.
+    pub is_new: bool,
+    /// The collection as it was right after the change.
+    pub info: CollectionInfo,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> CollectionName {
+        CollectionName::new("news").unwrap()
+    }
+
+    fn hashes() -> ProfileFacts {
+        ProfileFacts { id: "plain@1".into(), width: Width::Bits64, signatures: None, k: 7 }
+    }
+
+    fn minima(bands: u16, rows: u16) -> ProfileFacts {
+        let signatures = SignatureShape::of_minima(bands, rows);
+        ProfileFacts { id: "minima@1".into(), width: Width::Bits128, signatures, k: 100 }
+    }
+
+    fn change() -> CollectionChange {
+        CollectionChange {
+            profile: None,
+            usual: hashes(),
+            k: None,
+            threshold: None,
+            sketch_bytes: None,
+            keep_text: None,
+            expires_in: None,
+        }
+    }
+
+    fn of_minima(shape: ProfileFacts, threshold: f64) -> CollectionChange {
+        CollectionChange { profile: Some(shape), threshold: Some(threshold), ..change() }
+    }
+
+    fn conflict(result: Result<CollectionSettings, EngineError>) -> &'static str {
+        match result {
+            Err(EngineError::SettingsConflict { setting, .. }) => setting,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn changes_of_different_settings_add_up_in_any_order() {
+        let all = [
+            CollectionChange { k: Some(3), ..change() },
+            CollectionChange { keep_text: Some(true), ..change() },
+            CollectionChange { expires_in: Some(Some(60)), ..change() },
+        ];
+        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
+        assert_eq!((made.profile.as_str(), made.k, made.sketch_bytes), ("plain@1", 7, Some(64)));
+        for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2]] {
+            let merged = order
+                .iter()
+                .fold(made.clone(), |settings, at: &usize| all[*at].merge(&name(), Some(&settings)).unwrap());
+            let wanted = CollectionSettings { k: 3, keep_text: true, expires_in: Some(60), ..made.clone() };
+            assert_eq!(merged, wanted);
+        }
+        let never = CollectionChange { expires_in: Some(None), ..change() };
+        let expiring = CollectionSettings { expires_in: Some(60), ..made.clone() };
+        assert_eq!(never.merge(&name(), Some(&expiring)).unwrap(), made);
+        assert_eq!(change().merge(&name(), Some(&expiring)).unwrap(), expiring);
+    }
+
+    #[test]
+    fn what_is_stored_stays_what_it_is() {
+        let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
+        let other = CollectionChange { sketch_bytes: Some(32), ..change() };
+        assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
+        let none = CollectionChange { sketch_bytes: Some(0), ..change() };
+        assert_eq!(conflict(none.merge(&name(), Some(&made))), "sketch_bytes");
+        let other = CollectionChange { profile: Some(minima(16, 8)), ..change() };
+        assert_eq!(conflict(other.merge(&name(), Some(&made))), "profile");
+        let own = |id: &str| ProfileFacts { id: id.into(), ..hashes() };
+        let house = CollectionChange { profile: Some(own("house@1+00000000000000ff")), ..change() };
+        let house = house.merge(&name(), None).unwrap();
+        let renumbered = CollectionChange { profile: Some(own("house@2+00000000000000ff")), ..change() };
+        assert_eq!(
+            renumbered.merge(&name(), Some(&house)).unwrap().profile,
+            "house@2+00000000000000ff",
+            "the hashes are the same"
+        );
+    }
+
+    #[test]
+    fn a_threshold_with_its_profile_asks_for_bands_and_alone_for_a_distance() {
+        let made = of_minima(minima(25, 8), 0.8).merge(&name(), None).unwrap();
+        assert_eq!(made.signatures, SignatureShape::of_minima(25, 8));
+        assert_eq!(of_minima(minima(25, 8), 0.8).merge(&name(), Some(&made)).unwrap(), made);
+        assert_eq!(conflict(of_minima(minima(50, 4), 0.5).merge(&name(), Some(&made))), "threshold");
+        let nearer = CollectionChange { threshold: Some(0.9), ..change() };
+        let nearer = nearer.merge(&name(), Some(&made)).unwrap();
+        assert!(nearer.k < made.k && nearer.signatures == made.signatures, "{nearer:?}");
+        let sketched = CollectionChange { sketch_bytes: Some(8), ..change() };
+        assert!(matches!(sketched.merge(&name(), Some(&made)), Err(EngineError::Invalid { .. })));
+        for wrong in [
+            CollectionChange { threshold: Some(1.5), ..change() },
+            CollectionChange { threshold: Some(0.5), k: Some(1), ..change() },
+            CollectionChange { k: Some(201), ..change() },
+        ] {
+            assert!(wrong.merge(&name(), Some(&made)).unwrap_err().is_of_question(), "{wrong:?}");
+        }
+        let of_hashes = CollectionChange { threshold: Some(0.5), ..change() }.merge(&name(), None);
+        assert!(matches!(of_hashes, Err(EngineError::Invalid { field: "threshold", .. })));
+    }
+
+    #[test]
+    fn a_condition_holds_or_says_what_there_is() {
+        let (one, two) = (SettingsVersion(1), SettingsVersion(2));
+        for (condition, absent, present) in [
+            (Condition::None, true, true),
+            (Condition::Absent, true, false),
+            (Condition::Present, false, true),
+            (Condition::Version(vec![two, one]), false, true),
+            (Condition::Version(vec![two]), false, false),
+            (Condition::Version(Vec::new()), false, false),
+        ] {
+            assert_eq!(condition.check(&name(), None).is_ok(), absent, "{condition:?}");
+            assert_eq!(condition.check(&name(), Some(one)).is_ok(), present, "{condition:?}");
+        }
+        let said = Condition::Version(vec![two]).check(&name(), Some(one)).unwrap_err().to_string();
+        assert!(said.contains("\"0000000000000001\""), "{said}");
+    }
+}

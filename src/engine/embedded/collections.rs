@@ -1,0 +1,117 @@
+//! Collections made, changed and deleted, at the writer's turn.
+//!
+//! *Invariants*
+//! - A change is merged with the settings that the change before it left, and its condition is checked against them:
+//!   there is nobody to race with.
+//! - What is recorded of a collection and its index agree: the shape of signatures is chosen once, when both are made.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::registry::{Collection, record_of, settings_of};
+use super::shared::Shared;
+use super::writer::Writer;
+use crate::engine::{
+    Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition, EngineError, SettingsVersion,
+};
+use crate::ids::CollectionName;
+use crate::store::Change;
+
+impl Shared {
+    /// A collection as it stands.
+    pub(super) fn info(&self, collection: &Collection) -> Result<CollectionInfo, EngineError> {
+        Ok(info(collection, self.store.documents(collection.id)?))
+    }
+}
+
+/// A collection as it stands, with so many documents.
+pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
+    let record = collection.record();
+    CollectionInfo {
+        name: record.name.clone(),
+        version: SettingsVersion(record.checksum()),
+        created_ms: record.created_ms,
+        settings: settings_of(record),
+        documents,
+        distinct_hashes: collection.index.len() as u64,
+        index_bytes: collection.index.bytes() as u64,
+    }
+}
+
+impl Writer {
+    pub(super) fn put_collection(
+        &mut self,
+        name: &CollectionName,
+        change: &CollectionChange,
+        condition: &Condition,
+        now_ms: u64,
+    ) -> Result<Changed, EngineError> {
+        self.refuse_read_only()?;
+        let existing = self.shared.registry.find(name);
+        condition.check(name, existing.as_ref().map(|collection| collection.version()))?;
+        let current = existing.as_ref().map(|collection| collection.settings());
+        let settings = change.merge(name, current.as_deref())?;
+        let Some(collection) = existing else {
+            let made = self.make_collection(name, &settings, now_ms)?;
+            return Ok(Changed { is_new: true, info: info(&made, 0) });
+        };
+        // Before the change: one that was made must not look as if it had failed.
+        let documents = self.shared.store.documents(collection.id)?;
+        self.change_settings(&collection, settings)?;
+        Ok(Changed { is_new: false, info: info(&collection, documents) })
+    }
+
+    fn make_collection(
+        &mut self,
+        name: &CollectionName,
+        settings: &CollectionSettings,
+        now_ms: u64,
+    ) -> Result<Arc<Collection>, EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let record = record_of(shared.store.next_collection_id()?, name, settings, now_ms);
+        let mut batch = shared.store.batch()?;
+        batch.create_collection(&record);
+        batch.log(Change::CollectionCreated(record.id));
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        let collection = Arc::new(Collection::empty(record));
+        shared.registry.add(&collection);
+        Ok(collection)
+    }
+
+    fn change_settings(
+        &mut self,
+        collection: &Collection,
+        settings: CollectionSettings,
+    ) -> Result<(), EngineError> {
+        if settings == *collection.settings() {
+            return Ok(());
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut batch = shared.store.batch()?;
+        batch.change_collection(&collection.record_with(&settings));
+        batch.log(Change::CollectionChanged(collection.id));
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        collection.set_settings(settings);
+        Ok(())
+    }
+
+    pub(super) fn delete_collection(
+        &mut self,
+        name: &CollectionName,
+        condition: &Condition,
+    ) -> Result<bool, EngineError> {
+        self.refuse_read_only()?;
+        let shared = Arc::clone(&self.shared);
+        let Some(collection) = shared.registry.find(name) else {
+            return Ok(false);
+        };
+        condition.check(name, Some(collection.version()))?;
+        let mut batch = shared.store.batch()?;
+        batch.delete_collection(collection.id, collection.index.width());
+        batch.log(Change::CollectionDeleted(collection.id));
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        shared.registry.remove(name);
+        self.garbage.push_back(collection.id);
+        Ok(true)
+    }
+}

@@ -1,0 +1,120 @@
+//! Under which condition a request changes a collection: `If-Match` and `If-None-Match` of RFC 9110, section 13, and the
+//! `ETag` that they name.
+//!
+//! The tag of a collection stands for its settings and for which collection of its name it is. Its counts change
+//! without it, so it is no key for caches; there is no answer 304. Whether a condition holds is decided by the engine, at
+//! the moment of the change.
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
+
+use super::error::{Code, Problem};
+use crate::service::{Condition, SettingsVersion};
+
+/// The condition of a request.
+pub(super) struct Conditional(pub(super) Condition);
+
+impl<S: Send + Sync> FromRequestParts<S> for Conditional {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Conditional, Problem> {
+        condition(&parts.headers).map(Conditional)
+    }
+}
+
+/// The header with the tag of a collection.
+pub(super) fn etag(version: SettingsVersion) -> [(HeaderName, HeaderValue); 1] {
+    let quoted = format!("\"{version}\"");
+    [(ETAG, HeaderValue::try_from(quoted).expect("digits between quotation marks are a value"))]
+}
+
+fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
+    match (joined(headers, &IF_MATCH)?, joined(headers, &IF_NONE_MATCH)?) {
+        (None, None) => Ok(Condition::None),
+        (Some(tags), None) if tags == "*" => Ok(Condition::Present),
+        (Some(tags), None) => Ok(Condition::Version(versions(&tags).ok_or_else(|| {
+            let detail = "If-Match is * or a list of ETags, each between quotation marks as an answer had it";
+            Problem::parameter(Code::InvalidField, "If-Match", detail)
+        })?)),
+        (None, Some(tags)) if tags == "*" => Ok(Condition::Absent),
+        (None, Some(_)) => {
+            let detail = "If-None-Match is * here, which is to make a collection and change none; send If-Match with an \
+                          ETag to change one";
+            Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
+        }
+        (Some(_), Some(_)) => {
+            let detail =
+                "If-Match wants that the collection is there, If-None-Match that it is not; leave one out";
+            Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
+        }
+    }
+}
+
+/// A header that may be sent in several lines.
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
+    let lines: Result<Vec<&str>, _> = headers.get_all(name).iter().map(HeaderValue::to_str).collect();
+    let lines = lines.map_err(|_| {
+        let detail = format!("{name} has bytes that are not visible ASCII");
+        Problem::parameter(Code::InvalidField, name.as_str(), detail)
+    })?;
+    Ok((!lines.is_empty()).then(|| lines.join(",").trim().to_owned()))
+}
+
+/// The versions that a list of tags names; `None` if it is no such list. Weak tags and those that this server did not
+/// give count for nothing: they match no collection.
+fn versions(tags: &str) -> Option<Vec<SettingsVersion>> {
+    let (mut rest, mut found) = (tags, Vec::new());
+    loop {
+        let is_weak = rest.starts_with("W/");
+        let (tag, after) = rest.trim_start_matches("W/").strip_prefix('"')?.split_once('"')?;
+        found.extend(version(tag).filter(|_| !is_weak));
+        rest = after.trim_start();
+        if rest.is_empty() {
+            return Some(found);
+        }
+        rest = rest.strip_prefix(',')?.trim_start();
+    }
+}
+
+fn version(tag: &str) -> Option<SettingsVersion> {
+    let version = SettingsVersion(u64::from_str_radix(tag, 16).ok()?);
+    (version.to_string() == tag).then_some(version)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(lines: &[(&HeaderName, &str)]) -> Option<Condition> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(*name, HeaderValue::from_str(value).unwrap());
+        }
+        condition(&headers).ok()
+    }
+
+    #[test]
+    fn conditions_are_read_as_rfc_9110_has_them() {
+        let (one, two) = ("\"0000000000000001\"", "\"00000000000000ff\"");
+        let version = |numbers: &[u64]| {
+            Some(Condition::Version(numbers.iter().copied().map(SettingsVersion).collect()))
+        };
+        assert_eq!(read(&[]), Some(Condition::None));
+        assert_eq!(read(&[(&IF_MATCH, "*")]), Some(Condition::Present));
+        assert_eq!(read(&[(&IF_NONE_MATCH, " * ")]), Some(Condition::Absent));
+        assert_eq!(read(&[(&IF_MATCH, one)]), version(&[1]));
+        assert_eq!(read(&[(&IF_MATCH, &format!("{one} ,{two}"))]), version(&[1, 255]));
+        assert_eq!(read(&[(&IF_MATCH, one), (&IF_MATCH, two)]), version(&[1, 255]));
+        for other in ["W/\"0000000000000001\"", "\"\"", "\"a, b\"", "\"1\"", "\"+000000000000001\""] {
+            assert_eq!(read(&[(&IF_MATCH, other)]), version(&[]), "{other}");
+        }
+        for wrong in ["", "0000000000000001", "\"0000000000000001", "\"a\" \"b\"", "\"a\",", "*, \"a\""] {
+            assert_eq!(read(&[(&IF_MATCH, wrong)]), None, "{wrong:?}");
+        }
+        assert_eq!(read(&[(&IF_NONE_MATCH, one)]), None);
+        assert_eq!(read(&[(&IF_MATCH, one), (&IF_NONE_MATCH, "*")]), None);
+        assert_eq!(etag(SettingsVersion(255))[0].1, two);
+    }
+}
