@@ -28,6 +28,7 @@ mod memory;
 mod overload;
 mod profiles;
 mod prometheus;
+mod reclaim;
 mod repair;
 mod road;
 mod server;
