@@ -221,8 +221,8 @@ fn dead_bytes(core: &Core, at: usize) -> Result<u64, StoreError> {
 
 /// The documents of all collections.
 fn documents(core: &Core) -> Result<u64, StoreError> {
-    let now = core.trees.views.published();
-    let numbers = core.trees.tree(Tree::Meta).prefix(codec::DOCUMENTS, now, None);
+    let meta = core.trees.tree(Tree::Meta);
+    let numbers = core.trees.views.at_newest(|now| meta.prefix(codec::DOCUMENTS, now, None));
     numbers.map(|entry| codec::read_number(&entry.value()?)).sum()
 }
 
@@ -448,6 +448,33 @@ mod tests {
                 check(&all, &model, SeqNo::MAX);
             }
         }
+    }
+
+    #[test]
+    fn reads_of_the_newest_state_go_on_while_older_versions_are_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let core = core(dir.path());
+        let (mut rng, mut model) = (Rng::with_seed(11), Model::new());
+        change(&core, &mut model, &mut rng, 100, 0.0);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let readers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        assert!(documents(&core).unwrap() > 0);
+                    }
+                })
+            });
+            let mut compactor = Compactor::default();
+            for _ in 0..100 {
+                change(&core, &mut model, &mut rng, 5, 0.0);
+                core.checkpoint().unwrap();
+                compactor.turn(&core).unwrap();
+                release(&core);
+            }
+            done.store(true, Ordering::Relaxed);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
     }
 
     #[test]

@@ -246,9 +246,10 @@ impl Store {
     /// When documents expire, the earliest first, those of deleted collections among them. The caller knows that
     /// there is none before `from_ms`: what was deleted there need not be passed over one by one.
     pub fn expiries(&self, from_ms: u64) -> impl Iterator<Item = Result<Expiry, StoreError>> + use<> {
-        let now = self.core.trees.views.published();
         let expiries = self.core.trees.tree(Tree::Expiries);
-        expiries.range(from_ms.to_be_bytes().., now, None).map(|entry| codec::read_expiry_key(&entry.key()?))
+        let from = from_ms.to_be_bytes()..;
+        let entries = self.core.trees.views.at_newest(|now| expiries.range(from, now, None));
+        entries.map(|entry| codec::read_expiry_key(&entry.key()?))
     }
 
     /// The rows and postings as they are now, whatever is written later.
@@ -377,8 +378,8 @@ impl Store {
 
     /// The entries whose keys begin with `prefix`, as they are now.
     fn prefix<P: AsRef<[u8]>>(&self, tree: Tree, prefix: P) -> impl Iterator<Item = IterGuardImpl> + use<P> {
-        let now = self.core.trees.views.published();
-        self.core.trees.tree(tree).prefix(prefix, now, None)
+        let tree = self.core.trees.tree(tree);
+        self.core.trees.views.at_newest(|now| tree.prefix(prefix, now, None))
     }
 
     fn log_entries(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {
