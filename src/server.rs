@@ -5,14 +5,14 @@
 //!
 //! Start: the port is open from the first moment, and `/readyz` says 503 until the data has been read. Stop:
 //! `/readyz` says 503 while requests are still taken, so that whoever sends them looks elsewhere; then no connection
-//! is accepted any more, requests under way get the drain time and are cut, what is queued is written, a last
-//! snapshot is taken.
+//! is accepted any more, requests under way get three quarters of the drain time and are cut, what is queued is written,
+//! a last snapshot is taken. Whoever runs the process ends it when [`longest_stop`] is over.
 
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -34,6 +34,8 @@ use crate::telemetry::Metrics;
 const METRICS_UPKEEP: Duration = Duration::from_secs(2);
 /// How often the files of keys and certificates are looked at.
 const FILES: Duration = Duration::from_secs(1);
+/// The least time that the engine has to close.
+const LEAST_CLOSE: Duration = Duration::from_secs(1);
 /// The file of keys in the data directory, if no other is named.
 const KEY_FILE: &str = "keys.toml";
 
@@ -146,7 +148,7 @@ pub async fn run(
     let how = tokio::select! {
         how = &mut shutdown => how,
         _ = &mut serving => {
-            engine.close().await;
+            engine.close(drain(&settings)).await;
             return Err(ServerError::Panicked);
         }
     };
@@ -155,6 +157,7 @@ pub async fn run(
     if how == Stop::AfterLameDuck {
         tokio::time::sleep(Duration::from_secs(settings.server.lame_duck_seconds)).await;
     }
+    let end = Instant::now() + drain(&settings);
     stop.notify_one();
     match serving.await {
         Ok(0) => {}
@@ -167,10 +170,21 @@ pub async fn run(
         }
         Err(error) => tracing::error!(%error, "the accept loop failed"),
     }
-    engine.close().await;
+    engine.close(end.saturating_duration_since(Instant::now()).max(LEAST_CLOSE)).await;
     upkeep.abort();
     tracing::info!("stopped");
     Ok(())
+}
+
+/// The time between the request to stop and the end of the process: the lame duck, if there is one, and the drain time.
+/// What takes longer, such as a disk that does not answer, is not worth waiting for: nothing acknowledged depends on it.
+pub fn longest_stop(settings: &Settings, how: Stop) -> Duration {
+    let lame_duck = if how == Stop::AfterLameDuck { settings.server.lame_duck_seconds } else { 0 };
+    Duration::from_secs(lame_duck) + drain(settings).max(2 * LEAST_CLOSE)
+}
+
+fn drain(settings: &Settings) -> Duration {
+    Duration::from_secs(settings.server.drain_seconds)
 }
 
 /// Judges the settings as [`run`] does at a first start, without a listener and without the data: later ones have the
@@ -281,7 +295,8 @@ fn edge_limits(settings: &Settings) -> http::EdgeLimits {
         body: Duration::from_secs(server.body_seconds),
         bytes_per_second: server.bytes_per_second,
         stall: Duration::from_secs(server.stall_seconds),
-        drain: Duration::from_secs(server.drain_seconds),
+        // The rest is for the engine.
+        drain: drain(settings) * 3 / 4,
     }
 }
 

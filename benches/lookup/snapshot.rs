@@ -49,7 +49,8 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     let section = Section { collection: CollectionId(1), width: W::WIDTH, profile: "copies-64@1".to_owned() };
     let content = [Content { section, index, without: HashSet::new() }];
     let start = Instant::now();
-    let file = snapshot::write(dir, Sequence(1), &content, || Sequence(1)).expect("there is room for a file");
+    let file = snapshot::write(dir, Sequence(1), &content, &|| Ok(()), || Ok(Sequence(1)))
+        .expect("there is room for a file");
     let seconds = start.elapsed().as_secs_f64();
     drop(content);
     let bound = information(count, W::WIDTH);

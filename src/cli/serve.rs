@@ -18,6 +18,9 @@ use crate::telemetry::{self, LogFormat, TracesTo};
 
 /// How long the runtime waits for threads that still work when all else has ended.
 const LAST_WAIT: Duration = Duration::from_secs(2);
+/// The exit code of a process that was asked to stop and could not finish in time: nothing acknowledged is lost, and the
+/// next start replays the journal.
+const UNFINISHED: i32 = 75;
 /// Connections that may wait to be accepted; the system may allow fewer. One for which there is no room there comes
 /// again by itself, a second later.
 const BACKLOG: u32 = 4_096;
@@ -106,11 +109,13 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     );
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let longest = [Stop::AfterLameDuck, Stop::AtOnce].map(|how| server::longest_stop(&settings, how));
     let shutdown = async move {
         let how = tokio::select! {
             _ = terminate.recv() => Stop::AfterLameDuck,
             _ = interrupt.recv() => Stop::AtOnce,
         };
+        end_within(longest[usize::from(how == Stop::AtOnce)]);
         tokio::spawn(async move {
             // Whoever asks twice does not want to wait. Nothing acknowledged is lost; the next start takes longer.
             tokio::select! {
@@ -123,6 +128,23 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         how
     };
     server::run(settings, listener, shutdown).await.map_err(|error| Failure::of(&error, code(&error)))
+}
+
+/// Ends the process after so long, whatever it is doing: a thread of its own, since tasks may all be waiting for the disk.
+fn end_within(longest: Duration) {
+    let end = move || {
+        std::thread::sleep(longest);
+        let seconds = longest.as_secs();
+        tracing::error!(
+            seconds,
+            code = UNFINISHED,
+            "the server did not stop in time and is ended; nothing acknowledged is lost, and the next start replays the journal"
+        );
+        std::process::exit(UNFINISHED);
+    };
+    if let Err(error) = std::thread::Builder::new().name("lookalike-stop".into()).spawn(end) {
+        tracing::warn!(%error, "nothing ends the process if it does not stop by itself");
+    }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {

@@ -68,7 +68,7 @@ pub struct Server {
     pub stall_seconds: u64,
     /// Seconds that requests are still taken after the signal to stop, 0 to 600.
     pub lame_duck_seconds: u64,
-    /// Seconds that running requests get to finish after that, 0 to 3600.
+    /// Seconds that the server may take to stop after that, running requests three quarters of it. 0 to 3600.
     pub drain_seconds: u64,
 }
 

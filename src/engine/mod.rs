@@ -493,8 +493,9 @@ pub trait Engine: Send + Sync {
     /// Whether it can do its work.
     fn health(&self) -> Health;
 
-    /// Finishes what is queued, takes a last snapshot and closes. Later writes are refused.
-    async fn close(&self);
+    /// Finishes what is queued, takes a last snapshot and closes. Later writes are refused. What nobody waits for is given
+    /// up so that it ends within this time; what is queued, and a disk that does not answer, may take longer.
+    async fn close(&self, within: Duration);
 }
 
 /// The most operations that one [`Engine::write`] takes.

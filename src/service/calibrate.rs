@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
-use crate::engine::{EngineError, Page};
+use crate::engine::Page;
 use crate::eval::{
     Banded, Labels, Measured, Pair, Recommendation, Sample, Set, banded, measure, recommend,
     set_aside_copies, with_edits,

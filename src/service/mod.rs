@@ -40,8 +40,8 @@ pub use strict_json::{Strict, told};
 // What answers are made of, so that those above need not know the layers below.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, EngineError,
-    EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion, Snapshot,
-    Work,
+    EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion,
+    Snapshot, Work,
 };
 pub use crate::eval::{Banded, Judged, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};

@@ -42,26 +42,28 @@ pub struct Content {
     pub without: HashSet<Hash>,
 }
 
-/// Writes a snapshot of `sections` begun at `from` into `dir`; `through` is asked when all is read.
+/// Writes a snapshot of `sections` begun at `from` into `dir`; `through` is asked when all is read. Between pieces `go_on`
+/// is asked; an error of either gives the snapshot up.
 ///
 /// # Errors
-/// [`SnapshotError`] if the disk refuses or what was written does not read back; snapshots that were
+/// [`SnapshotError`] if it is given up, the disk refuses or what was written does not read back; snapshots that were
 /// there before are untouched.
 pub fn write(
     dir: &Path,
     from: Sequence,
     sections: &[Content],
-    through: impl FnOnce() -> Sequence,
+    go_on: &dyn Fn() -> io::Result<()>,
+    through: impl FnOnce() -> io::Result<Sequence>,
 ) -> Result<SnapshotFile, SnapshotError> {
     let path = dir.join(format!("{:020}{SUFFIX}", from.0));
     let partial = path.with_extension(PARTIAL.trim_start_matches('.'));
     let file = File::create(&partial).map_err(|e| failed(&partial, "created", e))?;
-    let checksum = stream(file, from, sections, through)
+    let checksum = stream(file, from, sections, go_on, through)
         .map_err(|e| failed(&partial, "written", e))
         .inspect_err(|_| {
-            // What is left of it would only take the room that ran out.
-            let _ = fs::remove_file(&partial);
-        })?;
+        // What is left of it would only take the room that ran out.
+        let _ = fs::remove_file(&partial);
+    })?;
     let mut order = Order::default();
     let read_back = read(&partial, |section, chunk| order.goes_on(section, chunk))?;
     if read_back.checksum != checksum {
@@ -78,7 +80,8 @@ fn stream(
     file: File,
     from: Sequence,
     sections: &[Content],
-    through: impl FnOnce() -> Sequence,
+    go_on: &dyn Fn() -> io::Result<()>,
+    through: impl FnOnce() -> io::Result<Sequence>,
 ) -> io::Result<u64> {
     let header = Header { from, sections: sections.len() as u32 };
     let mut writer = Writer::begin(BufWriter::with_capacity(BUFFER, file), header)?;
@@ -86,6 +89,9 @@ fn stream(
         writer.section(section)?;
         let mut result = Ok(());
         index.for_each_sorted_run(&mut |run| {
+            if result.is_ok() {
+                result = go_on();
+            }
             for hash in run {
                 if result.is_ok() && !without.contains(&hash) {
                     result = writer.hash(hash);
@@ -95,7 +101,7 @@ fn stream(
         result?;
         writer.end_section()?;
     }
-    let (out, checksum) = writer.finish(through())?;
+    let (out, checksum) = writer.finish(through()?)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     Ok(checksum)
 }

@@ -83,7 +83,7 @@ fn a_snapshot_of_format_2_is_written_and_read_as_ever() {
     let dir = tempfile::tempdir().unwrap();
     let sections =
         golden_sections().map(|(number, width, profile, all)| content(number, width, profile, &all));
-    let file = write(dir.path(), Sequence(41), &sections, || Sequence(43)).unwrap();
+    let file = write(dir.path(), Sequence(41), &sections, &|| Ok(()), || Ok(Sequence(43))).unwrap();
     assert!(fs::read(file.path).unwrap() == golden);
 }
 
@@ -255,7 +255,7 @@ fn many_chunks_come_back_and_progress_is_told() {
     let wide: Vec<Hash> = (0..20_000).map(|i| Hash::from_u128(u128::from(spread(i)) << 50)).collect();
     let mut sections = [content(1, Width::Bits64, "a@1", &narrow), content(2, Width::Bits128, "b@1", &wide)];
     sections[0].without = narrow[..10].iter().copied().collect();
-    let file = write(dir.path(), Sequence(1), &sections, || Sequence(2)).unwrap();
+    let file = write(dir.path(), Sequence(1), &sections, &|| Ok(()), || Ok(Sequence(2))).unwrap();
     let progress = Progress::default();
     let loaded = load(&file.path, &progress).unwrap();
     assert_eq!(progress.hashes(), (59_990, 59_990));

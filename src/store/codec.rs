@@ -23,7 +23,8 @@ pub(super) const LAST_COLLECTION: &[u8] = b"last_collection";
 pub(super) const COLLECTION: &[u8] = b"collection/";
 /// Prefix of the keys of deleted collections with rows left.
 pub(super) const GARBAGE: &[u8] = b"garbage/";
-const DOCUMENTS: &[u8] = b"documents/";
+/// Prefix of the keys of the numbers of documents.
+pub(super) const DOCUMENTS: &[u8] = b"documents/";
 
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;

@@ -90,6 +90,11 @@ impl StoreError {
         matches!(self, StoreError::Full { .. }) || self.io_error().is_some_and(is_full)
     }
 
+    /// Whether work was given up because it was asked to be.
+    pub(super) fn is_interrupted(&self) -> bool {
+        self.io_error().is_some_and(|source| source.kind() == io::ErrorKind::Interrupted)
+    }
+
     /// Whether the process may not read or write what is there, be it whole or damaged.
     pub fn is_refused(&self) -> bool {
         let refused = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];

@@ -1,5 +1,5 @@
-//! Keeping the store: batches go in through the journal, and beside that memtables are written out, trees compacted, and
-//! what the trees hold is deleted from the journal.
+//! Keeping the store: batches go in through the journal, and beside that memtables are written out, trees compacted
+//! (`compaction`), and what the trees hold is deleted from the journal.
 //!
 //! *Invariants*
 //! - The order of a batch: journal, sync, mark, trees. A view sees it only after all of that.
@@ -7,25 +7,29 @@
 //!   segments up to that record are deleted. A crash between two steps leaves more to replay, never less.
 //! - After a write or a sync that failed, nothing is written any more until the store is opened again. Want of room is no
 //!   such failure: then nothing was appended, memtables stay in memory, and the work is tried again.
+//! - A batch waits for the threads only as long as they get on: a thread that fails or panics makes the store fail, one
+//!   that has no room makes the disk full, and a store that closes refuses.
 //!
 //! *Locks*: `kept`, for the time of a checkpoint; the journal, for the time of a batch; views and trees below it.
 
 use std::fs::{self, File};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, AnyTree};
 use parking_lot::{Condvar, Mutex};
 
+use super::compaction::{self, Compactor};
 use super::error::StoreError;
 use super::journal::Journal;
+use super::leftovers::Work;
 use super::manifest::Manifest;
 use super::room::Room;
-use super::trees::{Trees, Writes};
+use super::trees::{TREES, Trees, Writes};
 
 /// The file of a tree that names its version, whose number is its first eight bytes.
 const POINTER: &str = "current";
@@ -37,8 +41,14 @@ const RUNS_LIMIT: usize = 30;
 const TICK: Duration = Duration::from_millis(250);
 /// How long the writer sleeps between two looks whether it may go on.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Compactions of a tree in a row, before others get their turn.
-const STEPS: usize = 64;
+/// Overlapping tables of a tree at which a compaction that nobody waits for gives way to one that will be.
+const RUNS_WANTED: usize = 10;
+/// The store is quiet while no more than this is written in this time.
+const QUIET: Duration = Duration::from_secs(5);
+const QUIET_BYTES: u64 = 1 << 20;
+/// How long after memory could not be written out it is tried again if no more room has become free: each try writes
+/// until the disk is full.
+const AFTER_FULL: Duration = Duration::from_secs(2);
 
 /// A thread's bell.
 #[derive(Default)]
@@ -68,7 +78,7 @@ pub(super) struct Core {
     pub(super) store: u64,
     pub(super) trees: Trees,
     pub(super) journal: Mutex<Journal>,
-    pub(super) room: Room,
+    pub(super) room: Arc<Room>,
     /// Bytes of the journal after which the memtables are written out, so that it can begin anew: what a start replays.
     journal_limit: u64,
     /// Held as long as the store is open.
@@ -77,13 +87,22 @@ pub(super) struct Core {
     failed: Mutex<Option<String>>,
     /// Whether memtables could not be written out for want of room.
     stuck: AtomicBool,
+    /// Whether there was no room for the next segment of the journal.
+    journal_full: AtomicBool,
+    /// Whether there is no room for a compaction.
+    pub(super) crowded: AtomicBool,
+    /// What is under way on each tree.
+    pub(super) work: [Work; TREES],
+    /// Bytes written since the store was opened.
+    written: AtomicU64,
+    /// Since when hardly anything was written, and what had been by then.
+    quiet: Mutex<(Instant, u64)>,
     /// Whether everything is to be written out, so that memory becomes free.
     relieving: AtomicBool,
     /// The last record that all trees have on disk.
     kept: Mutex<u64>,
     flushing: Bell,
     compacting: Bell,
-    stopping: AtomicBool,
 }
 
 impl Core {
@@ -96,6 +115,9 @@ impl Core {
         journal_limit: u64,
         lock: File,
     ) -> Core {
+        let room = Arc::new(room);
+        // A second core of the same trees does not come to be.
+        let _ = trees.pace.room.set(Arc::clone(&room));
         Core {
             dir,
             store: manifest.store,
@@ -106,11 +128,15 @@ impl Core {
             _lock: lock,
             failed: Mutex::default(),
             stuck: AtomicBool::new(false),
+            journal_full: AtomicBool::new(false),
+            crowded: AtomicBool::new(false),
+            work: std::array::from_fn(|_| Work::default()),
+            written: AtomicU64::new(0),
+            quiet: Mutex::new((Instant::now(), 0)),
             relieving: AtomicBool::new(false),
             kept: Mutex::new(manifest.replay_from - 1),
             flushing: Bell::default(),
             compacting: Bell::default(),
-            stopping: AtomicBool::new(false),
         }
     }
 
@@ -129,9 +155,11 @@ impl Core {
         let seqno = self.trees.next_seqno();
         let appended = journal.append(seqno, writes.payload());
         if let Err(error @ StoreError::Full { .. }) = appended {
-            if !self.stuck.swap(true, Ordering::Relaxed) {
+            // What has no room only because it is large keeps nothing else out.
+            if journal.is_usual(writes.payload().len()) && !self.journal_full.swap(true, Ordering::Relaxed) {
                 tracing::error!("the disk takes no more of the journal: no writes are taken until it does");
             }
+            self.flushing.ring();
             return Err(self.room.check().err().unwrap_or(error));
         }
         let synced = appended.and_then(|()| journal.sync());
@@ -141,6 +169,7 @@ impl Core {
                 self.trees.apply(seqno, writes.payload())
             })
             .inspect_err(|error| self.fail(error))?;
+        self.written.fetch_add(writes.payload().len() as u64, Ordering::Relaxed);
         if self.trees.rotate(false) || journal.bytes() > self.journal_limit {
             self.flushing.ring();
         }
@@ -161,7 +190,8 @@ impl Core {
     /// Whether there is room for more.
     pub(super) fn check_room(&self) -> Result<(), StoreError> {
         self.room.check()?;
-        if self.stuck.load(Ordering::Relaxed) {
+        let refused = self.stuck.load(Ordering::Relaxed) || self.journal_full.load(Ordering::Relaxed);
+        if refused || (self.crowded.load(Ordering::Relaxed) && self.trees.runs() >= RUNS_LIMIT) {
             return Err(StoreError::Full { free: 0, wanted: 0 });
         }
         Ok(())
@@ -178,12 +208,16 @@ impl Core {
 
     /// Waits while what was written before has yet to be put in order.
     fn wait_for_turn(&self) -> Result<(), StoreError> {
-        let behind = |tree: &lsm_tree::AnyTree| {
+        let behind = |tree: &AnyTree| {
             tree.sealed_memtable_count() >= SEALED_LIMIT || tree.l0_run_count() >= RUNS_LIMIT
         };
         while self.trees.all().iter().any(behind) {
             self.refuse_failed()?;
             self.check_room()?;
+            if self.trees.pace.is_stopping() {
+                return Err(StoreError::Failed("the store is being closed".to_owned()));
+            }
+            self.trees.pace.want();
             self.flushing.ring();
             self.compacting.ring();
             std::thread::sleep(PAUSE);
@@ -191,12 +225,41 @@ impl Core {
         Ok(())
     }
 
+    /// Whether hardly anything has been written for a while.
+    pub(super) fn is_quiet(&self) -> bool {
+        let written = self.written.load(Ordering::Relaxed);
+        let mut quiet = self.quiet.lock();
+        if written - quiet.1 > QUIET_BYTES {
+            *quiet = (Instant::now(), written);
+        }
+        quiet.0.elapsed() >= QUIET
+    }
+
+    #[cfg(test)]
+    pub(super) fn be_quiet(&self) {
+        let long_ago = Instant::now().checked_sub(2 * QUIET).expect("the machine runs for longer");
+        *self.quiet.lock() = (long_ago, self.written.load(Ordering::Relaxed));
+    }
+
+    /// Whether what was removed, and stands in the journal and beneath memory, is worth a checkpoint.
+    fn is_worth_clearing(&self) -> bool {
+        let removed = self.trees.removed();
+        let journal = || self.journal.lock().bytes();
+        removed > 0 && self.is_quiet() && compaction::is_worth_it(&self.trees, removed, journal())
+    }
+
     /// Writes closed memtables out.
     fn flush(&self) -> Result<(), StoreError> {
-        for tree in self.trees.all() {
+        for (tree, work) in self.trees.all().iter().zip(&self.work) {
             if tree.sealed_memtable_count() > 0 {
-                let lock = tree.get_flush_lock();
-                tree.flush(&lock, self.trees.views.horizon()).map_err(|error| unless_ahead(tree, error))?;
+                work.run(tree, |tree| {
+                    let lock = tree.get_flush_lock();
+                    let flushed = tree.flush(&lock, self.trees.views.horizon());
+                    flushed.map_err(|error| unless_ahead(tree, error))
+                })?;
+                if tree.l0_run_count() >= RUNS_WANTED {
+                    self.trees.pace.want();
+                }
                 self.compacting.ring();
             }
         }
@@ -207,15 +270,16 @@ impl Core {
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
         // One at a time: the manifest of an older one, written last, would ask for segments that are deleted.
         let mut kept = self.kept.lock();
-        let through = {
+        let (through, removed) = {
             let journal = self.journal.lock();
             self.trees.rotate(true);
-            journal.last()
+            (journal.last(), self.trees.removed())
         };
         if *kept == through {
             return Ok(());
         }
         self.flush()?;
+        self.trees.forget_removed(removed);
         let manifest =
             Manifest { store: self.store, replay_from: through + 1, versions: self.trees.versions() };
         manifest.write(&self.dir)?;
@@ -234,19 +298,25 @@ impl Core {
         Ok(())
     }
 
-    fn compact(&self) -> Result<(), StoreError> {
-        for tree in self.trees.all() {
-            for _ in 0..STEPS {
-                if self.stopping.load(Ordering::Relaxed) {
-                    return Ok(());
-                }
-                let before = tree.current_version().id();
-                tree.compact(Arc::new(Leveled::default()), self.trees.views.horizon())
-                    .map_err(|error| unless_ahead(tree, error))?;
-                if tree.current_version().id() == before {
-                    break;
-                }
-            }
+    /// One turn of the thread that writes memory out.
+    pub(super) fn turn(&self) -> Result<(), StoreError> {
+        let is_cleared = self.is_worth_clearing();
+        if is_cleared {
+            // Else what was removed would stay in the segment that is written to.
+            self.journal.lock().end_segment();
+        }
+        let relieving = self.relieving.swap(false, Ordering::Relaxed);
+        let is_over = self.journal.lock().bytes() > self.journal_limit;
+        let is_refused = self.journal_full.load(Ordering::Relaxed);
+        if relieving || is_over || is_refused || is_cleared {
+            self.checkpoint()?;
+        } else {
+            self.flush()?;
+        }
+        if is_refused {
+            self.journal.lock().renew()?;
+            self.journal_full.store(false, Ordering::Relaxed);
+            tracing::info!("the disk takes the journal again: writes are taken");
         }
         Ok(())
     }
@@ -267,12 +337,22 @@ impl Core {
             }
         }
     }
+
+    /// Runs a thread's work. A panic makes the store fail: nobody would do the work from then on, and batches wait for it.
+    fn guarded(&self, work: impl FnOnce(&Core)) {
+        if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
+            let error = StoreError::Failed(
+                "a thread of the store panicked; this is a fault of the server".to_owned(),
+            );
+            self.settle(Err(error));
+        }
+    }
 }
 
 /// What an error of a tree means. A disk without room is tried again, but not if the tree's pointer names a version by
 /// then that the tree itself does not know: the next try would write another one over it, and a kill before it is
 /// pointed to would leave a pointer with the checksum of the one before.
-fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError {
+pub(super) fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError {
     let error = StoreError::from(error);
     if !error.is_full() {
         return error;
@@ -301,38 +381,46 @@ impl Keeper {
     pub(super) fn start(core: Arc<Core>) -> std::io::Result<Keeper> {
         let spawn = |name: &str, work: fn(&Core)| {
             let core = Arc::clone(&core);
-            std::thread::Builder::new().name(name.into()).spawn(move || work(&core))
+            std::thread::Builder::new().name(name.into()).spawn(move || core.guarded(work))
         };
-        let flusher = spawn("lookalike-flush", |core| {
-            while !core.stopping.load(Ordering::Relaxed) {
-                core.flushing.wait();
-                if core.failure().is_none() {
-                    let relieving = core.relieving.swap(false, Ordering::Relaxed);
-                    let full = relieving || core.journal.lock().bytes() > core.journal_limit;
-                    core.settle(if full { core.checkpoint() } else { core.flush() });
-                }
-            }
-        })?;
-        // Not waited for at the end: a compaction that is cut off leaves files that nothing refers to.
-        spawn("lookalike-compact", |core| {
-            while !core.stopping.load(Ordering::Relaxed) {
-                core.compacting.wait();
-                if core.failure().is_none()
-                    && let Err(error) = core.compact()
-                    && !error.is_full()
-                {
-                    core.settle(Err(error));
-                }
-            }
-        })?;
+        let flusher = spawn("lookalike-flush", keep_flushed)?;
+        // Not waited for at the end: it gives up when the store closes, and the next start deletes what it leaves.
+        spawn("lookalike-compact", keep_compact)?;
         core.compacting.ring();
         Ok(Keeper { core, flusher: Some(flusher) })
     }
 }
 
+fn keep_flushed(core: &Core) {
+    // When there was no room the last time, and how much there was.
+    let mut short: Option<(Instant, u64)> = None;
+    while !core.trees.pace.is_stopping() {
+        core.flushing.wait();
+        let spare = core.room.spare();
+        let is_resting = short.is_some_and(|(when, had)| when.elapsed() < AFTER_FULL && spare <= had);
+        if core.failure().is_none() && !is_resting {
+            let result = core.turn();
+            short = result.as_ref().is_err_and(StoreError::is_full).then(|| (Instant::now(), spare));
+            core.settle(result);
+        }
+    }
+}
+
+fn keep_compact(core: &Core) {
+    let mut compactor = Compactor::default();
+    while !core.trees.pace.is_stopping() {
+        core.compacting.wait();
+        if core.failure().is_none()
+            && let Err(error) = compactor.turn(core)
+        {
+            core.settle(Err(error));
+        }
+    }
+}
+
 impl Drop for Keeper {
     fn drop(&mut self) {
-        self.core.stopping.store(true, Ordering::Relaxed);
+        self.core.trees.pace.stop();
         self.core.flushing.ring();
         self.core.compacting.ring();
         if let Some(flusher) = self.flusher.take() {

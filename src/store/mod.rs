@@ -21,10 +21,13 @@
 
 mod batch;
 mod codec;
+mod compaction;
 mod error;
 mod journal;
 mod keeper;
+mod leftovers;
 mod manifest;
+mod pace;
 mod records;
 mod room;
 mod salvage;
@@ -60,6 +63,9 @@ const SEGMENTS: u64 = 8;
 /// Bytes of a segment.
 const LEAST_SEGMENT: u64 = 16 << 10;
 const MOST_SEGMENT: u64 = 8 << 20;
+/// Segments that the reserve of the disk has room for, unless that makes them smaller than this.
+const SEGMENTS_IN_RESERVE: u64 = 4;
+const LEAST_OF_RESERVE: u64 = 256 << 10;
 
 /// How the store is to work.
 #[derive(Clone, Copy, Debug)]
@@ -127,9 +133,11 @@ impl Store {
         if replayed > 0 {
             tracing::info!(batches = replayed, "the journal was replayed");
         }
-        let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, MOST_SEGMENT);
-        let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
         let room = Room::new(dir.to_path_buf(), settings.reserve_bytes);
+        // The reserve has to have room for the next segment, or writes would be refused before it is reached.
+        let most = (room.reserve() / SEGMENTS_IN_RESERVE).clamp(LEAST_OF_RESERVE, MOST_SEGMENT);
+        let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, most);
+        let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
         let core = Arc::new(Core::new(
             dir.to_path_buf(),
             &manifest,
@@ -238,9 +246,10 @@ impl Store {
     /// When documents expire, the earliest first, those of deleted collections among them. The caller knows that
     /// there is none before `from_ms`: what was deleted there need not be passed over one by one.
     pub fn expiries(&self, from_ms: u64) -> impl Iterator<Item = Result<Expiry, StoreError>> + use<> {
-        let now = self.core.trees.views.published();
         let expiries = self.core.trees.tree(Tree::Expiries);
-        expiries.range(from_ms.to_be_bytes().., now, None).map(|entry| codec::read_expiry_key(&entry.key()?))
+        let from = from_ms.to_be_bytes()..;
+        let entries = self.core.trees.views.at_newest(|now| expiries.range(from, now, None));
+        entries.map(|entry| codec::read_expiry_key(&entry.key()?))
     }
 
     /// The rows and postings as they are now, whatever is written later.
@@ -369,8 +378,8 @@ impl Store {
 
     /// The entries whose keys begin with `prefix`, as they are now.
     fn prefix<P: AsRef<[u8]>>(&self, tree: Tree, prefix: P) -> impl Iterator<Item = IterGuardImpl> + use<P> {
-        let now = self.core.trees.views.published();
-        self.core.trees.tree(tree).prefix(prefix, now, None)
+        let tree = self.core.trees.tree(tree);
+        self.core.trees.views.at_newest(|now| tree.prefix(prefix, now, None))
     }
 
     fn log_entries(&self) -> impl Iterator<Item = Result<(Sequence, Vec<Change>), StoreError>> + use<> {

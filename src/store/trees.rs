@@ -8,6 +8,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use lsm_tree::config::{
     BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, HashRatioPolicy,
@@ -19,6 +20,7 @@ use lsm_tree::{
 };
 
 use super::error::StoreError;
+use super::pace::{Pace, Paced};
 use super::views::Views;
 
 /// How many trees there are.
@@ -33,6 +35,9 @@ const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8
 const FILES: usize = 512;
 /// Values from this size on lie beside the tree, so that compaction need not copy texts of a megabyte.
 const SEPARATE: u32 = 8 * 1024;
+/// A compaction writes the live values of a blob file elsewhere if this share of it is dead, and all of its tables take
+/// part. The default leaves out the younger three quarters of such files, so few files would never be cleared.
+const DEAD_BLOBS: f32 = 0.1;
 
 /// One of the trees. The number stands in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,6 +117,10 @@ pub(super) struct Trees {
     all: [AnyTree; TREES],
     seqno: SequenceNumberCounter,
     pub(super) views: Views,
+    /// By which compactions go on, wait or give up.
+    pub(super) pace: Arc<Pace>,
+    /// Keys removed since this was last taken.
+    removed: AtomicU64,
 }
 
 impl Trees {
@@ -121,6 +130,7 @@ impl Trees {
         let files = Arc::new(DescriptorTable::new(FILES));
         // Number 0 reads as "before everything".
         let seqno = SequenceNumberCounter::new(1);
+        let pace = Arc::new(Pace::default());
         let mut trees = Vec::with_capacity(TREES);
         for tree in ALL {
             // The trees' own idea of what is visible is not used: it moves when a memtable is written out, which may be
@@ -129,12 +139,15 @@ impl Trees {
                 Config::new(dir.join(NAMES[tree as usize]), seqno.clone(), SequenceNumberCounter::default())
                     .use_cache(Arc::clone(&cache))
                     .use_descriptor_table(Some(Arc::clone(&files)));
-            trees.push(configured(tree, config).open()?);
+            let mut config = configured(tree, config);
+            config.compaction_filter_factory = Some(Arc::new(Paced(Arc::clone(&pace))));
+            trees.push(config.open()?);
         }
         let trees: [AnyTree; TREES] = trees.try_into().ok().expect("each was opened");
         let highest = trees.iter().filter_map(AbstractTree::get_highest_seqno).max().unwrap_or_default();
         seqno.fetch_max(highest + 1);
-        Ok(Trees { all: trees, views: Views::new(seqno.get()), seqno })
+        let views = Views::new(seqno.get());
+        Ok(Trees { all: trees, views, seqno, pace, removed: AtomicU64::new(0) })
     }
 
     /// A number for the next batch.
@@ -167,10 +180,12 @@ impl Trees {
             if !wanted(tree) {
                 continue;
             }
-            match value {
-                Some(value) => self.all[tree as usize].insert(key, value, seqno),
-                None => self.all[tree as usize].remove(key, seqno),
-            };
+            if let Some(value) = value {
+                self.all[tree as usize].insert(key, value, seqno);
+            } else {
+                self.removed.fetch_add(1, Ordering::Relaxed);
+                self.all[tree as usize].remove(key, seqno);
+            }
         }
         self.views.publish(seqno);
         Ok(())
@@ -196,9 +211,24 @@ impl Trees {
         any
     }
 
+    /// Keys removed since they were last taken from the count, which stand in memory and the journal at least.
+    pub(super) fn removed(&self) -> u64 {
+        self.removed.load(Ordering::Relaxed)
+    }
+
+    /// Takes so many removed keys from the count.
+    pub(super) fn forget_removed(&self, keys: u64) {
+        self.removed.fetch_sub(keys, Ordering::Relaxed);
+    }
+
     /// The versions that are on disk.
     pub(super) fn versions(&self) -> [u64; TREES] {
         self.all.each_ref().map(|tree| tree.current_version().id())
+    }
+
+    /// The most overlapping tables that a tree has.
+    pub(super) fn runs(&self) -> usize {
+        self.all.iter().map(AbstractTree::l0_run_count).max().unwrap_or(0)
     }
 
     /// The bytes on disk.
@@ -221,7 +251,8 @@ fn configured(tree: Tree, config: Config) -> Config {
         ]));
     match tree {
         Tree::Rows => {
-            config.with_kv_separation(Some(KvSeparationOptions::default().separation_threshold(SEPARATE)))
+            let apart = KvSeparationOptions::default().separation_threshold(SEPARATE);
+            config.with_kv_separation(Some(apart.staleness_threshold(DEAD_BLOBS).age_cutoff(1.0)))
         }
         // Postings are small and read one by one, most of them there: tables whose indexes, filters and places in a
         // block are at hand.

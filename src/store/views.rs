@@ -49,6 +49,17 @@ impl Views {
         }
     }
 
+    /// Begins a read of the newest state that needs no view of its own: what `begin` makes holds on to what it reads.
+    ///
+    /// While it is being made the state has to be entered, or the tree could give up its last version that is old enough
+    /// between the choice of the state and the read, and the read would panic.
+    pub(super) fn at_newest<T>(&self, begin: impl FnOnce(SeqNo) -> T) -> T {
+        let seqno = self.open();
+        let begun = begin(seqno);
+        self.close(seqno);
+        begun
+    }
+
     /// What is older than this and was written over since, nobody looks at.
     pub(super) fn horizon(&self) -> SeqNo {
         let open = self.open.lock();

@@ -30,6 +30,7 @@ mod neighbours;
 mod overload;
 mod profiles;
 mod prometheus;
+mod reclaim;
 mod repair;
 mod restores;
 mod road;

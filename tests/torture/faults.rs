@@ -269,3 +269,46 @@ async fn a_slow_sync_keeps_no_query_waiting() {
     writes.await.unwrap();
     bench.audit(&server, "after a slow sync").await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disk_that_does_not_answer_keeps_no_stop_waiting() {
+    if !strace::available() {
+        return;
+    }
+    let bench = Bench::new();
+    let server = Server::start_with(&bench.data, SHORT).await;
+    Load::steps(&server.url, &bench.ledger, 10, &mut Rng::with_seed(5)).await;
+    server.kill();
+    // A write that takes a minute, and a stop meanwhile.
+    let mut syncs = record(&bench).await;
+    syncs.retain(|point| point.call == "fdatasync" && point.file.ends_with(".journal"));
+    let point = syncs.first().expect("writes are made durable");
+    let mut serve = serve(&bench.data, SHORT);
+    serve.env("LOOKALIKE_SERVER__DRAIN_SECONDS", "3");
+    let command = with_fault(&serve, &bench.data, point, Fault::Slow(60));
+    let server = Server::launch(command).await.unwrap();
+    let writes = tokio::spawn({
+        let (url, ledger) = (server.url.clone(), std::sync::Arc::clone(&bench.ledger));
+        async move { Load::steps(&url, &ledger, 40, &mut Rng::with_seed(6)).await }
+    });
+    for _ in 0..100 {
+        if strace::was_met(&bench.data) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let start = Instant::now();
+    server.terminate();
+    server.says("did not stop in time").await;
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    // What holds the call back would hold the dying process back as well.
+    strace::release(server.id());
+    let ended = tokio::task::spawn_blocking(move || server.wait()).await.unwrap();
+    assert_eq!(ended.status.code(), Some(75), "{ended:?}");
+    writes.await.unwrap();
+    let server = Server::start(&bench.data).await;
+    bench.audit(&server, "after a stop that was not waited for").await;
+    server.kill();
+}

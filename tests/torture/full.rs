@@ -2,6 +2,8 @@
 //! on, and as soon as there is room so do writes. The process starts while it is full.
 
 use std::fs;
+use std::path::Path;
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
@@ -160,4 +162,151 @@ async fn a_restore_that_fills_the_disk_is_undone() {
     assert_eq!(server.get("/collections/texts").await.status().as_u16(), 404);
     heals(&server, "after a start").await;
     assert!(server.stop().success());
+}
+
+/// Bytes of all files under a directory, as the disk counts them.
+fn taken(dir: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let sizes = entries.map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => taken(&entry.path()),
+        Ok(meta) => meta.blocks() * 512,
+        // Deleted since the directory was read.
+        Err(_) => 0,
+    });
+    sizes.sum()
+}
+
+/// One stream of documents with these ids, each with half a kilobyte that does not compress; how many were refused.
+async fn stream(server: &Server, ids: impl Iterator<Item = u64>, rng: &mut Rng) -> u64 {
+    let lines = ids.map(|id| {
+        let filling: String = (0..64).map(|_| format!("{:016x}", rng.u64(..))).collect();
+        let hash = format!("{:016x}", rng.u64(..));
+        format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": {"f": filling}}))
+    });
+    let (_, summary) = server.stream("/documents", lines.collect()).await;
+    summary["errors"].as_u64().unwrap()
+}
+
+/// Asked to stop, the process ends by itself and in time.
+async fn stops(server: Server, within: Duration, when: &str) -> ExitStatus {
+    let (start, id) = (Instant::now(), server.id());
+    let stopping = tokio::task::spawn_blocking(move || server.stop());
+    match tokio::time::timeout(within, stopping).await {
+        Ok(status) => status.unwrap(),
+        Err(_) => {
+            let _ = std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status();
+            panic!("{when}: still there {:?} after SIGTERM", start.elapsed());
+        }
+    }
+}
+
+/// A commit that finds no room while a snapshot is written must keep neither the snapshot thread nor the stop waiting.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_without_room_stops_no_thread() {
+    let dir = directory();
+    let Some(disk) = Disk::ext4(dir.path(), 64) else {
+        return;
+    };
+    // Without a reserve it is the journal that finds no room for its next segment.
+    let settings = [
+        ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
+        ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
+        ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
+        ("LOOKALIKE_SERVER__DRAIN_SECONDS", "4"),
+    ];
+    let (bench, mut rng) = (Bench::on(&disk.root), seeded());
+    for _ in 0..cycles(2) {
+        let server = Server::start_with(&bench.data, &settings).await;
+        server.put("/collections/large", json!({})).await;
+        let load = Load::start(&server.url, &bench.ledger, 8, &mut rng);
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let ballast = disk.fill(3 << 20);
+        let large = |id| json!({"id": format!("{id}"), "hash": format!("{id:016x}"), "metadata": {"f": "x".repeat(1_500)}});
+        let large: Vec<Value> = (0..400).map(large).collect();
+        let end = Instant::now() + Duration::from_secs(3);
+        let writes = async || {
+            while Instant::now() < end {
+                // In a collection of which the ledger knows nothing.
+                server.post("/collections/large/documents", json!(large)).await;
+            }
+        };
+        let snapshots = async || {
+            while Instant::now() < end {
+                let snapshot = server.client.post(format!("{}/snapshots", server.url)).json(&Value::Null);
+                let answer = snapshot.timeout(Duration::from_secs(5)).send().await;
+                assert!(answer.is_ok(), "no answer to POST /snapshots: {answer:?}\n{}", server.log());
+            }
+        };
+        tokio::join!(writes(), writes(), snapshots());
+        load.stop().await;
+        let status = stops(server, Duration::from_secs(6), "the journal found no room").await;
+        assert!(status.success(), "{status}");
+        fs::remove_file(ballast).unwrap();
+        let server = Server::start_with(&bench.data, &settings).await;
+        heals(&server, "freed").await;
+        assert_eq!(server.delete("/collections/large").await.as_u16(), 204);
+        bench.audit(&server, "after a commit without room").await;
+        let status = stops(server, Duration::from_secs(6), "healed").await;
+        assert!(status.success(), "{status}");
+    }
+}
+
+/// Compaction leaves the reserve alone, and what it had begun is deleted at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_compaction_without_room_leaves_nothing_behind() {
+    const RESERVE: u64 = 6 << 20;
+    let dir = directory();
+    let Some(disk) = Disk::ext4(dir.path(), 96) else {
+        return;
+    };
+    let reserve = RESERVE.to_string();
+    let settings = [
+        ("LOOKALIKE_STORE__RESERVE_BYTES", reserve.as_str()),
+        ("LOOKALIKE_STORE__JOURNAL_BYTES", "1048576"),
+        ("LOOKALIKE_LOG__LEVEL", "info"),
+    ];
+    let data = disk.root.join("data");
+    let server = Server::start_with(&data, &settings).await;
+    let mut rng = seeded();
+    for _ in 0..20 {
+        assert_eq!(stream(&server, 0..1_000, &mut rng).await, 0);
+    }
+    let (mut lowest, mut refused) = (u64::MAX, 0);
+    for _ in 0..cycles(1) {
+        let ballast = disk.fill(RESERVE + (9 << 20));
+        for round in 0..40 {
+            refused += stream(&server, (0..500).map(|id| (round * 500 + id) % 8_000), &mut rng).await;
+            lowest = lowest.min(disk.free());
+            if refused > 0 {
+                break;
+            }
+        }
+        assert!(refused > 0, "the disk did not become full");
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            lowest = lowest.min(disk.free());
+        }
+        // One memtable on its way, the end of a table, and the file system's own.
+        assert!(
+            lowest > RESERVE / 2,
+            "only {lowest} bytes were left of a reserve of {RESERVE}\n{}",
+            server.log()
+        );
+        assert_eq!(server.get("/similar?hash=00000000000000ff&k=3").await.status().as_u16(), 200);
+        fs::remove_file(&ballast).unwrap();
+        heals(&server, "freed").await;
+    }
+    eprintln!("{refused} documents were refused, {lowest} bytes of a reserve of {RESERVE} were left");
+    // What was written over is gone once the store is quiet: the documents, and no unfinished file.
+    let live = 8_000 * 1_300;
+    let start = Instant::now();
+    while taken(&data) > live + (8 << 20) && start.elapsed() < Duration::from_secs(40) {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    let left = taken(&data);
+    eprintln!("{left} bytes are taken after {:?}", start.elapsed());
+    assert!(left <= live + (8 << 20), "{left} bytes are taken by {live} of documents\n{}", server.log());
+    let status = stops(server, Duration::from_secs(12), "at the end").await;
+    assert!(status.success(), "{status}");
 }

@@ -81,6 +81,15 @@ pub fn was_met(data: &Path) -> bool {
     fs::read_to_string(met(data)).is_ok_and(|calls| calls.contains("(INJECTED)"))
 }
 
+/// Ends the `strace` of a process, which goes on without it.
+pub fn release(process: u32) {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map_or("0", str::trim);
+    if tracer != "0" {
+        let _ = Command::new("kill").args(["-KILL", tracer]).status();
+    }
+}
+
 /// The same command, its calls written to `trace`.
 pub fn recorded(command: &Command, trace: &Path) -> Command {
     let calls = format!("trace={CALLS}");

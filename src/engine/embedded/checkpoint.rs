@@ -4,7 +4,10 @@
 //! taken while hashes come and go is nevertheless exact.
 
 use std::fs;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -44,6 +47,8 @@ pub(super) struct Checkpointer {
     taken: Instant,
     /// Whether that attempt failed.
     failed: bool,
+    /// Whether the last request has come.
+    closing: bool,
 }
 
 impl Checkpointer {
@@ -54,11 +59,28 @@ impl Checkpointer {
         policy: CheckpointPolicy,
         newest: Option<Sequence>,
     ) -> Checkpointer {
-        Checkpointer { shared, requests, writer, policy, newest, taken: Instant::now(), failed: false }
+        Checkpointer {
+            shared,
+            requests,
+            writer,
+            policy,
+            newest,
+            taken: Instant::now(),
+            failed: false,
+            closing: false,
+        }
     }
 
-    /// Works until [`Request::Close`] or until nobody is left to send one.
+    /// Works until [`Request::Close`] or until nobody is left to send one. A panic costs the snapshot that it met: this
+    /// thread also tells the writer what expires, which has to go on.
     pub(super) fn run(mut self) {
+        while catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() && !self.closing {
+            tracing::error!("the snapshot thread panicked and goes on; this is a fault of the server");
+            (self.taken, self.failed) = (Instant::now(), true);
+        }
+    }
+
+    fn serve(&mut self) {
         loop {
             match self.requests.recv_timeout(TICK) {
                 Ok(Request::Take(reply)) => {
@@ -71,7 +93,7 @@ impl Checkpointer {
                 }
                 Err(RecvTimeoutError::Timeout) => {
                     // The writer waits for commands and looks at no clock.
-                    if self.shared.expiry_is_due() {
+                    if self.shared.expiry_is_due() || self.may_resume() {
                         let _ = self.writer.send(Command::Expire);
                     }
                     if self.shared.budget.wants_relief() {
@@ -82,6 +104,7 @@ impl Checkpointer {
                     }
                 }
                 Ok(Request::Close) | Err(RecvTimeoutError::Disconnected) => {
+                    self.closing = true;
                     if self.changes() > 0 && self.shared.read_only().is_none() {
                         let _ = self.take();
                     }
@@ -89,6 +112,11 @@ impl Checkpointer {
                 }
             }
         }
+    }
+
+    /// Whether the writer waits for room on the disk, and there is some.
+    fn may_resume(&self) -> bool {
+        self.shared.is_put_off.load(Ordering::SeqCst) && self.shared.check_room().is_ok()
     }
 
     fn changes(&self) -> u64 {
@@ -128,6 +156,7 @@ impl Checkpointer {
 
     fn write(&mut self) -> Result<Snapshot, SnapshotError> {
         let from = self.shared.applied();
+        let taken_back = self.shared.taken_back.load(Ordering::SeqCst);
         let sections: Vec<Content> = self
             .shared
             .registry
@@ -144,7 +173,9 @@ impl Checkpointer {
                 Content { section, index: Arc::clone(&collection.index), without }
             })
             .collect();
-        let file = snapshot::write(&self.shared.snapshots, from, &sections, || self.settled())?;
+        let go_on = || self.go_on(taken_back);
+        let file =
+            snapshot::write(&self.shared.snapshots, from, &sections, &go_on, || self.settled(taken_back))?;
         self.newest = Some(from);
         let kept = snapshot::retain(&self.shared.snapshots, self.policy.keep)?;
         if let Some(oldest) = kept.last() {
@@ -153,14 +184,35 @@ impl Checkpointer {
         Ok(describe(&file))
     }
 
+    /// Whether a snapshot that was begun after so many batches had been taken back is still worth writing.
+    fn go_on(&self, taken_back: u64) -> io::Result<()> {
+        if self.shared.taken_back.load(Ordering::SeqCst) != taken_back {
+            // It may hold hashes of that batch, which no later change would remove.
+            let what = "a write that came meanwhile found no room and was taken back";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+        }
+        if self.shared.is_out_of_time() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the server stops and cannot wait for it"));
+        }
+        Ok(())
+    }
+
     /// The last change of which the snapshot may hold anything, once it is durable: what was in the index
     /// before its commit must not outlive a commit that fails.
-    fn settled(&self) -> Sequence {
+    ///
+    /// It waits for the one commit that may be under way. That ends: it is applied, or taken back, or the store takes no
+    /// more writes; and it is not waited for when the engine closes and the time is up.
+    fn settled(&self, taken_back: u64) -> io::Result<Sequence> {
         let planned = self.shared.planned();
-        while self.shared.applied() < planned && self.shared.read_only().is_none() {
+        loop {
+            // In this order: a commit that is taken back counts so before anything can be planned again.
+            let is_settled = self.shared.applied() >= planned || self.shared.read_only().is_some();
+            self.go_on(taken_back)?;
+            if is_settled {
+                return Ok(planned);
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
-        planned
     }
 }
 

@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -522,11 +522,13 @@ impl Engine for Embedded {
         full.map_or(Health::Ready, |error| Health::DiskFull(error.to_string()))
     }
 
-    async fn close(&self) {
+    async fn close(&self, within: Duration) {
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((writer, checkpointer)) = threads else {
             return;
         };
+        // A snapshot gets half of the time: memory has to be written out after it.
+        let _ = self.shared.closes.set(Instant::now() + within / 2);
         let _ = self.commands.send(Command::Close);
         let requests = self.requests.clone();
         let shared = Arc::clone(&self.shared);

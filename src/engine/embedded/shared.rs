@@ -1,7 +1,9 @@
 //! What the writer, the snapshot task and the callers share.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use parking_lot::Mutex;
 
@@ -27,6 +29,12 @@ pub(super) struct Shared {
     pub(super) applied: AtomicU64,
     /// The last change whose new hashes may be in the index already.
     pub(super) planned: AtomicU64,
+    /// How many batches were taken back out of the index because the disk had no room for them.
+    pub(super) taken_back: AtomicU64,
+    /// Whether the writer has put off work that nobody waits for until there is room on the disk.
+    pub(super) is_put_off: AtomicBool,
+    /// When work that nobody waits for is to end, once the engine closes.
+    pub(super) closes: OnceLock<Instant>,
     /// Why no writes are taken, once that is so. Held for the time of one copy.
     read_only: Mutex<Option<String>>,
 }
@@ -52,6 +60,9 @@ impl Shared {
             next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),
             planned: AtomicU64::new(last.0),
+            taken_back: AtomicU64::new(0),
+            is_put_off: AtomicBool::new(false),
+            closes: OnceLock::new(),
             read_only: Mutex::new(None),
         }
     }
@@ -67,6 +78,11 @@ impl Shared {
 
     pub(super) fn planned(&self) -> Sequence {
         Sequence(self.planned.load(Ordering::SeqCst))
+    }
+
+    /// Whether the engine closes and what nobody waits for has had its time.
+    pub(super) fn is_out_of_time(&self) -> bool {
+        self.closes.get().is_some_and(|end| Instant::now() >= *end)
     }
 
     pub(super) fn read_only(&self) -> Option<String> {

@@ -142,6 +142,9 @@ impl Writer {
                 return Some(command);
             }
             let writable = self.refuse_read_only().is_ok();
+            // The snapshot thread says when there is room again: this one would look for ever.
+            let is_put_off = !writable && (self.expiring || !self.garbage.is_empty());
+            self.shared.is_put_off.store(is_put_off, Ordering::SeqCst);
             let garbage = self.garbage.front().filter(|_| writable).copied();
             if garbage.is_none() && !(self.expiring && writable) {
                 return self.commands.blocking_recv();
@@ -160,7 +163,8 @@ impl Writer {
 
     fn sweep(&mut self, collection: CollectionId) {
         match self.shared.store.sweep(collection, SWEEP_ROWS) {
-            Ok(false) => {}
+            // Without room it is put off until there is some.
+            Ok(false) | Err(StoreError::Full { .. }) => {}
             Ok(true) => drop(self.garbage.pop_front()),
             Err(error) => {
                 tracing::warn!(%error, "a deleted collection's rows stay until the next start");
@@ -316,11 +320,13 @@ impl Writer {
     /// Nothing of a batch was written: what it was to add leaves the index again, but for what was there before it.
     fn take_back(&mut self, fates: &Fates, touched: &HashMap<CollectionId, Arc<Collection>>) {
         self.recent.forget_after(self.last);
-        self.shared.planned.store(self.last.0, Ordering::SeqCst);
         for collection in touched.values() {
             let added = fates.iter().filter(|((of, _), fate)| *of == collection.id && !fate.was_there);
             collection.let_go(added.map(|((_, hash), _)| *hash));
         }
+        // After the index: a snapshot that sees these numbers unchanged has seen none of the hashes.
+        self.shared.taken_back.fetch_add(1, Ordering::SeqCst);
+        self.shared.planned.store(self.last.0, Ordering::SeqCst);
     }
 
     /// The same for who has to be told.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use super::error::StoreError;
 use active::Active;
 use mark::Mark;
-use segment::HEAD;
+use segment::{HEAD, RECORD};
 
 const SUFFIX: &str = ".journal";
 
@@ -140,6 +140,19 @@ impl Journal {
         Ok(())
     }
 
+    /// Whether a payload of so many bytes fits a segment of the usual size.
+    pub(super) fn is_usual(&self, payload: usize) -> bool {
+        (HEAD + RECORD + payload) as u64 <= self.segment
+    }
+
+    /// Begins a segment ahead of the records for it: whether there is room for one again.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] if there is not. Then nothing was changed.
+    pub(super) fn renew(&mut self) -> Result<(), StoreError> {
+        self.begin_segment(0)
+    }
+
     /// Makes everything appended durable, and says so in the mark.
     ///
     /// # Errors
@@ -168,6 +181,8 @@ impl Journal {
 
     fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
         let path = path_of(&self.dir, self.next);
+        // A segment without a record has the name of the new one. It must not be written to once its file is replaced.
+        self.active.take_if(|active| active.path == path);
         let room = (HEAD as u64 + least).max(self.segment);
         let made = Active::make(path.clone(), &segment::head(self.store, self.next), room);
         let active = made.and_then(|made| sync_directory(&self.dir).map(|()| made)).map_err(|source| {
@@ -182,7 +197,7 @@ impl Journal {
 
     /// Gives the room back that the segment does not need; if that fails it only takes more of the disk.
     pub(super) fn end_segment(&mut self) {
-        // One without a record is begun again under its own name, and must not be among those that end.
+        // One without a record goes on under its own name.
         if let Some(active) = self.active.take_if(|active| active.at > HEAD as u64) {
             let _ = active.file.set_len(active.at);
             self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });

@@ -1,0 +1,502 @@
+//! Compaction: one thread that merges tables, gives back what deleted data takes while the store is quiet, and never
+//! takes the room that the journal and the memtables need.
+//!
+//! Merging by levels is the trees' own. It leaves deleted entries where they are until enough is written on top of
+//! them, which on a quiet store is never. So while hardly anything is written, a tree of which a tenth is dead is
+//! compacted whole: a rewrite of n bytes gives back n / 10 at least. How much is dead is derived from what the tables
+//! say, so a restart does not forget it.
+//!
+//! *Absent*: the trees' own choice of tables (`Leveled`), and writing memtables out (`keeper`).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use lsm_tree::compaction::Leveled;
+use lsm_tree::{AbstractTree, AnyTree, Guard, SeqNo};
+
+use super::codec;
+use super::error::StoreError;
+use super::keeper::{Core, unless_ahead};
+use super::trees::{TREES, Tree, Trees};
+
+/// Compactions of a tree in a row, before others get their turn.
+const STEPS: usize = 64;
+/// Tables above the others from which on `Leveled` merges them down.
+const L0_TABLES: usize = 4;
+/// Bytes of a table that a compaction of a whole tree writes.
+const TABLE_BYTES: u64 = 64 << 20;
+/// A tree is compacted whole if this share of it is dead: one in so many bytes.
+const DEAD_SHARE: u64 = 10;
+/// Dead bytes that are not worth the work, however small the tree is.
+const DEAD_LEAST: u64 = 256 << 10;
+/// How long after a compaction ran out of room it is tried again if no more has become free: a quota does not show.
+const AFTER_FULL: Duration = Duration::from_mins(1);
+
+/// What the thread remembers of each tree.
+#[derive(Clone, Copy, Default)]
+struct Memory {
+    /// The room with which a compaction began that ran out of it, and when.
+    short: Option<(u64, Instant)>,
+    /// The version that a compaction of the whole tree made, and what views have to have passed for another to help.
+    whole: Option<(u64, SeqNo)>,
+}
+
+/// The thread's work.
+#[derive(Default)]
+pub(super) struct Compactor {
+    memory: [Memory; TREES],
+}
+
+impl Compactor {
+    /// Does what there is to do.
+    ///
+    /// # Errors
+    /// [`StoreError`] if a tree or the disk failed. Want of room is no error: it is tried again.
+    pub(super) fn turn(&mut self, core: &Core) -> Result<(), StoreError> {
+        core.trees.pace.serve();
+        let mut is_short = false;
+        for at in 0..TREES {
+            is_short |= self.merge(core, at)?;
+        }
+        core.crowded.store(is_short, Ordering::Relaxed);
+        if core.is_quiet() {
+            core.trees.pace.be_gentle();
+            for at in 0..TREES {
+                self.reclaim(core, at)?;
+            }
+            release(core);
+        }
+        Ok(())
+    }
+
+    /// Merges tables of a tree as its levels need it; whether there is no room for it.
+    fn merge(&mut self, core: &Core, at: usize) -> Result<bool, StoreError> {
+        let tree = &core.trees.all()[at];
+        for _ in 0..STEPS {
+            if core.trees.pace.is_stopping() || core.work[at].has_leftovers() {
+                return Ok(false);
+            }
+            if !self.has_room(core, at, merge_bytes(tree)) {
+                return Ok(true);
+            }
+            let before = tree.current_version().id();
+            let horizon = core.trees.views.horizon();
+            let done = self.attempt(core, at, |tree| tree.compact(Arc::new(Leveled::default()), horizon))?;
+            if !done {
+                return Ok(self.memory[at].short.is_some());
+            }
+            if tree.current_version().id() == before {
+                break;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Compacts the whole of a tree if enough of it is dead. Of blob files the first pass finds out what is dead, and a
+    /// second one deletes it.
+    fn reclaim(&mut self, core: &Core, at: usize) -> Result<(), StoreError> {
+        let tree = &core.trees.all()[at];
+        let (started, before) = (Instant::now(), tree.disk_space());
+        if !is_enough(dead_bytes(core, at)?, before) || self.is_in_vain(core, at) || !self.pass(core, at)? {
+            return Ok(());
+        }
+        if is_enough(tree.stale_blob_bytes(), tree.disk_space()) {
+            self.pass(core, at)?;
+        }
+        let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
+        let path = tree.tree_config().path.display();
+        tracing::info!(tree = %path, before, bytes, elapsed_ms, "room that deleted data took was given back");
+        Ok(())
+    }
+
+    /// Compacts the whole of a tree once; whether that came to its end.
+    fn pass(&mut self, core: &Core, at: usize) -> Result<bool, StoreError> {
+        let (tree, pace) = (&core.trees.all()[at], &core.trees.pace);
+        let live = tree.disk_space().saturating_sub(dead_bytes(core, at)?);
+        let may_begin = !pace.is_stopping() && !pace.is_wanted() && !core.work[at].has_leftovers();
+        if !may_begin || !self.has_room(core, at, live) {
+            return Ok(false);
+        }
+        let published = core.trees.views.published();
+        let horizon = core.trees.views.horizon();
+        if !self.attempt(core, at, |tree| tree.major_compact(TABLE_BYTES, horizon))? {
+            return Ok(false);
+        }
+        let is_viewed = horizon + 1 < published;
+        let until = if is_viewed { published } else { SeqNo::MAX };
+        self.memory[at].whole = Some((tree.current_version().id(), until));
+        release(core);
+        Ok(true)
+    }
+
+    /// Whether the last compaction of the whole tree has left nothing for another one: the tree is as it was then, and
+    /// what views kept it from dropping they still see.
+    fn is_in_vain(&self, core: &Core, at: usize) -> bool {
+        let version = core.trees.all()[at].current_version().id();
+        let horizon = core.trees.views.horizon();
+        self.memory[at].whole.is_some_and(|(made, until)| made == version && horizon + 1 < until)
+    }
+
+    /// Whether a compaction that writes so many bytes may begin. One that ran out of room needs more than it had.
+    fn has_room(&self, core: &Core, at: usize, bytes: u64) -> bool {
+        let spare = core.room.spare();
+        let failed =
+            self.memory[at].short.is_some_and(|(had, when)| spare <= had && when.elapsed() < AFTER_FULL);
+        spare > bytes && !failed
+    }
+
+    /// Compacts; whether that came to its end.
+    fn attempt(
+        &mut self,
+        core: &Core,
+        at: usize,
+        compact: impl FnOnce(&AnyTree) -> lsm_tree::Result<()>,
+    ) -> Result<bool, StoreError> {
+        let spare = core.room.spare();
+        let tree = &core.trees.all()[at];
+        let done = core.work[at].run(tree, |tree| compact(tree).map_err(|error| unless_ahead(tree, error)));
+        let memory = &mut self.memory[at];
+        match done {
+            Ok(()) => {
+                memory.short = None;
+                Ok(true)
+            }
+            Err(error) if error.is_full() => {
+                tracing::warn!(tree = %tree.tree_config().path.display(), spare, "a compaction ran out of room; it waits for more");
+                memory.short = Some((spare, Instant::now()));
+                Ok(false)
+            }
+            Err(error) if error.is_interrupted() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Whether so many dead bytes among so many on disk are worth writing the others again.
+fn is_enough(dead: u64, bytes: u64) -> bool {
+    dead >= (bytes / DEAD_SHARE).max(DEAD_LEAST)
+}
+
+/// Whether a checkpoint is worth while that would clear the journal of so many bytes, and let so many removed entries be
+/// deleted from the trees.
+pub(super) fn is_worth_it(trees: &Trees, removed: u64, journal: u64) -> bool {
+    let entries: u64 = trees.all().iter().map(|tree| tree.approximate_len() as u64).sum();
+    let bytes = trees.disk_bytes();
+    is_enough(journal + bytes / entries.max(1) * removed, bytes)
+}
+
+/// Bytes that the next merge of a tree writes at most, as far as that can be told: its newest tables, and those of the
+/// first level below them, which they mostly overlap. Of merges further down nothing is told; they notice on the way.
+fn merge_bytes(tree: &AnyTree) -> u64 {
+    let version = tree.current_version();
+    let mut levels = version.iter_levels();
+    let Some(newest) = levels.next().filter(|newest| newest.table_count() >= L0_TABLES) else {
+        return 0;
+    };
+    if newest.is_disjoint() {
+        return 0;
+    }
+    newest.size() + levels.fold(0, |first, level| if first > 0 { first } else { level.size() })
+}
+
+/// Bytes of a tree on disk that no query can ask for, about.
+fn dead_bytes(core: &Core, at: usize) -> Result<u64, StoreError> {
+    let tree = &core.trees.all()[at];
+    let version = tree.current_version();
+    let (entries, tombstones) = version.iter_tables().fold((0, 0), |(entries, tombstones), table| {
+        (entries + table.metadata.item_count, tombstones + table.tombstone_count())
+    });
+    // A tombstone mostly hides an entry, and both go.
+    let mut dead = (2 * tombstones).min(entries);
+    if at == Tree::Rows as usize {
+        // Rows that were written over have no tombstone, but it is known how many rows there are.
+        let in_memory = (tree.approximate_len() as u64).saturating_sub(entries);
+        dead = dead.max(entries.saturating_sub(documents(core)? + in_memory));
+    }
+    let share =
+        if entries == 0 { 0 } else { u128::from(tree.disk_space()) * u128::from(dead) / u128::from(entries) };
+    Ok(share as u64 + tree.stale_blob_bytes())
+}
+
+/// The documents of all collections.
+fn documents(core: &Core) -> Result<u64, StoreError> {
+    let meta = core.trees.tree(Tree::Meta);
+    let numbers = core.trees.views.at_newest(|now| meta.prefix(codec::DOCUMENTS, now, None));
+    numbers.map(|entry| codec::read_number(&entry.value()?)).sum()
+}
+
+/// Deletes files that only older versions of the trees name, unless a view sees one. A version goes when a batch after
+/// it was published; on a quiet store there is none, so a number without a batch takes its place.
+fn release(core: &Core) {
+    if core.trees.all().iter().all(|tree| tree.version_free_list_len() == 0) {
+        return;
+    }
+    {
+        // Batches get their numbers under this lock, so none with a lower number is under way.
+        let _journal = core.journal.lock();
+        core.trees.views.publish(core.trees.next_seqno());
+    }
+    let horizon = core.trees.views.horizon();
+    for tree in core.trees.all() {
+        let path = &tree.tree_config().path;
+        if let Err(error) = tree.get_version_history_lock().maintenance(path, horizon) {
+            tracing::warn!(%error, tree = %path.display(), "an older version of a tree stays");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use fastrand::Rng;
+
+    use super::*;
+    use crate::store::journal;
+    use crate::store::manifest::Manifest;
+    use crate::store::room::Room;
+    use crate::store::trees::{Trees, Writes};
+
+    /// A core without threads: the test says when what is done.
+    fn core(dir: &Path) -> Core {
+        let journal_dir = dir.join("journal");
+        let manifest = Manifest::read(dir).unwrap().unwrap_or_else(|| {
+            journal::Journal::create(&journal_dir, 1).unwrap();
+            let manifest = Manifest { store: 1, replay_from: 1, versions: [0; TREES] };
+            manifest.write(dir).unwrap();
+            manifest
+        });
+        let trees = Trees::open(dir, 1 << 20).unwrap();
+        let scan = journal::scan(&journal_dir, 1, manifest.replay_from, |_, seqno, payload| {
+            trees.replay(seqno, payload)
+        });
+        let journal = journal::Journal::open(&journal_dir, 1, 1 << 20, scan.unwrap()).unwrap();
+        let lock = std::fs::File::create(dir.join("LOCK")).unwrap();
+        Core::new(
+            dir.to_path_buf(),
+            &manifest,
+            trees,
+            journal,
+            Room::new(dir.to_path_buf(), 0),
+            64 << 20,
+            lock,
+        )
+    }
+
+    fn bytes_of(dir: &Path) -> u64 {
+        let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+        entries
+            .map(|entry| match entry.metadata().unwrap() {
+                meta if meta.is_dir() => bytes_of(&entry.path()),
+                meta => meta.len(),
+            })
+            .sum()
+    }
+
+    /// What a quiet store does by itself.
+    fn quiet(core: &Core, compactor: &mut Compactor) {
+        core.be_quiet();
+        core.turn().unwrap();
+        compactor.turn(core).unwrap();
+    }
+
+    type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn check(core: &Core, model: &Model, seqno: SeqNo) {
+        let found = core.trees.tree(Tree::Rows).iter(seqno, None).map(|entry| entry.into_inner().unwrap());
+        let found: Model = found.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+        assert_eq!(found.len(), model.len());
+        assert!(found == *model, "rows differ");
+    }
+
+    /// Writes or deletes rows, small ones and ones that lie apart, and their number.
+    fn change(core: &Core, model: &mut Model, rng: &mut Rng, rows: usize, deleted: f64) {
+        let mut writes = Writes::default();
+        for _ in 0..rows {
+            let key = format!("row {}", rng.u32(..3_000)).into_bytes();
+            if rng.f64() < deleted {
+                if model.remove(&key).is_some() {
+                    writes.remove(Tree::Rows, &key);
+                }
+                continue;
+            }
+            let length = if rng.u32(..10) == 0 { rng.usize(9_000..20_000) } else { rng.usize(..300) };
+            let value: Vec<u8> = std::iter::repeat_with(|| rng.u8(..)).take(length).collect();
+            writes.insert(Tree::Rows, &key, &value);
+            model.insert(key, value);
+        }
+        let number = (model.len() as u64).to_be_bytes();
+        writes.insert(Tree::Meta, codec::documents_key(crate::ids::CollectionId(1)), number);
+        core.commit(&writes, || ()).unwrap();
+    }
+
+    #[test]
+    fn deleted_rows_leave_a_quiet_disk_also_after_a_restart() {
+        for restarted in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut rng, mut model) = (Rng::with_seed(3), Model::new());
+            let mut all = core(dir.path());
+            for _ in 0..20 {
+                change(&all, &mut model, &mut rng, 300, 0.0);
+            }
+            all.checkpoint().unwrap();
+            let before = bytes_of(dir.path());
+            // All but a few.
+            let kept = 100;
+            let mut writes = Writes::default();
+            for key in model.keys().skip(kept) {
+                writes.remove(Tree::Rows, key);
+            }
+            let number = (kept as u64).to_be_bytes();
+            writes.insert(Tree::Meta, codec::documents_key(crate::ids::CollectionId(1)), number);
+            all.commit(&writes, || ()).unwrap();
+            model = model.into_iter().take(kept).collect();
+            if restarted {
+                drop(all);
+                all = core(dir.path());
+            }
+            quiet(&all, &mut Compactor::default());
+            let after = bytes_of(dir.path());
+            assert!(after < before / 8, "{before} bytes became {after}");
+            check(&all, &model, SeqNo::MAX);
+        }
+    }
+
+    #[test]
+    fn rows_that_were_written_over_leave_a_quiet_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut rng, mut model) = (Rng::with_seed(5), Model::new());
+        let core = core(dir.path());
+        for _ in 0..3 {
+            for _ in 0..20 {
+                change(&core, &mut model, &mut rng, 300, 0.0);
+            }
+            core.checkpoint().unwrap();
+        }
+        let live: u64 = model.values().map(|value| value.len() as u64).sum();
+        assert!(bytes_of(dir.path()) > live * 2);
+        quiet(&core, &mut Compactor::default());
+        let after = bytes_of(&core.trees.tree(Tree::Rows).tree_config().path);
+        assert!(after < live * 5 / 4, "{live} bytes take {after}");
+        check(&core, &model, SeqNo::MAX);
+    }
+
+    #[test]
+    fn a_view_keeps_what_it_sees_and_no_work_is_done_in_vain() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut rng, mut model) = (Rng::with_seed(7), Model::new());
+        let core = core(dir.path());
+        for _ in 0..10 {
+            change(&core, &mut model, &mut rng, 300, 0.0);
+        }
+        core.checkpoint().unwrap();
+        let (seen, view) = (model.clone(), core.trees.views.open());
+        for _ in 0..10 {
+            change(&core, &mut model, &mut rng, 600, 1.0);
+        }
+        let mut compactor = Compactor::default();
+        quiet(&core, &mut compactor);
+        check(&core, &seen, view);
+        check(&core, &model, SeqNo::MAX);
+        let version = core.trees.tree(Tree::Rows).current_version().id();
+        quiet(&core, &mut compactor);
+        assert_eq!(
+            core.trees.tree(Tree::Rows).current_version().id(),
+            version,
+            "compacted again for nothing"
+        );
+        let before = bytes_of(dir.path());
+        core.trees.views.close(view);
+        quiet(&core, &mut compactor);
+        let after = bytes_of(dir.path());
+        assert!(after < before / 2, "{before} bytes became {after}");
+        check(&core, &model, SeqNo::MAX);
+    }
+
+    /// Any course of writes, checkpoints, compactions, views and restarts leaves the rows as they are.
+    #[test]
+    fn any_course_of_events_leaves_the_rows_as_they_are() {
+        for seed in 0..6 {
+            let dir = tempfile::tempdir().unwrap();
+            let (mut rng, mut model) = (Rng::with_seed(seed), Model::new());
+            let (mut all, mut compactor) = (core(dir.path()), Compactor::default());
+            let mut view = None;
+            for _ in 0..40 {
+                match rng.u32(..12) {
+                    0..6 => {
+                        let (rows, deleted) = (rng.usize(1..400), rng.f64());
+                        change(&all, &mut model, &mut rng, rows, deleted);
+                    }
+                    6 => all.checkpoint().unwrap(),
+                    7 => compactor.turn(&all).unwrap(),
+                    8 if view.is_none() => view = Some((all.trees.views.open(), model.clone())),
+                    8 => {
+                        if let Some((seqno, seen)) = view.take() {
+                            check(&all, &seen, seqno);
+                            all.trees.views.close(seqno);
+                        }
+                    }
+                    9 => {
+                        view = None;
+                        drop(all);
+                        (all, compactor) = (core(dir.path()), Compactor::default());
+                    }
+                    _ => quiet(&all, &mut compactor),
+                }
+                check(&all, &model, SeqNo::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn reads_of_the_newest_state_go_on_while_older_versions_are_given_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let core = core(dir.path());
+        let (mut rng, mut model) = (Rng::with_seed(11), Model::new());
+        change(&core, &mut model, &mut rng, 100, 0.0);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let readers = [(); 3].map(|()| {
+                scope.spawn(|| {
+                    while !done.load(Ordering::Relaxed) {
+                        assert!(documents(&core).unwrap() > 0);
+                    }
+                })
+            });
+            let mut compactor = Compactor::default();
+            for _ in 0..100 {
+                change(&core, &mut model, &mut rng, 5, 0.0);
+                core.checkpoint().unwrap();
+                compactor.turn(&core).unwrap();
+                release(&core);
+            }
+            done.store(true, Ordering::Relaxed);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn compaction_leaves_the_reserve_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut rng, mut model) = (Rng::with_seed(9), Model::new());
+        let core = core(dir.path());
+        for _ in 0..6 {
+            change(&core, &mut model, &mut rng, 300, 0.0);
+            core.checkpoint().unwrap();
+        }
+        let rows = &core.trees.tree(Tree::Rows).tree_config().path;
+        let before = bytes_of(rows);
+        // All that is free is the reserve's.
+        let mut full = Compactor::default();
+        full.memory[Tree::Rows as usize].short = Some((u64::MAX, Instant::now()));
+        full.turn(&core).unwrap();
+        assert!(core.crowded.load(Ordering::Relaxed));
+        assert_eq!(bytes_of(rows), before, "a compaction began without room");
+        Compactor::default().turn(&core).unwrap();
+        assert!(!core.crowded.load(Ordering::Relaxed));
+        assert!(core.trees.tree(Tree::Rows).l0_run_count() < 4);
+        check(&core, &model, SeqNo::MAX);
+    }
+}

@@ -1,0 +1,280 @@
+//! Files that unfinished work on a tree leaves behind, and their removal.
+//!
+//! A flush or a compaction that fails has written some of its tables and blob files. `lsm-tree` deletes them when the
+//! tree is opened again; until then they take room, and each retry on a full disk adds more. So they are deleted here,
+//! as soon as no other work on the tree can still be writing to them.
+//!
+//! *Invariant*: only files are deleted that are younger than the work and that no version of the tree ever named.
+//! Files of older versions stay: views may read them, and `lsm-tree` deletes them with the last reader.
+//!
+//! *Absent*: the case that the pointer on disk may name a version that the memory does not know (`keeper`). The store
+//! takes no more writes then, and nothing is deleted.
+
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use lsm_tree::{AbstractTree, AnyTree};
+use parking_lot::Mutex;
+
+use super::error::StoreError;
+
+/// The folders of a tree that flushes and compactions write to.
+const TABLES: &str = "tables";
+const BLOBS: &str = "blobs";
+
+/// A file by its folder and its number.
+type FileId = (&'static str, u64);
+
+/// Flushes and compactions of one tree.
+#[derive(Default)]
+pub(super) struct Work {
+    /// Locked while a directory is listed and leftovers are deleted; no other lock but the tree's is taken meanwhile.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    running: usize,
+    /// Files that were there before the first of the work that is running, and those that a version has named since;
+    /// `None` if they could not be listed, and then nothing is deleted.
+    known: Option<HashSet<FileId>>,
+    /// Whether some of the work left files behind.
+    has_leftovers: bool,
+    /// Whether nobody knows what the tree's newest version is.
+    is_unsure: bool,
+}
+
+impl Work {
+    /// Whether leftovers wait for work that is still running. Optional work should not begin then.
+    pub(super) fn has_leftovers(&self) -> bool {
+        self.state.lock().has_leftovers
+    }
+
+    /// Does some work on `tree`. If it fails, what it has written is deleted, at the latest when all other work on the
+    /// tree has ended.
+    pub(super) fn run<T>(
+        &self,
+        tree: &AnyTree,
+        work: impl FnOnce(&AnyTree) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.begin(tree);
+        let mut running = Running { work: self, tree, end: End::Panicked };
+        let result = work(tree);
+        running.end = match &result {
+            Ok(_) => End::Done,
+            Err(error) if error.is_full() || error.is_interrupted() => End::Cut,
+            Err(_) => End::Failed,
+        };
+        result
+    }
+
+    fn begin(&self, tree: &AnyTree) {
+        let mut state = self.state.lock();
+        if state.running == 0 {
+            state.known = listed(&tree.tree_config().path).ok();
+        }
+        state.running += 1;
+    }
+
+    fn end(&self, tree: &AnyTree, end: End) {
+        let mut state = self.state.lock();
+        state.running -= 1;
+        match end {
+            End::Done => {
+                if let Some(known) = &mut state.known {
+                    known.extend(named(tree));
+                }
+            }
+            End::Cut => state.has_leftovers = true,
+            End::Failed | End::Panicked => state.is_unsure = true,
+        }
+        if state.running == 0 {
+            let known = state.known.take();
+            if let Some(known) = known.filter(|_| state.has_leftovers && !state.is_unsure) {
+                sweep(tree, &known);
+            }
+            state.has_leftovers = false;
+        }
+    }
+}
+
+/// How work ended.
+#[derive(Clone, Copy)]
+enum End {
+    Done,
+    /// For want of room, or because it was asked to.
+    Cut,
+    Failed,
+    Panicked,
+}
+
+/// Counts work as running until it is dropped, which a panic does too.
+struct Running<'a> {
+    work: &'a Work,
+    tree: &'a AnyTree,
+    end: End,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.work.end(self.tree, self.end);
+    }
+}
+
+/// The files of the newest version. By number: the tree may write their paths in another way.
+fn named(tree: &AnyTree) -> HashSet<FileId> {
+    let version = tree.current_version();
+    let tables = version.iter_tables().map(|table| (TABLES, table.id()));
+    tables.chain(version.blob_files.list_ids().map(|id| (BLOBS, *id))).collect()
+}
+
+fn listed(tree: &Path) -> io::Result<HashSet<FileId>> {
+    let mut files = HashSet::new();
+    for folder in [TABLES, BLOBS] {
+        match fs::read_dir(tree.join(folder)) {
+            Ok(entries) => {
+                for entry in entries {
+                    let number = entry?.file_name().to_str().and_then(|name| name.parse().ok());
+                    files.extend(number.map(|number| (folder, number)));
+                }
+            }
+            // Only trees that keep values apart have blob files.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(files)
+}
+
+fn sweep(tree: &AnyTree, known: &HashSet<FileId>) {
+    let path = &tree.tree_config().path;
+    let named = named(tree);
+    let Ok(found) = listed(path) else {
+        return;
+    };
+    let mut freed = 0;
+    for id @ (folder, number) in found {
+        if known.contains(&id) || named.contains(&id) {
+            continue;
+        }
+        let file = path.join(folder).join(number.to_string());
+        let bytes = fs::metadata(&file).map_or(0, |meta| meta.len());
+        // The tree may still have it open, and then deleting it alone would free nothing.
+        let emptied = fs::OpenOptions::new().write(true).open(&file).and_then(|file| file.set_len(0));
+        match emptied.and_then(|()| fs::remove_file(&file)) {
+            Ok(()) => freed += bytes,
+            Err(error) => {
+                tracing::warn!(%error, path = %file.display(), "an unfinished file stays until the next start");
+            }
+        }
+    }
+    if freed > 0 {
+        tracing::info!(tree = %path.display(), freed, "unfinished files were deleted");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::store::trees::Trees;
+
+    fn full() -> StoreError {
+        lsm_tree::Error::Io(ErrorKind::StorageFull.into()).into()
+    }
+
+    /// A tree with a table and a blob file.
+    fn filled(trees: &Trees) -> &AnyTree {
+        let tree = trees.tree(crate::store::trees::Tree::Rows);
+        tree.insert("a", vec![7; 20_000], 1);
+        tree.insert("b", "small", 1);
+        tree.flush_active_memtable(0).unwrap();
+        tree
+    }
+
+    fn files(tree: &AnyTree) -> HashSet<FileId> {
+        listed(&tree.tree_config().path).unwrap()
+    }
+
+    fn unfinished(tree: &AnyTree, number: u64) -> PathBuf {
+        let path = tree.tree_config().path.join(TABLES).join(number.to_string());
+        fs::write(&path, [1; 5_000]).unwrap();
+        path
+    }
+
+    #[test]
+    fn what_fails_for_want_of_room_is_deleted_at_once_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        let before = files(tree);
+        assert_eq!(before.len(), 2, "{before:?}");
+        let failed = work.run(tree, |tree| {
+            unfinished(tree, 77);
+            fs::write(tree.tree_config().path.join(BLOBS).join("78"), [1; 5_000]).unwrap();
+            Err::<(), _>(full())
+        });
+        assert!(failed.unwrap_err().is_full());
+        assert_eq!(files(tree), before);
+    }
+
+    #[test]
+    fn it_waits_for_work_that_may_still_be_writing() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        let before = files(tree);
+        let outer = work.run(tree, |tree| {
+            let of_outer = unfinished(tree, 90);
+            let inner = work.run(tree, |tree| {
+                unfinished(tree, 91);
+                Err::<(), _>(full())
+            });
+            assert!(inner.is_err());
+            assert!(of_outer.exists() && work.has_leftovers());
+            tree.insert("c", "later", 2);
+            tree.flush_active_memtable(0)?;
+            fs::remove_file(of_outer).unwrap();
+            Ok(())
+        });
+        outer.unwrap();
+        assert!(!work.has_leftovers());
+        let after = files(tree);
+        assert_eq!(after.difference(&before).count(), 1, "the table that was written: {after:?}");
+        assert_eq!(tree.get("c", 9).unwrap().unwrap(), "later");
+    }
+
+    #[test]
+    fn nothing_is_deleted_if_nobody_knows_the_newest_version() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        let failed = work.run(tree, |tree| {
+            unfinished(tree, 77);
+            Err::<(), _>(StoreError::io(dir.path(), "synced", ErrorKind::Other.into()))
+        });
+        assert!(failed.is_err());
+        assert!(files(tree).contains(&(TABLES, 77)));
+    }
+
+    #[test]
+    fn a_compaction_that_is_cut_off_leaves_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        for i in 0..1_000 {
+            tree.insert(format!("key {i}"), vec![3; 9_000], 3);
+        }
+        tree.flush_active_memtable(0).unwrap();
+        let before = files(tree);
+        trees.pace.stop();
+        let cut = work.run(tree, |tree| Ok(tree.major_compact(1 << 20, 5)?));
+        assert!(cut.unwrap_err().is_interrupted());
+        assert_eq!(files(tree), before);
+        assert_eq!(tree.get("key 999", 9).unwrap().unwrap().len(), 9_000);
+    }
+}
