@@ -8,6 +8,7 @@
     reason = "tables of cases are long and nested"
 )]
 
+mod attacks;
 mod backup;
 mod bad_input;
 mod browser;

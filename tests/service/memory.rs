@@ -120,10 +120,10 @@ async fn a_budget_that_is_used_up_refuses_documents_and_nothing_else() {
 }
 
 /// A control group of this test, in the hierarchy that limits memory, where that is allowed.
-struct Group(PathBuf);
+pub struct Group(pub PathBuf);
 
 impl Group {
-    fn new(bytes: u64) -> Result<Group, String> {
+    pub fn new(bytes: u64) -> Result<Group, String> {
         let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let line = |name: &str| {
             groups.lines().find_map(|line| {
@@ -137,7 +137,7 @@ impl Group {
             (None, Some(path)) => (format!("/sys/fs/cgroup{path}"), "memory.max"),
             (None, None) => return Err("there are no control groups".into()),
         };
-        let own = Path::new(&parent).join(format!("lookalike-test-{}", std::process::id()));
+        let own = Path::new(&parent).join(format!("lookalike-test-{}-{}", std::process::id(), uuid::Uuid::now_v7()));
         let failed = |error: std::io::Error| format!("{}: {error}", own.display());
         fs::create_dir(&own).map_err(failed)?;
         let group = Group(own.clone());
@@ -148,7 +148,7 @@ impl Group {
     }
 
     /// How often the kernel ended a process of the group for want of memory.
-    fn kills(&self) -> u64 {
+    pub fn kills(&self) -> u64 {
         let read = |file| fs::read_to_string(self.0.join(file)).unwrap_or_default();
         let text = read("memory.events") + &read("memory.oom_control");
         let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));

@@ -1,0 +1,198 @@
+//! Requests that each stay within their limits and together would take all memory or all processors: the server stays
+//! up in a control group of 256 MiB, refuses whoever takes too much, and serves everyone else.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+use crate::memory::Group;
+use crate::overload::by_hand;
+use crate::server::{Server, directory};
+
+/// What everyone else asks meanwhile: a short text, stored, and a lookup. Each is answered.
+async fn others_are_served(server: &Server, count: usize, p99: Duration) {
+    let mut times = Vec::new();
+    for number in 0..count {
+        let begun = Instant::now();
+        let text = format!("The harbour ferry number {number} will run every twenty minutes during the festival.");
+        let (status, answer) = server.post("/fingerprint", json!({ "text": text })).await;
+        assert_eq!(status, StatusCode::OK, "{answer}\n{}", server.log());
+        assert!(server.get("/similar?hash=00000000000000ff&k=3").await.status().is_success());
+        times.push(begun.elapsed());
+    }
+    times.sort_unstable();
+    let measured = times[count * 99 / 100];
+    println!("beside the attack p50 {:?}, p99 {measured:?}", times[count / 2]);
+    // Other tests run on the same processors: only a run by hand judges times.
+    assert!(!by_hand() || measured < p99, "p99 {measured:?}");
+}
+
+async fn connect(server: &Server, head: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.url.trim_start_matches("http://")).await.unwrap();
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+/// Sends a body whole, or as much of it as the server takes; the status of the answer.
+async fn send(server: &Server, route: &str, body: String) -> u16 {
+    let request = server.client.post(format!("{}{route}", server.url)).header("content-type", "application/json");
+    match request.body(body).send().await {
+        Ok(response) => {
+            let status = response.status().as_u16();
+            let answer = response.bytes().await.unwrap_or_default();
+            assert!(answer.len() < 8 << 20, "{route}: an answer of {} bytes", answer.len());
+            status
+        }
+        // Refused before the end of the body, and closed.
+        Err(_) => 0,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_take_too_much_memory_are_refused_and_others_served() {
+    let group = match Group::new(256 << 20) {
+        Ok(group) => group,
+        Err(why) => {
+            println!("skipped: no control group can be made here ({why})");
+            return;
+        }
+    };
+    let data = directory();
+    let server = Server::start_in(data.path(), &group.0).await;
+    let served = async || others_are_served(&server, 50, Duration::from_millis(100)).await;
+
+    // Bodies that stall when nearly all of them is there.
+    let mut stalled = Vec::new();
+    for route in ["/documents", "/similar"].repeat(3) {
+        let head = format!(
+            "POST {route} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            32 << 20
+        );
+        let mut stream = connect(&server, &head).await;
+        let part = vec![b' '; 1 << 20];
+        for _ in 0..30 {
+            // It may be refused on the way.
+            let writing = tokio::time::timeout(Duration::from_secs(2), stream.write_all(&part));
+            if !matches!(writing.await, Ok(Ok(()))) {
+                break;
+            }
+        }
+        stalled.push(stream);
+    }
+    served().await;
+    drop(stalled);
+
+    // Elements of two or three bytes each.
+    let many = |open: &str, element: &str, close: &str| {
+        format!("{open}{}{element}{close}", format!("{element},").repeat((30 << 20) / (element.len() + 1)))
+    };
+    for (route, body) in [
+        ("/documents", many("[", "1", "]")),
+        ("/fingerprint", many("{\"texts\":[", "\"\"", "]}")),
+        ("/collections/default/calibrate", many("{\"texts\":[", "\"\"", "]}")),
+        ("/similar", many("{\"hash\":\"00000000000000ff\",\"filter\":{\"exclude\":[", "\"a\"", "]}}")),
+        ("/similar", many("{\"hash\":\"00000000000000ff\",\"filter\":{\"metadata\":{\"a\":[", "1", "]}}}")),
+    ] {
+        let status = send(&server, route, body).await;
+        assert!(matches!(status, 0 | 413 | 422 | 503 | 507), "{route}: {status}");
+    }
+    let array = format!("[{}1]", "1,".repeat(9_999));
+    assert_eq!(send(&server, "/documents", array).await, 200, "each element fails alone");
+    assert_eq!(send(&server, "/documents", format!("[{}1]", "1,".repeat(10_000))).await, 422);
+    served().await;
+
+    // Answers that nobody reads.
+    let metadata = json!({ "filling": "x".repeat(16_000) });
+    let lines = (0..1_000u64).map(|id| {
+        let hash = format!("{:016x}", id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": metadata}))
+    });
+    server.stream("/documents", lines.collect()).await;
+    let mut unread = Vec::new();
+    for _ in 0..10 {
+        let head = "GET /similar?hash=00000000000000ff&k=64&limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
+        unread.push(connect(&server, head).await);
+    }
+    served().await;
+    let mut first = String::new();
+    let mut page = unread.remove(0).take(64 << 20);
+    // One that is read is whole, and a page: metadata fills it before its limit does.
+    let reading = tokio::time::timeout(Duration::from_secs(2), page.read_to_string(&mut first));
+    let _ = reading.await;
+    assert!(first.starts_with("HTTP/1.1 200") && first.contains("\"next\":"), "{first:.300}");
+    drop(unread);
+
+    // Large documents, exported by several.
+    server.put("/collections/texts", json!({"keep_text": true})).await;
+    for part in 0..20 {
+        let lines = (0..10).map(|id| {
+            let text = format!("text number {part} {id} ").repeat(45_000);
+            format!("{}\n", json!({"id": format!("{part}-{id}"), "text": &text[..900_000]}))
+        });
+        let (_, summary) = server.stream("/collections/texts/documents", lines.collect()).await;
+        assert_eq!(summary["created"], 10, "{summary}");
+    }
+    let head = "GET /collections/texts/export HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    let mut exports = Vec::new();
+    for _ in 0..20 {
+        exports.push(connect(&server, head).await);
+    }
+    served().await;
+    drop(exports);
+    let export = server.get("/collections/texts/export").await.text().await.unwrap();
+    assert_eq!(export.lines().count(), 200);
+    assert_eq!(group.kills(), 0, "the kernel had to end the process");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_questions_end_with_their_time_and_delay_nobody_else() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let documents = if by_hand() { 1_000_000 } else { 100_000u64 };
+    let spread = |id: u64| (id + 1).wrapping_mul(0xd134_2543_de82_ef95);
+    for part in 0..documents / 100_000 {
+        let lines = (part * 100_000..(part + 1) * 100_000)
+            .map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"{:016x}\"}}\n", spread(id)));
+        server.stream("/documents", lines.collect()).await;
+    }
+    // One hash, and as many documents that have it.
+    server.put("/collections/one", json!({})).await;
+    let lines = (0..documents).map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"00000000000000ff\"}}\n"));
+    server.stream("/collections/one/documents", lines.collect()).await;
+    let nothing = json!({"hash": "00000000000000ff", "k": 64, "filter": {"metadata": {"a": "no document has it"}}});
+    let scans: Vec<Value> =
+        (0..1_000).map(|id| json!({"hash": format!("{:016x}", spread(id)), "k": 20, "verify": "scan"})).collect();
+    for (route, body) in [
+        ("/similar", nothing.clone()),
+        ("/collections/one/similar", nothing),
+        ("/similar", json!({ "queries": scans })),
+    ] {
+        let mut attack = JoinSet::new();
+        for _ in 0..3 {
+            let request = server.client.post(format!("{}{route}", server.url)).json(&body);
+            let request = request.header("x-timeout-ms", "1500");
+            attack.spawn(async move {
+                for _ in 0..2 {
+                    let begun = Instant::now();
+                    let status = request.try_clone().unwrap().send().await.unwrap().status().as_u16();
+                    assert!(matches!(status, 200 | 503), "{status}");
+                    // The deadline, and what a busy machine may add to it.
+                    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+                }
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        others_are_served(&server, 50, Duration::from_millis(50)).await;
+        while let Some(done) = attack.join_next().await {
+            done.unwrap();
+        }
+        // What was given up is not worked on any more.
+        let begun = Instant::now();
+        others_are_served(&server, 5, Duration::from_millis(50)).await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
