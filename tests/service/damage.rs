@@ -222,3 +222,19 @@ async fn a_snapshot_of_another_log_is_never_taken() {
     }
     assert_eq!(ids(&server.json(&format!("/similar?hash={:016x}&k=0", 15u64 << 20)).await), [""; 0]);
 }
+
+#[tokio::test]
+async fn snapshots_that_cannot_be_listed_are_a_flaw_and_none_at_all_is_not() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    assert!(server.stop().success());
+    let (snapshots, path) = (data.path().join("snapshots"), data.path().to_str().unwrap());
+    let verify = || crate::server::command(&["verify", path]).output().unwrap();
+    std::fs::remove_dir_all(&snapshots).unwrap();
+    assert_eq!(verify().status.code(), Some(0));
+    std::fs::write(&snapshots, "no directory").unwrap();
+    let verdict = verify();
+    let said = String::from_utf8_lossy(&verdict.stdout);
+    assert_eq!(verdict.status.code(), Some(65), "{said}");
+    assert!(said.contains("snapshots cannot be listed"), "{said}");
+}

@@ -47,6 +47,9 @@ fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Ve
     writer.finish().unwrap()
 }
 
+/// How the manifest and a row are changed; the status, the code and the words of the refusal.
+type Case = (fn(&mut Manifest), fn(&mut Row), u16, &'static str, [&'static str; 2]);
+
 #[tokio::test]
 async fn a_backup_is_held_to_the_limits_of_inserts() {
     let data = directory();
@@ -61,7 +64,6 @@ async fn a_backup_is_held_to_the_limits_of_inserts() {
         change(&mut wrong);
         vec![("good", row(1)), ("wrong", wrong)]
     };
-    type Case = (fn(&mut Manifest), fn(&mut Row), u16, &'static str, [&'static str; 2]);
     let large: [Case; 3] = [
         (
             |_| (),
