@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures::future::Either;
 
 pub use accountant::{Accountant, NoMemory};
 
@@ -107,6 +108,14 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         self.accountant.release(self.client, *self.kept.get_mut());
+    }
+}
+
+/// Does work for a call, if there is one: for what goes on after the handler that began it.
+pub fn for_call<F: Future>(call: Option<Arc<Call>>, work: F) -> impl Future<Output = F::Output> {
+    match call {
+        Some(call) => Either::Left(call.surround(work)),
+        None => Either::Right(work),
     }
 }
 

@@ -197,10 +197,7 @@ impl Service {
         self.calibrations.remember(collection, &job);
         let running = Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn);
         // It belongs to its client, and keeps what was reserved for the request.
-        match Call::current() {
-            Some(call) => tokio::spawn(call.surround(running)),
-            None => tokio::spawn(running),
-        };
+        tokio::spawn(call::for_call(Call::current(), running));
         Ok(job.told())
     }
 

@@ -18,7 +18,8 @@ async fn others_are_served(server: &Server, count: usize, p99: Duration) {
     let mut times = Vec::new();
     for number in 0..count {
         let begun = Instant::now();
-        let text = format!("The harbour ferry number {number} will run every twenty minutes during the festival.");
+        let text =
+            format!("The harbour ferry number {number} will run every twenty minutes during the festival.");
         let (status, answer) = server.post("/fingerprint", json!({ "text": text })).await;
         assert_eq!(status, StatusCode::OK, "{answer}\n{}", server.log());
         assert!(server.get("/similar?hash=00000000000000ff&k=3").await.status().is_success());
@@ -39,7 +40,8 @@ async fn connect(server: &Server, head: &str) -> TcpStream {
 
 /// Sends a body whole, or as much of it as the server takes; the status of the answer.
 async fn send(server: &Server, route: &str, body: String) -> u16 {
-    let request = server.client.post(format!("{}{route}", server.url)).header("content-type", "application/json");
+    let request =
+        server.client.post(format!("{}{route}", server.url)).header("content-type", "application/json");
     match request.body(body).send().await {
         Ok(response) => {
             let status = response.status().as_u16();
@@ -163,9 +165,11 @@ async fn long_questions_end_with_their_time_and_delay_nobody_else() {
     server.put("/collections/one", json!({})).await;
     let lines = (0..documents).map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"00000000000000ff\"}}\n"));
     server.stream("/collections/one/documents", lines.collect()).await;
-    let nothing = json!({"hash": "00000000000000ff", "k": 64, "filter": {"metadata": {"a": "no document has it"}}});
-    let scans: Vec<Value> =
-        (0..1_000).map(|id| json!({"hash": format!("{:016x}", spread(id)), "k": 20, "verify": "scan"})).collect();
+    let nothing =
+        json!({"hash": "00000000000000ff", "k": 64, "filter": {"metadata": {"a": "no document has it"}}});
+    let scans: Vec<Value> = (0..1_000)
+        .map(|id| json!({"hash": format!("{:016x}", spread(id)), "k": 20, "verify": "scan"}))
+        .collect();
     for (route, body) in [
         ("/similar", nothing.clone()),
         ("/collections/one/similar", nothing),

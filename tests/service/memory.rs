@@ -137,7 +137,11 @@ impl Group {
             (None, Some(path)) => (format!("/sys/fs/cgroup{path}"), "memory.max"),
             (None, None) => return Err("there are no control groups".into()),
         };
-        let own = Path::new(&parent).join(format!("lookalike-test-{}-{}", std::process::id(), uuid::Uuid::now_v7()));
+        let own = Path::new(&parent).join(format!(
+            "lookalike-test-{}-{}",
+            std::process::id(),
+            uuid::Uuid::now_v7()
+        ));
         let failed = |error: std::io::Error| format!("{}: {error}", own.display());
         fs::create_dir(&own).map_err(failed)?;
         let group = Group(own.clone());

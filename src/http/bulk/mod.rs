@@ -28,7 +28,7 @@ use super::State;
 use super::error::Problem;
 use super::extract::parse_object;
 use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
-use crate::call::Reserved;
+use crate::call::{Call, Reserved, for_call};
 use crate::ids::CollectionName;
 use crate::keys::Bucket;
 use crate::service::{Added, Admission, Patience, Prepared, Service};
@@ -82,9 +82,9 @@ pub(super) async fn respond(
     engine.admit(true)?;
     let at_a_time = enough(&into.state.service) + 1;
     let shared = Arc::new(into);
-    let preparing = Arc::clone(&shared);
+    let (preparing, call) = (Arc::clone(&shared), Call::current());
     let results = chunks
-        .map(move |chunk| prepare(Arc::clone(&preparing), chunk))
+        .map(move |chunk| for_call(call.clone(), prepare(Arc::clone(&preparing), chunk)))
         .buffered(at_a_time)
         .then(move |prepared| submit(Arc::clone(&shared), prepared))
         .buffered(STORING);
