@@ -37,7 +37,9 @@ pub(super) struct Rules {
     pub(super) is_bulk: bool,
 }
 
-type Work = Box<dyn FnOnce() + Send>;
+/// A task; what it gives back tells its result.
+type Work = Box<dyn FnOnce() -> Tell + Send>;
+pub(super) type Tell = Box<dyn FnOnce() + Send>;
 
 struct Task {
     number: u64,
@@ -267,9 +269,13 @@ fn work(inner: &Inner) {
         state.running.insert(task.number, Running { client, since: Instant::now(), thread, is_moved: false });
         drop(state);
         let number = task.number;
-        let _ = catch_unwind(AssertUnwindSafe(task.work));
+        let tell = catch_unwind(AssertUnwindSafe(task.work));
+        // The place is free before the result is told: who is told may ask again at once.
+        let is_moved = inner.state.lock().running.remove(&number).is_some_and(|running| running.is_moved);
+        if let Ok(tell) = tell {
+            tell();
+        }
         state = inner.state.lock();
-        let is_moved = state.running.remove(&number).is_some_and(|running| running.is_moved);
         if is_moved {
             // Its client may begin another task now.
             inner.work.notify_one();

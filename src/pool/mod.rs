@@ -31,7 +31,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::call::{Call, Client};
-use lane::{Lane, Rules};
+use lane::{Lane, Rules, Tell};
 pub use turns::Turns;
 
 /// How long an interactive task may keep a thread that others wait for.
@@ -175,11 +175,12 @@ impl CpuPool {
         let _cancel = CancelOnDrop(cancel.clone());
         let task = move || {
             let work = || catch_unwind(AssertUnwindSafe(|| work(&cancel))).map_err(|_| PoolError::Panicked);
-            // Whoever asked may have gone away.
-            let _ = done.send(match call {
+            let result = match call {
                 Some(call) => call.within(work),
                 None => work(),
-            });
+            };
+            // Whoever asked may have gone away.
+            Box::new(move || drop(done.send(result))) as Tell
         };
         let lane = match patience {
             Patience::Interactive => &self.interactive,

@@ -107,10 +107,10 @@ async fn clients_take_turns() {
 fn a_full_queue_has_room_for_a_client_with_fewer_tasks_in_it() {
     let lane = Lane::new(Rules { name: "test", permits: 0, queue: 3, moved: 0, is_bulk: false });
     let [one, two] = ["one", "two"].map(|name| Client::of(&name));
-    let numbers: Vec<u64> = (0..3).map(|_| lane.push(one, Box::new(|| ())).unwrap()).collect();
+    let numbers: Vec<u64> = (0..3).map(|_| lane.push(one, Box::new(|| Box::new(|| ()))).unwrap()).collect();
     assert!(lane.is_full_for(one) && !lane.is_full_for(two));
-    assert_eq!(lane.push(one, Box::new(|| ())), Err(PoolError::Busy));
-    lane.push(two, Box::new(|| ())).unwrap();
+    assert_eq!(lane.push(one, Box::new(|| Box::new(|| ()))), Err(PoolError::Busy));
+    lane.push(two, Box::new(|| Box::new(|| ()))).unwrap();
     assert_eq!(numbers.iter().filter(|number| lane.is_waiting(one, **number)).count(), 2);
     assert!(!lane.is_waiting(one, numbers[2]), "the newest goes");
     assert!(lane.is_full_for(two), "two and one: nobody has too many");
