@@ -83,9 +83,10 @@ impl<D: Digest> Bag<D> {
         self.classes.push(once);
     }
 
-    /// Adds a digest that the bag does not have yet.
+    /// Adds a digest that the bag does not have yet. Its class is sought among the last ones only: whoever chooses the text
+    /// may have thousands of different weights.
     pub fn add(&mut self, digest: D, weight: u64) {
-        match self.classes.iter_mut().find(|class| class.weight == weight) {
+        match self.classes.iter_mut().rev().take(NEAR).find(|class| class.weight == weight) {
             Some(class) => class.digests.push(digest),
             None => self.classes.push(Class { weight, digests: vec![digest] }),
         }
@@ -112,6 +113,8 @@ impl<D: Digest> Bag<D> {
     }
 }
 
+/// How many classes are looked at for one that is added alone. Keywords come in the order of their weights.
+const NEAR: usize = 16;
 /// Counts up to this and one more have a list of their own.
 const FEW: usize = 6;
 /// How many slots may be looked at in vain, for each occurrence on the whole, before the table is given up. With

@@ -1,18 +1,18 @@
 //! Why two fingerprints are as far apart as they are: shared and differing features, the bits that differ, which
 //! features moved them, and the blocks of bits that agree.
 //!
-//! Costs a string for each feature: for people to read, not for loads. Leaves out: the texts themselves and
+//! Costs a walk through all features of both: for people to read, not for loads. Leaves out: the texts themselves and
 //! sentences about them.
 
-use std::collections::BTreeMap;
-
-use super::Explanation;
+use super::explanation::{Explanation, Features, first};
 use crate::ids::Hash;
 
 /// The bits of a block by which an index finds neighbours.
 const BLOCK_BITS: u32 = 16;
 /// The most features that are named for a bit.
 const FEATURES_OF_A_BIT: usize = 3;
+/// The most differing features that are listed.
+const LISTED: usize = 100;
 
 /// Two hashes side by side.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,8 +30,12 @@ pub struct HashComparison {
 pub struct FeatureComparison {
     /// How many features both have.
     pub shared: usize,
-    /// Those that not both have, or not with the same weight, the greatest difference first.
-    pub differing: Vec<DifferingFeature>,
+    /// How many at least one of them has.
+    pub distinct: usize,
+    /// How many not both have, or not with the same weight.
+    pub differing: usize,
+    /// Those of them that differ most, the greatest difference first; at most 100.
+    pub greatest: Vec<DifferingFeature>,
     /// Shared ÷ all distinct features, 0 to 1.
     pub jaccard: f64,
     /// The cosine of the angle between the weights, 0 to 1.
@@ -78,59 +82,93 @@ impl HashComparison {
 impl FeatureComparison {
     /// Of two explanations by one profile.
     pub fn of(a: &Explanation, b: &Explanation) -> FeatureComparison {
-        let mut all: BTreeMap<(Hash, &str), [f64; 2]> = BTreeMap::new();
-        for (side, explanation) in [a, b].into_iter().enumerate() {
-            for feature in &explanation.features {
-                all.entry((feature.hash, &feature.text)).or_default()[side] += feature.weight;
-            }
-        }
-        let is_shared = |weights: &[f64; 2]| weights[0] > 0.0 && weights[1] > 0.0;
-        let shared = all.values().filter(|weights| is_shared(weights)).count();
-        let dot: f64 = all.values().map(|[a, b]| a * b).sum();
+        let all = side_by_side(&a.all, &b.all);
+        let shared = all.iter().filter(|feature| feature.weights.iter().all(|weight| *weight > 0.0)).count();
+        let dot: f64 = all.iter().map(|feature| feature.weights[0] * feature.weights[1]).sum();
         let length =
-            |side: usize| all.values().map(|weights| weights[side] * weights[side]).sum::<f64>().sqrt();
+            |side: usize| all.iter().map(|feature| feature.weights[side].powi(2)).sum::<f64>().sqrt();
         let lengths = length(0) * length(1);
-        let mut changed: Vec<((Hash, &str), [f64; 2])> = all
-            .iter()
-            .filter(|(_, [a, b])| (a - b).abs() > f64::EPSILON)
-            .map(|(&feature, &weights)| (feature, weights))
-            .collect();
-        changed.sort_by(|(x, a), (y, b)| {
-            (b[0] - b[1]).abs().total_cmp(&(a[0] - a[1]).abs()).then_with(|| x.1.cmp(y.1))
-        });
+        let distinct = all.len();
+        let mut changed: Vec<Pair<'_>> =
+            all.into_iter().filter(|feature| feature.difference() > f64::EPSILON).collect();
         let difference = a.fingerprint.hash.value() ^ b.fingerprint.hash.value();
+        let greatest = first(&mut changed, LISTED, Pair::order).to_vec();
         let flips = (0..a.votes.len().min(b.votes.len()) as u32)
             .filter(|bit| difference >> bit & 1 == 1)
-            .map(|bit| flip(bit, [a, b], &changed))
+            .map(|bit| flip(bit, [a, b], &greatest, &changed))
             .collect();
-        let differing =
-            changed.iter().map(|&((_, text), weights)| DifferingFeature { text: text.to_owned(), weights });
+        let listed = |pair: &Pair<'_>| DifferingFeature { text: pair.text.to_owned(), weights: pair.weights };
         FeatureComparison {
             shared,
-            differing: differing.collect(),
-            jaccard: if all.is_empty() { 0.0 } else { shared as f64 / all.len() as f64 },
+            distinct,
+            differing: changed.len(),
+            greatest: greatest.iter().map(listed).collect(),
+            jaccard: if distinct == 0 { 0.0 } else { shared as f64 / distinct as f64 },
             cosine: if lengths > 0.0 { (dot / lengths).min(1.0) } else { 0.0 },
             flips,
         }
     }
 }
 
-fn flip(bit: u32, sides: [&Explanation; 2], changed: &[((Hash, &str), [f64; 2])]) -> Flip {
+/// A feature with its weights in both texts.
+#[derive(Clone, Copy)]
+struct Pair<'a> {
+    hash: Hash,
+    text: &'a str,
+    weights: [f64; 2],
+}
+
+impl Pair<'_> {
+    fn difference(&self) -> f64 {
+        (self.weights[0] - self.weights[1]).abs()
+    }
+
+    /// The greatest difference first, equals by their text.
+    fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
+        b.difference().total_cmp(&a.difference()).then_with(|| a.text.cmp(b.text))
+    }
+}
+
+/// All features of both texts in the order of their hashes.
+fn side_by_side<'a>(a: &'a Features, b: &'a Features) -> Vec<Pair<'a>> {
+    let mut all: Vec<Pair<'a>> = Vec::new();
+    let of = |side: usize| {
+        move |(hash, text, weight): (Hash, &'a str, f64)| {
+            let mut weights = [0.0; 2];
+            weights[side] = weight;
+            Pair { hash, text, weights }
+        }
+    };
+    let (mut a, mut b) = (a.iter().map(of(0)).peekable(), b.iter().map(of(1)).peekable());
+    let is_first =
+        |a: &Pair<'_>, b: Option<&Pair<'_>>| b.is_none_or(|b| (a.hash, a.text) <= (b.hash, b.text));
+    while let Some(pair) = a.next_if(|a| is_first(a, b.peek())).or_else(|| b.next()) {
+        match all.last_mut() {
+            Some(last) if (last.hash, last.text) == (pair.hash, pair.text) => {
+                last.weights = [last.weights[0] + pair.weights[0], last.weights[1] + pair.weights[1]];
+            }
+            _ => all.push(pair),
+        }
+    }
+    all
+}
+
+/// `greatest` are the first of those that changed, in order.
+fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pair<'_>]) -> Flip {
     let margins = sides.map(|side| side.votes[bit as usize]);
     let towards = if margins[1] >= margins[0] { 1.0 } else { -1.0 };
-    let push = |&((hash, _), [a, b]): &((Hash, &str), [f64; 2])| {
-        let sign = if hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
-        (b - a) * sign * towards
+    let pushes = |pair: &&Pair<'_>| {
+        let sign = if pair.hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
+        (pair.weights[1] - pair.weights[0]) * sign * towards > 0.0
     };
-    let mut pushing: Vec<(f64, &str)> =
-        changed.iter().map(|feature| (push(feature), feature.0.1)).filter(|(push, _)| *push > 0.0).collect();
-    let order = |a: &(f64, &str), b: &(f64, &str)| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1));
-    if pushing.len() > FEATURES_OF_A_BIT {
-        pushing.select_nth_unstable_by(FEATURES_OF_A_BIT, order);
-        pushing.truncate(FEATURES_OF_A_BIT);
+    // What pushes at all pushes by its difference, so that the order is the same.
+    let mut pushing: Vec<Pair<'_>> =
+        greatest.iter().filter(pushes).take(FEATURES_OF_A_BIT).copied().collect();
+    if pushing.len() < FEATURES_OF_A_BIT && greatest.len() < changed.len() {
+        pushing = changed.iter().filter(pushes).copied().collect();
+        pushing = first(&mut pushing, FEATURES_OF_A_BIT, Pair::order).to_vec();
     }
-    pushing.sort_unstable_by(order);
-    let moved_by = pushing.into_iter().map(|(_, text)| text.to_owned()).collect();
+    let moved_by = pushing.into_iter().map(|pair| pair.text.to_owned()).collect();
     Flip { bit, margins, moved_by, is_held_by_one: sides.iter().any(|side| is_held_by_one(side, bit)) }
 }
 
@@ -138,8 +176,12 @@ fn flip(bit: u32, sides: [&Explanation; 2], changed: &[((Hash, &str), [f64; 2])]
 fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
     let of_bit = |hash: Hash| hash.value() >> bit & 1;
     let is = of_bit(side.fingerprint.hash);
-    let weightiest = side.features.iter().find(|feature| of_bit(feature.hash) == is);
-    weightiest.is_some_and(|feature| feature.weight >= side.votes[bit as usize].abs())
+    let ahead = side.votes[bit as usize].abs();
+    match side.features.iter().find(|feature| of_bit(feature.hash) == is) {
+        Some(weightiest) => weightiest.weight >= ahead,
+        // Not all features are listed.
+        None => side.all.iter().any(|(hash, _, weight)| weight >= ahead && of_bit(hash) == is),
+    }
 }
 
 #[cfg(test)]
@@ -164,10 +206,7 @@ mod tests {
         assert!((features.jaccard - features.shared as f64 / union as f64).abs() < 1e-9);
         assert!(features.cosine > 0.5 && features.cosine < 1.0);
         assert!(
-            features
-                .differing
-                .iter()
-                .any(|feature| feature.text.contains("hot") && feature.weights[1] == 0.0)
+            features.greatest.iter().any(|feature| feature.text.contains("hot") && feature.weights[1] == 0.0)
         );
         for flip in &features.flips {
             assert!(flip.margins[0] * flip.margins[1] <= 0.0, "the bit changed its side");
@@ -182,7 +221,7 @@ mod tests {
         let features = FeatureComparison::of(&a, &b);
         for bit in 0..64 {
             let moved: f64 = features
-                .differing
+                .greatest
                 .iter()
                 .map(|feature| {
                     let of = |side: &Explanation| {
@@ -201,7 +240,7 @@ mod tests {
     fn equal_texts_differ_in_nothing() {
         let a = Profile::default_profile().explain(TEXTS[0]);
         let features = FeatureComparison::of(&a, &a);
-        assert!(features.differing.is_empty() && features.flips.is_empty());
+        assert!(features.differing == 0 && features.flips.is_empty());
         assert!((features.jaccard - 1.0).abs() < 1e-9 && (features.cosine - 1.0).abs() < 1e-9);
     }
 

@@ -8,6 +8,7 @@
 mod built_in;
 mod compare;
 mod definition;
+mod explanation;
 mod minhash;
 mod profile;
 mod recipe;
@@ -18,6 +19,7 @@ mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
 pub use definition::{Definition, DefinitionError, Value};
+pub use explanation::Explanation;
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
 pub use recipe::simhash_of;
@@ -53,18 +55,6 @@ pub enum Status {
     Short,
     /// It has none, and would equal every other such text: not to be stored or looked up.
     Empty,
-}
-
-/// A fingerprint with all that went into it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation {
-    /// What [`Profile::fingerprint`] gives for the same text.
-    pub fingerprint: Fingerprint,
-    /// The distinct features, the weightiest first, equals by their text.
-    pub features: Vec<WeightedFeature>,
-    /// The sum of each bit's votes; index `j` is bit `j`, the least significant first. As many as the width; none for a
-    /// signature, which is not voted on.
-    pub votes: Vec<f64>,
 }
 
 /// A feature and its part in the vote.

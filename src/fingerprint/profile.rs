@@ -124,14 +124,8 @@ impl Profile {
         self.recipe.sign(text)
     }
 
-    /// The signature of a text; `None`, without work, if the profile makes none.
-    pub fn signature(&self, text: &str) -> Option<Vec<u8>> {
-        self.recipe.signature?;
-        self.sign(text).signature
-    }
-
-    /// The fingerprint with all features and votes. It allocates a string for each occurrence of a feature: for
-    /// people to read, not for loads.
+    /// The fingerprint with its features and votes. It keeps the text of each occurrence of a feature: for people to read,
+    /// not for loads.
     pub fn explain(&self, text: &str) -> Explanation {
         self.recipe.explain(text)
     }

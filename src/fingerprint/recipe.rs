@@ -3,9 +3,10 @@
 //! Leaves out: names and versions, which are the profile's, and how a recipe is written down (`definition`). To
 //! add a profile is to add a recipe; to change a recipe that was released is forbidden.
 
+use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
-use super::{Explanation, Fingerprint, Signed, Status, WeightedFeature};
+use super::{Fingerprint, Signed, Status};
 use crate::features::{
     Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
     logarithmic, longest_sentences, shingles, to_number,
@@ -121,11 +122,8 @@ impl Recipe {
     /// The fingerprint with all that went into it.
     pub(super) fn explain(&self, text: &str) -> Explanation {
         if self.signature.is_some() {
-            return Explanation {
-                fingerprint: self.fingerprint(text),
-                votes: Vec::new(),
-                ..self.explain_in::<2>(text)
-            };
+            let Signed { fingerprint, signature } = self.sign(text);
+            return Explanation { fingerprint, signature, votes: Vec::new(), ..self.explain_in::<2>(text) };
         }
         match self.width {
             Width::Bits64 => self.explain_in::<1>(text),
@@ -167,16 +165,15 @@ impl Recipe {
     where
         Limbs<L>: Digest,
     {
-        let mut texts: Vec<(Limbs<L>, String)> = Vec::new();
+        let mut occurrences = Occurrences::default();
         let prepared = self.preparation.apply(text);
-        let bag = self.bag::<L>(&prepared, |(digest, text)| texts.push((digest, text.to_owned())));
-        texts.sort_unstable();
+        let bag = self.bag::<L>(&prepared, |(digest, text)| occurrences.push(digest, text));
         let sums = vote(&bag);
         let bits = decide(&sums, || bag.smallest().unwrap_or([0; L]), self.tie);
         let fingerprint = self.conclude(&bag, bits, prepared.is_empty());
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
-        let features = if prepared.is_empty() { Vec::new() } else { weighted(&bag, &texts) };
-        Explanation { fingerprint, features, votes }
+        let all = if prepared.is_empty() { Explained::default() } else { occurrences.weighed(&bag) };
+        Explanation { fingerprint, signature: None, features: all.listed(), votes, all }
     }
 
     /// The distinct features as 64-bit `XXH3`, in order.
@@ -281,27 +278,4 @@ pub fn simhash_of(words: &[(&str, f64)], function: HashFunction) -> Hash {
         bag.add(Limbs::<1>::by(function, Kind::Word, text), fixed(weight));
     }
     hash(decide(&vote(&bag), || [0], Tie::Zero))
-}
-
-/// The features by weight, the weightiest first, then by text. `texts` is sorted and has every digest.
-fn weighted<const L: usize>(bag: &Bag<Limbs<L>>, texts: &[(Limbs<L>, String)]) -> Vec<WeightedFeature>
-where
-    Limbs<L>: Digest,
-{
-    let mut features = Vec::with_capacity(bag.len());
-    for class in bag.classes() {
-        let weight = class.weight as f64 / ONE as f64;
-        features.extend(class.digests.iter().map(|&digest| {
-            let at = texts.partition_point(|(other, _)| *other < digest);
-            WeightedFeature { text: texts[at].1.clone(), weight, hash: hash(digest) }
-        }));
-    }
-    features.sort_by(|a, b| b.weight.total_cmp(&a.weight).then_with(|| a.text.cmp(&b.text)));
-    features
-}
-
-/// The limbs as a hash: one limb is 64 bits, two are 128.
-fn hash<const L: usize>(limbs: Limbs<L>) -> Hash {
-    let value = limbs.iter().fold(0, |value: u128, &limb| value << 64 | u128::from(limb));
-    if L == 1 { Hash::from_u64(limbs[0]) } else { Hash::from_u128(value) }
 }

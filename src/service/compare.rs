@@ -64,24 +64,6 @@ pub enum Change {
     Added(String),
 }
 
-/// A side as it is asked for, resolved to what can be compared.
-enum Resolved {
-    /// A text or a page.
-    Text(Content),
-    Hash(Hash),
-    Signature(Vec<u8>),
-}
-
-impl Resolved {
-    /// The bytes of its text.
-    fn len(&self) -> usize {
-        match self {
-            Resolved::Text(content) => content.len(),
-            Resolved::Hash(_) | Resolved::Signature(_) => 0,
-        }
-    }
-}
-
 impl Service {
     /// Compares two of text, page, stored document and hash, by the profile of a collection or another; at k, or
     /// at the k of the collection (of the profile, if another is named).
@@ -117,7 +99,7 @@ impl Service {
             self.resolve(collection, b, is_other, "b").await?,
         ];
         let work = move |cancel: &Cancel| {
-            let texts = sides.iter().map(Resolved::len).sum::<usize>();
+            let texts = sides.iter().map(Content::len).sum::<usize>();
             working(EXPLAINED * texts)?.keep();
             compare(profile, sides, k, cancel)
         };
@@ -130,15 +112,13 @@ impl Service {
         by: By,
         is_other: bool,
         field: &'static str,
-    ) -> Result<Resolved, ServiceError> {
+    ) -> Result<Content, ServiceError> {
         Ok(match by {
-            By::Content(Content::Hash(hash)) => Resolved::Hash(hash),
-            By::Content(Content::Signature(bytes)) => Resolved::Signature(bytes),
-            By::Content(content) => Resolved::Text(content),
+            By::Content(content) => content,
             By::Id(id) => {
                 let row = self.document(collection, &id).await?.row;
                 match row.text {
-                    Some(text) => Resolved::Text(Content::Text(text)),
+                    Some(text) => Content::Text(text),
                     None if is_other => {
                         let detail = format!(
                             "document {:?} has no text, since the collection does not keep texts, and its hash is of \
@@ -148,8 +128,8 @@ impl Service {
                         return Err(ServiceError::invalid(field, detail));
                     }
                     None => match (row.sketch, self.has_signatures(collection).await?) {
-                        (Some(signature), true) => Resolved::Signature(signature),
-                        _ => Resolved::Hash(row.hash),
+                        (Some(signature), true) => Content::Signature(signature),
+                        _ => Content::Hash(row.hash),
                     },
                 }
             }
@@ -159,7 +139,7 @@ impl Service {
 
 fn compare(
     profile: &'static Profile,
-    sides: [Resolved; 2],
+    sides: [Content; 2],
     k: u32,
     cancel: &Cancel,
 ) -> Result<Comparison, ServiceError> {
@@ -168,29 +148,29 @@ fn compare(
     let mut signatures = Vec::with_capacity(2);
     for (side, field) in sides.into_iter().zip(["a", "b"]) {
         match side {
-            Resolved::Hash(_) if profile.signatures().is_some() => {
+            Content::Hash(_) if profile.signatures().is_some() => {
                 let detail = format!(
                     "{field} is the name of a signature and says nothing of what is near; give a text, html, id or the \
                      signature"
                 );
                 return Err(ServiceError::invalid(field, detail));
             }
-            Resolved::Hash(hash) => known.push(Side { hash, explanation: None }),
-            Resolved::Signature(bytes) => {
+            Content::Hash(hash) => known.push(Side { hash, explanation: None }),
+            Content::Signature(bytes) => {
                 let signature = checked_signature(profile, bytes)?;
                 known.push(Side { hash: signature_name(&signature), explanation: None });
                 signatures.push(signature);
             }
-            Resolved::Text(content) => {
+            Content::Text(_) | Content::Html(_) => {
                 cancel.check()?;
-                let text = content.into_text().unwrap_or_default();
-                let explanation = profile.explain(&text);
+                let text = side.into_text().unwrap_or_default();
+                let mut explanation = profile.explain(&text);
                 if explanation.fingerprint.status == Status::Empty {
                     let detail = format!("{field} has no word or character to make a fingerprint from");
                     return Err(ServiceError::invalid(field, detail));
                 }
-                signatures.extend(profile.signature(&text));
                 texts.push(text);
+                signatures.extend(explanation.signature.take());
                 known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
             }
         }
@@ -277,7 +257,7 @@ fn summary(
         far => format!("{far} of {count} {parts} differ, more than k={k}, so these do not match"),
     };
     if let Some(features) = features {
-        let union = features.shared + features.differing.iter().filter(|f| f.weights.contains(&0.0)).count();
+        let union = features.distinct;
         // All of them are only what is all of them.
         let percent =
             (features.jaccard * 100.0).round().min(if features.shared == union { 100.0 } else { 99.0 });
@@ -304,7 +284,7 @@ mod tests {
     const LONG: &str = "市图书馆昨天宣布,从下个月开始延长周末的开放时间,读者可以在馆内阅读到晚上十点。";
 
     fn texts(a: &str, b: &str) -> Comparison {
-        let sides = [a, b].map(|text| Resolved::Text(Content::Text(text.to_owned())));
+        let sides = [a, b].map(|text| Content::Text(text.to_owned()));
         compare(Profile::default_profile(), sides, 7, &Cancel::default()).unwrap()
     }
 
@@ -328,8 +308,7 @@ mod tests {
         let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
-            let sides = both.clone().map(|text| Resolved::Text(Content::Text(text)));
-            let compared = compare(profile, sides, 3, &Cancel::default()).unwrap();
+            let compared = compare(profile, both.clone().map(Content::Text), 3, &Cancel::default()).unwrap();
             // What is left of the votes without each feature in turn, for each bit that differs.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
@@ -355,12 +334,11 @@ mod tests {
 
     #[test]
     fn hashes_alone_are_compared_without_features() {
-        let sides = [0_u64, 5].map(|hash| Resolved::Hash(Hash::from_u64(hash)));
-        let cancel = Cancel::default();
-        let compared = compare(Profile::default_profile(), sides, 1, &cancel).unwrap();
+        let sides = [0_u64, 5].map(|hash| Content::Hash(Hash::from_u64(hash)));
+        let compared = compare(Profile::default_profile(), sides, 1, &Cancel::default()).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
-        let sides = [Resolved::Hash(Hash::from_u64(0)), Resolved::Hash(Hash::from_u128(0))];
-        assert!(compare(Profile::default_profile(), sides, 1, &cancel).is_err());
+        let sides = [Content::Hash(Hash::from_u64(0)), Content::Hash(Hash::from_u128(0))];
+        assert!(compare(Profile::default_profile(), sides, 1, &Cancel::default()).is_err());
     }
 
     #[test]

@@ -64,10 +64,8 @@ pub(super) struct Located {
 pub struct Explained {
     /// The profile.
     pub profile: &'static Profile,
-    /// The features and votes.
+    /// The features and votes, and the signature if the profile makes signatures.
     pub explanation: Explanation,
-    /// The signature, if the profile makes signatures.
-    pub signature: Option<Vec<u8>>,
 }
 
 impl Content {
@@ -158,7 +156,7 @@ impl Service {
             let text = content.into_text().unwrap_or_default();
             let explanation = profile.explain(&text);
             cancel.check()?;
-            Ok(Explained { profile, explanation, signature: profile.signature(&text) })
+            Ok(Explained { profile, explanation })
         };
         self.pool.run(Patience::Interactive, work).await?
     }

@@ -1,30 +1,24 @@
 //! The main text of an HTML page: the article without navigation, advertisements and footers.
 //!
-//! Promises: no panic and no stack overflow on any input, and time nearly in proportion to it: a page that is
-//! nested deeper or has more nodes than the limits here is not given to the article finder, and its visible
+//! Promises: no panic and no stack overflow on any input, and time nearly in proportion to it: a page whose tree
+//! would be too deep, too large or too slow to walk through (`tree`) is not given to the article finder, and its visible
 //! text is taken. The same happens when no article is found. Leaves out: decoding of bytes to characters.
 //!
 //! The article finder is `dom_smoothie`, after Mozilla's Readability. It walks trees recursively and in some
 //! places looks at all descendants of each node, which is why the limits are needed.
 
-use dom_query::{Document, Tree};
 use dom_smoothie::{Config, Readability};
-use html5ever::tendril::{StrTendril, TendrilSink};
-use html5ever::{ParseOpts, parse_document};
 
+use super::tree::tree_of;
 use super::visible::visible_text;
 
-/// The deepest nesting for the article finder. Chromium stops nesting at 512, so that no page needs more.
-const MAX_DEPTH: usize = 256;
-/// The most nodes for the article finder; a long article has some thousands.
-const MAX_NODES: usize = 50_000;
 /// What is shorter, in characters, is not taken for an article as long as there is more. The finder's own bound of 500 is
 /// one for long English articles: of shorter ones it gives up its rules one after the other, and takes menus and teasers.
 const ARTICLE: usize = 100;
 /// A line of fewer characters that ends without a mark is no sentence.
 const SENTENCE: usize = 80;
-/// How much of the page is parsed between two looks at the tree, in bytes.
-const PIECE: usize = 4096;
+/// The most bytes of titles that the finder compares with headings: it takes the whole title for each of them.
+const MAX_COMPARED: usize = 4 << 20;
 
 /// The main text of a page; all its visible text if no article is found.
 ///
@@ -37,11 +31,20 @@ pub fn main_text(html: &str) -> String {
 }
 
 fn article(html: &str) -> Option<String> {
-    let document = parse_within_limits(html)?;
+    let document = tree_of(html)?;
+    let page_bytes = html.len();
     // A defect of the finder must cost an article and not the request.
     let found = std::panic::catch_unwind(move || {
         let config = Config { char_threshold: ARTICLE, ..Config::default() };
         let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
+        let headings = reader.doc.select("h1, h2").length();
+        // Few pages are so large that it takes a look at the title.
+        if headings.saturating_mul(page_bytes) > MAX_COMPARED {
+            let title = reader.get_article_metadata(reader.parse_json_ld()).title;
+            if headings.saturating_mul(title.len()) > MAX_COMPARED {
+                return None;
+            }
+        }
         // The finder's own text glues the last word of a block to the first of the next.
         Some(without_edges(&visible_text(&reader.parse().ok()?.content)).to_owned())
     });
@@ -63,49 +66,6 @@ fn without_edges(text: &str) -> &str {
     let last = sentences.next_back().unwrap_or(first);
     let inner = &text[start(first)..start(last) + last.len()];
     if 2 * inner.len() < text.trim().len() { text } else { inner }
-}
-
-/// Parses piece by piece and gives up as soon as the tree is too deep or too large.
-///
-/// The parser keeps open elements in a list and does not recurse, but looks through the list at many tags, so
-/// that nesting must be noticed early; the walks over the finished tree do recurse.
-fn parse_within_limits(html: &str) -> Option<Document> {
-    let mut parser = parse_document(Document::default(), ParseOpts::default());
-    let mut rest = html;
-    while !rest.is_empty() {
-        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
-        rest = after;
-        parser.process(StrTendril::from_slice(piece));
-        let tree = &parser.tokenizer.sink.sink.tree;
-        if tree.len() > MAX_NODES || is_open_deep(tree) {
-            return None;
-        }
-    }
-    let document = parser.finish();
-    (document.tree.len() <= MAX_NODES && !is_deep(&document.tree)).then_some(document)
-}
-
-/// Whether the branch that is being parsed is too deep. Its nodes are the last children, but for markup that
-/// tables move elsewhere; `is_deep` finds that, and this is only here to find the rest sooner.
-fn is_open_deep(tree: &Tree) -> bool {
-    let mut node = Some(tree.root());
-    for _ in 0..=MAX_DEPTH {
-        node = node.and_then(|node| node.last_child());
-    }
-    node.is_some()
-}
-
-/// Whether any branch is too deep, found without recursion.
-fn is_deep(tree: &Tree) -> bool {
-    let mut open = vec![(tree.root(), 0)];
-    while let Some((node, depth)) = open.pop() {
-        if depth > MAX_DEPTH {
-            return true;
-        }
-        open.extend(node.next_sibling().map(|next| (next, depth)));
-        open.extend(node.first_child().map(|child| (child, depth + 1)));
-    }
-    false
 }
 
 #[cfg(test)]

@@ -11,11 +11,13 @@ mod dictionary;
 mod lexicon;
 mod main_text;
 mod normalise;
+mod page;
 mod prepare;
 mod runs;
 mod segment;
 mod simplify;
 mod tokens;
+mod tree;
 mod trie;
 mod visible;
 

@@ -8,14 +8,22 @@
 //! nothing. Leaves out: traditional to simplified Chinese, which is for the segmenter of Han, accents (é stays
 //! é), and the folding of look-alikes across scripts.
 //!
+//! Some characters stand for several, U+FDFA for eighteen, so that a text may become eleven times as long. Of a normal form
+//! only twice the bytes of the text are read, or 2 MiB if that is more; no text that people wrote comes near.
+//!
 //! Costs: characters in a few ranges that normalise to themselves or by one subtraction are copied straight
 //! in stretches; all others go through ICU, each stretch of them with three allocations.
+
+use std::fmt::{self, Write};
 
 use super::bytes::ideographs;
 use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::CodePointSetData;
 use icu_properties::props::DefaultIgnorableCodePoint;
+
+/// How many bytes any normal form may have.
+const ROOM: usize = 2 << 20;
 
 /// The normal form of a text.
 ///
@@ -26,11 +34,16 @@ use icu_properties::props::DefaultIgnorableCodePoint;
 /// ```
 pub fn normalise(text: &str) -> String {
     let mut out = Spaced { text: String::with_capacity(text.len()), pending: false };
+    let most = ROOM.max(2 * text.len());
     let mut rest = text;
     while let Some(at) = copy_plain(rest, &mut out) {
         let stretch = &rest[at..];
         let end = end_of_intricate(stretch);
-        out.push_all(&through_icu(&stretch[..end]));
+        let (normal, is_whole) = through_icu(&stretch[..end], most.saturating_sub(out.text.len()));
+        out.push_all(&normal);
+        if !is_whole {
+            break;
+        }
         rest = &stretch[end..];
     }
     out.text
@@ -214,13 +227,35 @@ fn end_of_intricate(stretch: &str) -> usize {
 }
 
 /// The definition: what is dropped, then NFKC, case folding, NFKC. Dropping comes first, since a zero-width
-/// character may stand between a letter and its accent.
-fn through_icu(text: &str) -> String {
+/// character may stand between a letter and its accent. It ends where there is no more room, and says whether it is whole.
+fn through_icu(text: &str, room: usize) -> (String, bool) {
     const NFKC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfkc();
     let visible: String = text.chars().filter(|&c| !is_dropped(c)).collect();
-    let composed = NFKC.normalize(&visible);
+    let (composed, is_whole) = within(room, visible.len(), |sink| NFKC.normalize_to(&visible, sink));
     let folded = CaseMapper::new().fold_string(&composed);
-    NFKC.normalize(&folded).into_owned()
+    let (normal, fits) = within(room, folded.len(), |sink| NFKC.normalize_to(&folded, sink));
+    (normal, is_whole && fits)
+}
+
+/// What is written, as far as there is room for it, and whether it is all. `usual` is the room that it mostly takes.
+fn within(room: usize, usual: usize, write: impl FnOnce(&mut Within) -> fmt::Result) -> (String, bool) {
+    let mut within = Within { text: String::with_capacity(usual.min(room)), room };
+    // The only error is that there is no more room.
+    let is_whole = write(&mut within).is_ok();
+    (within.text, is_whole)
+}
+
+struct Within {
+    text: String,
+    room: usize,
+}
+
+impl Write for Within {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let fits = text.floor_char_boundary(self.room - self.text.len());
+        self.text.push_str(&text[..fits]);
+        if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
 }
 
 /// Control characters but white space, and default-ignorable characters.
@@ -237,7 +272,7 @@ mod tests {
     /// The definition, without the shortcut for plain characters.
     fn slow(text: &str) -> String {
         let mut out = Spaced { text: String::new(), pending: false };
-        out.push_all(&through_icu(text));
+        out.push_all(&through_icu(text, usize::MAX).0);
         out.text
     }
 
@@ -266,6 +301,25 @@ mod tests {
                     u32::from(mark)
                 );
             }
+        }
+    }
+
+    #[test]
+    fn a_normal_form_is_read_up_to_twice_the_text_or_two_mebibytes() {
+        let phrase = normalise("\u{fdfa}");
+        assert_eq!((phrase.chars().count(), phrase.len()), (18, 33));
+        for (count, tail) in [(60_000, ""), (350_000, ""), (350_000, " and more"), (1_000_000, "")] {
+            let text = "\u{fdfa}".repeat(count) + tail;
+            let whole = phrase.repeat(count) + tail;
+            let most = (2 << 20).max(2 * text.len());
+            let normal = normalise(&text);
+            assert!(whole.starts_with(&normal), "{count}");
+            assert!(
+                normal.len() <= most && normal.len() > whole.len().min(most) - 4,
+                "{count}: {}",
+                normal.len()
+            );
+            assert_eq!(normalise(&normal), normal);
         }
     }
 

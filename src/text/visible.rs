@@ -3,103 +3,111 @@
 //! Promises: time and memory in proportion to the page, whatever its nesting; no panic; blocks are kept apart by
 //! line breaks. Leaves out: what style sheets hide, and every judgement about what is an article.
 
-use std::cell::{Cell, RefCell};
+use html5gum::State;
+use html5gum::emitters::callback::CallbackEvent;
 
-use html5ever::tendril::StrTendril;
-use html5ever::tokenizer::states::RawKind;
-use html5ever::tokenizer::{
-    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
-};
+use super::page::{Sink, read};
 
 /// The text of a page without tags, comments, scripts and styles.
 pub fn visible_text(html: &str) -> String {
-    let input = BufferQueue::default();
-    input.push_back(StrTendril::from_slice(html));
-    let tokenizer = Tokenizer::new(Visible::default(), TokenizerOpts::default());
-    // The only other result asks for a script to be run, which the sink never reports.
-    while !input.is_empty() {
-        let _ = tokenizer.feed(&input);
-    }
-    tokenizer.end();
-    tokenizer.sink.text.take()
+    let mut visible = Visible::default();
+    read(html, &mut visible);
+    visible.text
 }
 
 #[derive(Default)]
 struct Visible {
-    text: RefCell<String>,
+    text: String,
     /// The raw element whose content is being dropped.
-    within_hidden: Cell<bool>,
+    within_hidden: bool,
+    /// The start tag that is being read. One that the page ends in is none.
+    open: Vec<u8>,
+    state: Option<State>,
 }
 
-impl TokenSink for Visible {
-    type Handle = ();
-
-    fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
-        match token {
-            Token::CharacterTokens(text) if !self.within_hidden.get() => {
-                self.text.borrow_mut().push_str(&text);
+impl Sink for Visible {
+    fn take(&mut self, event: CallbackEvent<'_>) -> bool {
+        match event {
+            CallbackEvent::String { value } if !self.within_hidden => {
+                // A zero byte is no character of a page.
+                for part in value.split(|&byte| byte == 0) {
+                    self.text.push_str(&String::from_utf8_lossy(part));
+                }
             }
-            Token::TagToken(tag) => return self.tag(&tag),
+            CallbackEvent::OpenStartTag { name } => {
+                self.open.clear();
+                self.open.extend(name);
+            }
+            CallbackEvent::CloseStartTag { .. } => {
+                let name = std::mem::take(&mut self.open);
+                self.separate(&name);
+                let raw = raw_content(&name);
+                // Nothing but its own end tag ends a raw element, so that one flag is enough.
+                self.within_hidden = raw.is_some_and(|(_, is_hidden)| is_hidden);
+                self.state = raw.map(|(state, _)| state);
+                self.open = name;
+            }
+            CallbackEvent::EndTag { name } => {
+                self.separate(name);
+                self.within_hidden = false;
+            }
             _ => {}
         }
-        TokenSinkResult::Continue
+        true
+    }
+
+    fn state(&mut self) -> Option<State> {
+        self.state.take()
     }
 }
 
 impl Visible {
-    fn tag(&self, tag: &Tag) -> TokenSinkResult<()> {
-        let name = &*tag.name;
+    /// A tag of this name: what stands before it and after it are different blocks.
+    fn separate(&mut self, name: &[u8]) {
         if !is_inline(name) {
-            self.text.borrow_mut().push('\n');
-        }
-        let raw = raw_content(name);
-        // Nothing but its own end tag ends a raw element, so that one flag is enough.
-        self.within_hidden.set(tag.kind == TagKind::StartTag && raw.is_some_and(|(_, hidden)| hidden));
-        match raw {
-            Some((kind, _)) if tag.kind == TagKind::StartTag => TokenSinkResult::RawData(kind),
-            _ => TokenSinkResult::Continue,
+            self.text.push('\n');
         }
     }
 }
 
 /// How the content of an element is read if it is not markup, and whether a reader does not see it.
-fn raw_content(name: &str) -> Option<(RawKind, bool)> {
+fn raw_content(name: &[u8]) -> Option<(State, bool)> {
     match name {
-        "script" => Some((RawKind::ScriptData, true)),
-        "style" | "xmp" | "iframe" | "noembed" | "noframes" => Some((RawKind::Rawtext, true)),
-        "title" | "textarea" => Some((RawKind::Rcdata, name == "textarea")),
+        b"script" => Some((State::ScriptData, true)),
+        b"style" | b"xmp" | b"iframe" | b"noembed" | b"noframes" => Some((State::RawText, true)),
+        b"title" | b"textarea" => Some((State::RcData, name == b"textarea")),
         _ => None,
     }
 }
 
 /// Elements that do not separate the words before them from those after.
-fn is_inline(name: &str) -> bool {
+fn is_inline(name: &[u8]) -> bool {
     matches!(
         name,
-        "a" | "abbr"
-            | "b"
-            | "bdi"
-            | "bdo"
-            | "big"
-            | "cite"
-            | "code"
-            | "em"
-            | "font"
-            | "i"
-            | "ins"
-            | "kbd"
-            | "mark"
-            | "q"
-            | "s"
-            | "small"
-            | "span"
-            | "strike"
-            | "strong"
-            | "sub"
-            | "sup"
-            | "tt"
-            | "u"
-            | "var"
-            | "wbr"
+        b"a" | b"abbr"
+            | b"b"
+            | b"bdi"
+            | b"bdo"
+            | b"big"
+            | b"cite"
+            | b"code"
+            | b"em"
+            | b"font"
+            | b"i"
+            | b"ins"
+            | b"kbd"
+            | b"mark"
+            | b"q"
+            | b"s"
+            | b"small"
+            | b"span"
+            | b"strike"
+            | b"strong"
+            | b"sub"
+            | b"sup"
+            | b"tt"
+            | b"u"
+            | b"var"
+            | b"wbr"
     )
 }

@@ -29,6 +29,7 @@ mod keys;
 mod memory;
 mod neighbours;
 mod overload;
+mod pathological;
 mod profiles;
 mod prometheus;
 mod reclaim;

@@ -8,8 +8,6 @@ use super::values::{Hex, Id, SignatureHex, StatusOut};
 use crate::http::error::{Code, Problem};
 use crate::service::{By, Change, Comparison, Content, FeatureComparison, Side};
 
-/// The most differing features in an answer, the greatest differences first.
-const FEATURES: usize = 100;
 /// The longest equal stretch in an answer that is given whole, in characters; of longer ones both ends are given.
 const EQUAL: usize = 200;
 
@@ -233,12 +231,13 @@ impl From<Side> for SideOut {
 
 impl From<FeatureComparison> for FeaturesOut {
     fn from(features: FeatureComparison) -> FeaturesOut {
-        let greatest = features.differing.iter().take(FEATURES);
-        let greatest = greatest
-            .map(|feature| DifferingFeatureOut { text: feature.text.clone(), weights: feature.weights });
+        let greatest = features
+            .greatest
+            .into_iter()
+            .map(|feature| DifferingFeatureOut { text: feature.text, weights: feature.weights });
         FeaturesOut {
             shared: features.shared,
-            differing: features.differing.len(),
+            differing: features.differing,
             jaccard: features.jaccard,
             cosine: features.cosine,
             greatest: greatest.collect(),

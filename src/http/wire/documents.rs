@@ -431,7 +431,7 @@ pub(in crate::http) struct FingerprintsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Explanation)]
 pub(in crate::http) struct ExplainedOut {
-    /// The distinct features, the heaviest first.
+    /// The distinct features, the heaviest first, at most 10,000; `features` is how many there are.
     features: Vec<FeatureOut>,
     /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is set, below 0 it is not, and at 0 it is as the
     /// profile has it for ties: the bit of the smallest of the features' hashes, unless it says `zero` or `one`. None for a
@@ -468,8 +468,8 @@ impl From<Fingerprinted> for FingerprintOut {
 
 impl From<Explained> for FingerprintOut {
     fn from(explained: Explained) -> FingerprintOut {
-        let Explained { profile, explanation, signature } = explained;
-        let fingerprint = explanation.fingerprint;
+        let Explained { profile, explanation } = explained;
+        let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
             weight: feature.weight,
