@@ -1,7 +1,7 @@
 //! The command line: one binary, one command a file.
 //!
-//! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 65 the data is damaged or too new, 78 a
-//! setting is wrong, 130, 141 and 143 ended by Ctrl-C, a closed pipe or SIGTERM.
+//! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 3 a repair is not complete, 65 the data is damaged or too
+//! new, 78 a setting is wrong, 130, 141 and 143 ended by Ctrl-C, a closed pipe or SIGTERM.
 
 mod backup;
 mod client;

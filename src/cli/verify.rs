@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     }
     if grave > 0 {
         let message = format!(
-            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or see what `lookalike repair` can save"
+            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or copy what can be read with `lookalike repair`"
         );
         return Err(Failure { message, code: 65 });
     }

@@ -89,26 +89,25 @@ impl<'a> Batch<'a> {
 
     /// Writes the new settings of a collection.
     pub fn change_collection(&mut self, record: &CollectionRecord) {
-        let key = codec::collection_key(record.id);
-        self.writes.insert(Tree::Meta, key, codec::write_collection(record));
+        self.writes.insert_twice(&codec::collection_key(record.id), &codec::write_collection(record));
     }
 
     /// Deletes a collection; its rows are left to [`Store::sweep`].
     pub fn delete_collection(&mut self, id: CollectionId, width: Width) {
-        self.writes.remove(Tree::Meta, codec::collection_key(id));
-        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+        self.writes.remove_twice(&codec::collection_key(id));
+        self.writes.insert_twice(&codec::garbage_key(id), &codec::write_width(width));
     }
 
     /// Takes the number of a collection that is to be filled out of sight. Until [`Batch::finish_restore`] it counts
     /// as a deleted one.
     pub fn begin_restore(&mut self, id: CollectionId, width: Width) {
         self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, u64::from(id.0).to_be_bytes());
-        self.writes.insert(Tree::Meta, codec::garbage_key(id), codec::write_width(width));
+        self.writes.insert_twice(&codec::garbage_key(id), &codec::write_width(width));
     }
 
     /// Makes a collection visible that was filled.
     pub fn finish_restore(&mut self, record: &CollectionRecord) {
-        self.writes.remove(Tree::Meta, codec::garbage_key(record.id));
+        self.writes.remove_twice(&codec::garbage_key(record.id));
         self.change_collection(record);
     }
 

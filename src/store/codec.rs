@@ -31,6 +31,10 @@ const LAYOUT: u8 = 1;
 /// The layout of collections with signatures or sketches: what is in the first, and then these.
 const WITH_SIGNATURES: u8 = 2;
 
+/// Before keys of `meta` whose entries stand in the tree of rows as well, so that no one file holds all that is known of
+/// a collection. No collection has this number.
+pub(super) const COPY: [u8; 4] = u32::MAX.to_be_bytes();
+
 fn numbered(prefix: &[u8], id: CollectionId) -> Vec<u8> {
     [prefix, &id.0.to_be_bytes()].concat()
 }

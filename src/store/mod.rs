@@ -20,6 +20,7 @@
 //! *Absent*: neighbours, fingerprints, HTTP, and any clock.
 
 mod batch;
+mod blocks;
 mod codec;
 mod compaction;
 mod error;
@@ -46,7 +47,7 @@ use parking_lot::Mutex;
 pub use batch::Batch;
 pub use error::StoreError;
 pub use records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
-pub use salvage::LostRow;
+pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
 
@@ -349,7 +350,7 @@ impl Store {
         }
         let done = writes.is_empty();
         if done {
-            writes.remove(Tree::Meta, codec::garbage_key(collection));
+            writes.remove_twice(&codec::garbage_key(collection));
             writes.remove(Tree::Meta, codec::documents_key(collection));
         }
         self.core.commit(&writes, || ())?;

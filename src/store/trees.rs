@@ -19,6 +19,7 @@ use lsm_tree::{
     SequenceNumberCounter,
 };
 
+use super::codec::COPY;
 use super::error::StoreError;
 use super::pace::{Pace, Paced};
 use super::views::Views;
@@ -82,6 +83,17 @@ impl Writes {
         self.key(tree as u8 * 2, key.as_ref());
     }
 
+    /// Writes an entry of `meta` that tells of a collection, and its copy among the rows.
+    pub(super) fn insert_twice(&mut self, key: &[u8], value: &[u8]) {
+        self.insert(Tree::Meta, key, value);
+        self.insert(Tree::Rows, [&COPY, key].concat(), value);
+    }
+
+    pub(super) fn remove_twice(&mut self, key: &[u8]) {
+        self.remove(Tree::Meta, key);
+        self.remove(Tree::Rows, [&COPY, key].concat());
+    }
+
     fn key(&mut self, code: u8, key: &[u8]) {
         let length = u16::try_from(key.len()).expect("keys are bounded by the length of an id");
         self.0.push(code);
@@ -91,13 +103,14 @@ impl Writes {
 }
 
 /// One write.
-struct Write<'a> {
-    tree: Tree,
-    key: &'a [u8],
-    value: Option<&'a [u8]>,
+pub(super) struct Write<'a> {
+    pub(super) tree: Tree,
+    pub(super) key: &'a [u8],
+    pub(super) value: Option<&'a [u8]>,
 }
 
-fn next_write<'a>(payload: &mut &'a [u8]) -> Option<Write<'a>> {
+/// The first write of a payload, which it is taken from.
+pub(super) fn next_write<'a>(payload: &mut &'a [u8]) -> Option<Write<'a>> {
     let (&code, rest) = payload.split_first()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
     let (key, mut rest) = rest.split_at_checked(u16::from_le_bytes(*length) as usize)?;

@@ -12,18 +12,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
+use super::blocks::{blob, block, number};
 use super::error::StoreError;
 use super::journal;
 use super::manifest::Manifest;
 use super::trees::NAMES;
 
 const BUFFER: usize = 1 << 20;
-/// How a block of a table begins.
-const BLOCK: &[u8; 4] = b"LSM\x03";
-const BLOCK_HEADER: usize = 33;
-const BLOB: &[u8; 4] = b"BLOB";
-const BLOB_HEADER: usize = 38;
-
 /// A file and the checksum that it must have.
 struct Expected {
     path: PathBuf,
@@ -66,28 +61,6 @@ pub(super) fn missing(path: &Path) -> StoreError {
     damage(path, 0, "it is missing")
 }
 
-/// Tables and blob files of a tree, by number and checksum, if its newest version reads back.
-pub(super) fn files_of(tree: &Path) -> Option<(Files, Files)> {
-    let (id, checksum) = current_version(&fs::read(tree.join("current")).ok()?)?;
-    let bytes = fs::read(tree.join(format!("v{id}"))).ok()?;
-    if xxh3_128(&bytes) == checksum { version_files(&bytes) } else { None }
-}
-
-/// Whether a table or blob file has a list of its parts.
-pub(super) fn has_list(bytes: &[u8]) -> bool {
-    sfa::Reader::from_reader(&mut Cursor::new(bytes)).is_ok()
-}
-
-/// Whether all blocks of a table are what was written.
-pub(super) fn reads_back(bytes: &[u8]) -> bool {
-    let Ok(list) = sfa::Reader::from_reader(&mut Cursor::new(bytes)) else {
-        return false;
-    };
-    // What follows is no block.
-    let blocks = list.toc().section(b"linked_blob_files").or_else(|| list.toc().section(b"table_version"));
-    blocks.is_some_and(|end| first_flaw(bytes) as u64 >= end.pos())
-}
-
 fn damage(path: &Path, offset: u64, what: impl Into<String>) -> StoreError {
     StoreError::Damage { path: path.to_path_buf(), offset, what: what.into() }
 }
@@ -101,6 +74,20 @@ fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
 
 /// The files that the newest version of a tree refers to.
 fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
+    let (tables, blobs) = files_of(tree, least)?;
+    no_strangers(&tree.join("tables"))?;
+    if !blobs.is_empty() {
+        no_strangers(&tree.join("blobs"))?;
+    }
+    let expected = |folder: &'static str| {
+        let folder = tree.join(folder);
+        move |(id, checksum): (u64, u128)| Expected { path: folder.join(id.to_string()), checksum }
+    };
+    Ok(tables.into_iter().map(expected("tables")).chain(blobs.into_iter().map(expected("blobs"))).collect())
+}
+
+/// Tables and blob files of the newest version of a tree, which must not be older than `least`.
+pub(super) fn files_of(tree: &Path, least: u64) -> Result<(Files, Files), StoreError> {
     let current = tree.join("current");
     let bytes = read(&current)?;
     let Some((id, checksum)) = current_version(&bytes) else {
@@ -122,17 +109,7 @@ fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
         let what = format!("its checksum is not the one that {} names", current.display());
         return Err(damage(&version, 0, what));
     }
-    let unreadable = || damage(&version, 0, "it is of an unknown layout");
-    let (tables, blobs) = version_files(&bytes).ok_or_else(unreadable)?;
-    no_strangers(&tree.join("tables"))?;
-    if !blobs.is_empty() {
-        no_strangers(&tree.join("blobs"))?;
-    }
-    let expected = |folder: &'static str| {
-        let folder = tree.join(folder);
-        move |(id, checksum): (u64, u128)| Expected { path: folder.join(id.to_string()), checksum }
-    };
-    Ok(tables.into_iter().map(expected("tables")).chain(blobs.into_iter().map(expected("blobs"))).collect())
+    version_files(&bytes).ok_or_else(|| damage(&version, 0, "it is of an unknown layout"))
 }
 
 fn current_version(bytes: &[u8]) -> Option<(u64, u128)> {
@@ -179,14 +156,6 @@ fn file(bytes: &mut &[u8]) -> Option<(u64, u128)> {
     let (checksum, rest) = bytes.split_first_chunk::<16>()?;
     *bytes = rest;
     Some((id, u128::from_le_bytes(*checksum)))
-}
-
-fn number<const N: usize>(bytes: &mut &[u8]) -> Option<u64> {
-    let (found, rest) = bytes.split_first_chunk::<N>()?;
-    *bytes = rest;
-    let mut wide = [0; 8];
-    wide[..N].copy_from_slice(found);
-    Some(u64::from_le_bytes(wide))
 }
 
 /// Tables and blob files are named by their numbers; the trees fail on anything else.
@@ -251,37 +220,12 @@ fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError
 }
 
 /// Where the first block or blob begins that does not read back; the end of those if all do.
-fn first_flaw(bytes: &[u8]) -> usize {
+pub(super) fn first_flaw(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while let Some(length) = block(&bytes[at..]).or_else(|| blob(&bytes[at..])) {
+    while let Some(length) = block(&bytes[at..]).map(|block| block.length).or_else(|| blob(&bytes[at..])) {
         at += length;
     }
     at
-}
-
-fn block(bytes: &[u8]) -> Option<usize> {
-    let mut header = bytes.get(..BLOCK_HEADER)?;
-    let sound = xxh3_128(&header[..29]) as u32 == u32::from_le_bytes(header[29..].try_into().ok()?);
-    if !sound || &header[..4] != BLOCK {
-        return None;
-    }
-    header = &header[5..];
-    let (checksum, mut header) = header.split_first_chunk::<16>()?;
-    let length = usize::try_from(number::<4>(&mut header)?).ok()?;
-    let data = bytes.get(BLOCK_HEADER..BLOCK_HEADER + length)?;
-    (xxh3_128(data) == u128::from_le_bytes(*checksum)).then_some(BLOCK_HEADER + length)
-}
-
-fn blob(bytes: &[u8]) -> Option<usize> {
-    let header = bytes.get(..BLOB_HEADER)?.strip_prefix(BLOB)?;
-    let (checksum, mut header) = header.split_first_chunk::<16>()?;
-    number::<8>(&mut header)?;
-    let key = number::<2>(&mut header)?;
-    number::<4>(&mut header)?;
-    let value = number::<4>(&mut header)?;
-    let length = usize::try_from(key + value).ok()?;
-    let data = bytes.get(BLOB_HEADER..BLOB_HEADER + length)?;
-    (xxh3_128(data) == u128::from_le_bytes(*checksum)).then_some(BLOB_HEADER + length)
 }
 
 /// Names of temporary files that a crash may leave in a tree's directory; nothing refers to them.

@@ -12,6 +12,7 @@
 
 mod active;
 mod mark;
+mod salvage;
 mod segment;
 
 use std::collections::VecDeque;
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use super::error::StoreError;
 use active::Active;
 use mark::Mark;
+pub(super) use salvage::{Lost, salvage};
 use segment::{HEAD, RECORD};
 
 const SUFFIX: &str = ".journal";
@@ -279,29 +281,6 @@ pub(super) fn scan(
         return Err(gap(dir, scan.next));
     }
     Ok(scan)
-}
-
-/// Hands every record from `from` on that reads back to `visit`, whatever is between them.
-pub(super) fn salvage(dir: &Path, from: u64, visit: &mut dyn FnMut(u64, &[u8])) {
-    let files = segments(dir).unwrap_or_default();
-    for bytes in files.iter().filter_map(|(_, path)| fs::read(path).ok()) {
-        // A segment says itself which store it is of; it is believed if its records agree.
-        let Some(store) = bytes.get(16..24).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes)
-        else {
-            continue;
-        };
-        let mut at = HEAD;
-        while let Some(record) = segment::record(&bytes, at, store).or_else(|| {
-            let next = segment::later(&bytes, at + 1, store, 1)?;
-            at = next;
-            segment::record(&bytes, next, store)
-        }) {
-            if record.number >= from {
-                visit(record.seqno, record.payload);
-            }
-            at = record.end;
-        }
-    }
 }
 
 /// Whether nothing was ever written behind the place of the head.

@@ -1,0 +1,105 @@
+//! The last version of every key, from tables and journal together: each is sorted, so one pass is enough.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::vec::IntoIter;
+
+use super::table::{Reader, Tables};
+use crate::store::blocks::Entry;
+use crate::store::error::StoreError;
+
+/// In the order of a table: by key, of each key the last version first. A batch may write a key twice, then
+/// its last write counts.
+pub(super) fn sort(entries: &mut [Entry]) {
+    entries.reverse();
+    entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqno.cmp(&a.seqno)));
+}
+
+enum Source {
+    Table(Reader),
+    Journal(IntoIter<Entry>),
+}
+
+impl Source {
+    fn next(&mut self) -> Result<Option<Entry>, StoreError> {
+        match self {
+            Source::Table(reader) => reader.next(),
+            Source::Journal(entries) => Ok(entries.next()),
+        }
+    }
+}
+
+/// An entry by its place in the order, and where it is from.
+struct Head {
+    entry: Entry,
+    source: usize,
+}
+
+impl Head {
+    fn order(&self) -> (Reverse<&[u8]>, u64) {
+        (Reverse(&self.entry.key), self.entry.seqno)
+    }
+}
+
+impl PartialEq for Head {
+    fn eq(&self, other: &Head) -> bool {
+        self.order() == other.order()
+    }
+}
+
+impl Eq for Head {}
+
+impl PartialOrd for Head {
+    fn partial_cmp(&self, other: &Head) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Head {
+    fn cmp(&self, other: &Head) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+/// The last version of each key, by key.
+pub(super) struct Merge {
+    sources: Vec<Source>,
+    heads: BinaryHeap<Head>,
+    /// Sources of which the next entry is to be read.
+    due: Vec<usize>,
+    last: Option<Vec<u8>>,
+}
+
+impl Merge {
+    /// `journal` is in the order of [`sort`].
+    pub(super) fn of(tables: &Tables, journal: &[Entry]) -> Merge {
+        let mut sources: Vec<Source> = tables.readers().map(Source::Table).collect();
+        sources.push(Source::Journal(journal.to_vec().into_iter()));
+        Merge { due: (0..sources.len()).collect(), sources, heads: BinaryHeap::new(), last: None }
+    }
+
+    fn step(&mut self) -> Result<Option<Entry>, StoreError> {
+        loop {
+            while let Some(source) = self.due.pop() {
+                if let Some(entry) = self.sources[source].next()? {
+                    self.heads.push(Head { entry, source });
+                }
+            }
+            let Some(Head { entry, source }) = self.heads.pop() else { return Ok(None) };
+            self.due.push(source);
+            // What follows under the same key is older.
+            if self.last.as_ref() != Some(&entry.key) {
+                self.last = Some(entry.key.clone());
+                return Ok(Some(entry));
+            }
+        }
+    }
+}
+
+impl Iterator for Merge {
+    type Item = Result<Entry, StoreError>;
+
+    fn next(&mut self) -> Option<Result<Entry, StoreError>> {
+        self.step().transpose()
+    }
+}
