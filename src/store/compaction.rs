@@ -38,7 +38,7 @@ const AFTER_FULL: Duration = Duration::from_mins(1);
 struct Memory {
     /// The room with which a compaction began that ran out of it, and when.
     short: Option<(u64, Instant)>,
-    /// The version that a compaction of the whole tree made, and what views have to have passed for another to help.
+    /// The version that a compaction of the whole tree makes if nothing else changes the tree meanwhile, and what views have to have passed for another to help.
     whole: Option<(u64, SeqNo)>,
 }
 
@@ -101,8 +101,8 @@ impl Compactor {
         if !is_enough(dead_bytes(core, at)?, before) || self.is_in_vain(core, at) || !self.pass(core, at)? {
             return Ok(());
         }
-        if is_enough(tree.stale_blob_bytes(), tree.disk_space()) {
-            self.pass(core, at)?;
+        if is_enough(tree.stale_blob_bytes(), tree.disk_space()) && !self.pass(core, at)? {
+            self.memory[at].whole = None;
         }
         let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
         let path = tree.tree_config().path.display();
@@ -118,6 +118,7 @@ impl Compactor {
         if !may_begin || !self.has_room(core, at, live) {
             return Ok(false);
         }
+        let version = tree.current_version().id();
         let published = core.trees.views.published();
         let horizon = core.trees.views.horizon();
         if !self.attempt(core, at, |tree| tree.major_compact(TABLE_BYTES, horizon))? {
@@ -125,7 +126,7 @@ impl Compactor {
         }
         let is_viewed = horizon + 1 < published;
         let until = if is_viewed { published } else { SeqNo::MAX };
-        self.memory[at].whole = Some((tree.current_version().id(), until));
+        self.memory[at].whole = Some((version + 1, until));
         release(core);
         Ok(true)
     }
@@ -178,12 +179,12 @@ fn is_enough(dead: u64, bytes: u64) -> bool {
     dead >= (bytes / DEAD_SHARE).max(DEAD_LEAST)
 }
 
-/// Whether a checkpoint is worth while that would clear the journal of so many bytes, and let so many removed entries be
-/// deleted from the trees.
+/// Whether a checkpoint is worth while that would clear the journal of so many bytes, and let so many removed rows be
+/// deleted from the trees, where rows have most of the bytes.
 pub(super) fn is_worth_it(trees: &Trees, removed: u64, journal: u64) -> bool {
-    let entries: u64 = trees.all().iter().map(|tree| tree.approximate_len() as u64).sum();
-    let bytes = trees.disk_bytes();
-    is_enough(journal + bytes / entries.max(1) * removed, bytes)
+    let rows = trees.tree(Tree::Rows);
+    let bytes_of_row = rows.disk_space() / (rows.approximate_len() as u64).max(1);
+    is_enough(journal + bytes_of_row * removed, trees.disk_bytes())
 }
 
 /// Bytes that the next merge of a tree writes at most, as far as that can be told: its newest tables, and those of the
@@ -412,6 +413,37 @@ mod tests {
         quiet(&core, &mut compactor);
         let after = bytes_of(dir.path());
         assert!(after < before / 2, "{before} bytes became {after}");
+        check(&core, &model, SeqNo::MAX);
+    }
+
+    #[test]
+    fn what_is_written_out_during_a_compaction_is_not_overlooked() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut rng, mut model) = (Rng::with_seed(13), Model::new());
+        let core = core(dir.path());
+        for _ in 0..2 {
+            for _ in 0..20 {
+                change(&core, &mut model, &mut rng, 300, 0.0);
+            }
+            core.checkpoint().unwrap();
+        }
+        let mut compactor = Compactor::default();
+        let before = bytes_of(dir.path());
+        std::thread::scope(|scope| {
+            let (core, compactor) = (&core, &mut compactor);
+            core.be_quiet();
+            let compacting = scope.spawn(move || compactor.turn(core).unwrap());
+            // It sleeps two thirds of its time, and takes some hundred milliseconds.
+            std::thread::sleep(Duration::from_millis(30));
+            change(core, &mut model, &mut rng, 30_000, 1.0);
+            core.checkpoint().unwrap();
+            compacting.join().unwrap();
+        });
+        for _ in 0..3 {
+            quiet(&core, &mut compactor);
+        }
+        let after = bytes_of(dir.path());
+        assert!(after < before / 8, "{before} bytes became {after}");
         check(&core, &model, SeqNo::MAX);
     }
 

@@ -132,7 +132,7 @@ pub(super) struct Trees {
     pub(super) views: Views,
     /// By which compactions go on, wait or give up.
     pub(super) pace: Arc<Pace>,
-    /// Keys removed since this was last taken.
+    /// Rows removed since a checkpoint.
     removed: AtomicU64,
 }
 
@@ -196,7 +196,7 @@ impl Trees {
             if let Some(value) = value {
                 self.all[tree as usize].insert(key, value, seqno);
             } else {
-                self.removed.fetch_add(1, Ordering::Relaxed);
+                self.removed.fetch_add(u64::from(tree == Tree::Rows), Ordering::Relaxed);
                 self.all[tree as usize].remove(key, seqno);
             }
         }
@@ -224,14 +224,14 @@ impl Trees {
         any
     }
 
-    /// Keys removed since they were last taken from the count, which stand in memory and the journal at least.
+    /// Rows removed that [`Trees::forget_removed`] was not told of: memory and the journal have them still.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// Takes so many removed keys from the count.
-    pub(super) fn forget_removed(&self, keys: u64) {
-        self.removed.fetch_sub(keys, Ordering::Relaxed);
+    /// So many removed rows are written out.
+    pub(super) fn forget_removed(&self, rows: u64) {
+        self.removed.fetch_sub(rows, Ordering::Relaxed);
     }
 
     /// The versions that are on disk.
