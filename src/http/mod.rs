@@ -101,13 +101,13 @@ pub async fn serve(
             let is_busy = state.service.waiting() > 0 && state.service.is_busy_for(client(request));
             if is_busy { head::check_load(request) } else { Ok(()) }
         };
-        let handle = |request| match at_once(&state, &request) {
-            Some(response) => Either::Left(ready(response)),
-            None => {
-                let call = Call::begin(client(&request), &state.accountant);
-                let answering = router.clone().call(request).map(|Ok(response)| room::held(response));
-                Either::Right(call.surround(answering))
+        let handle = |request| {
+            if let Some(response) = at_once(&state, &request) {
+                return Either::Left(ready(response));
             }
+            let call = Call::begin(client(&request), &state.accountant);
+            let answering = router.clone().call(request).map(|Ok(response)| room::held(response));
+            Either::Right(call.surround(answering))
         };
         observe::answer(&gate, &handle, request)
     };

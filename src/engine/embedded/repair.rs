@@ -95,9 +95,8 @@ pub fn repair(
     profiles: &BTreeMap<CollectionId, &'static Profile>,
 ) -> Result<RepairReport, OpenError> {
     // The mark of the format may be damaged like everything else, but a newer one is not understood here.
-    match Directory::look(from) {
-        Err(error @ (OpenError::Newer { .. } | OpenError::Directory { .. })) => return Err(error),
-        Ok(_) | Err(_) => {}
+    if let Err(error @ (OpenError::Newer { .. } | OpenError::Directory { .. })) = Directory::look(from) {
+        return Err(error);
     }
     let old = Salvage::read(&from.join("store"))?;
     let target = Directory::open(to)?;

@@ -84,9 +84,10 @@ impl fmt::Display for Loss {
         write!(f, "{}", self.path.display())?;
         for (place, (from, to)) in self.places.iter().enumerate() {
             let lead = if place == 0 { " at" } else { " and" };
-            match from == to {
-                true => write!(f, "{lead} byte {from}")?,
-                false => write!(f, "{lead} bytes {from} to {}", to - 1)?,
+            if from == to {
+                write!(f, "{lead} byte {from}")?;
+            } else {
+                write!(f, "{lead} bytes {from} to {}", to - 1)?;
             }
         }
         write!(f, ": {}", self.part)?;

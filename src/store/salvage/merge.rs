@@ -72,9 +72,9 @@ pub(super) struct Merge {
 
 impl Merge {
     /// `journal` is in the order of [`sort`].
-    pub(super) fn of(tables: &Tables, journal: &[Entry]) -> Merge {
+    pub(super) fn of(tables: &Tables, journal: Vec<Entry>) -> Merge {
         let mut sources: Vec<Source> = tables.readers().map(Source::Table).collect();
-        sources.push(Source::Journal(journal.to_vec().into_iter()));
+        sources.push(Source::Journal(journal.into_iter()));
         Merge { due: (0..sources.len()).collect(), sources, heads: BinaryHeap::new(), last: None }
     }
 

@@ -191,7 +191,7 @@ impl Salvage {
     /// [`StoreError`] if a file that was read before cannot be read any more.
     pub fn rows(&self) -> impl Iterator<Item = Result<SalvagedRow, StoreError>> + '_ {
         let blobs = self.dir.join(NAMES[Tree::Rows as usize]).join("blobs");
-        let entries = Merge::of(&self.rows, &self.journal[Tree::Rows as usize]);
+        let entries = Merge::of(&self.rows, self.journal[Tree::Rows as usize].clone());
         entries.filter_map(move |entry| {
             let Entry { key, seqno, value } = match entry {
                 Ok(entry) => entry,
@@ -234,7 +234,7 @@ impl Salvage {
         let mut found = Vec::new();
         for tree in [Tree::Postings, Tree::Bearers] {
             let tables = Tables::scan(&self.dir.join(NAMES[tree as usize]), 0, &mut |_| ())?;
-            let entries = Merge::of(&tables, &self.journal[tree as usize]);
+            let entries = Merge::of(&tables, self.journal[tree as usize].clone());
             found.push((tree, entries));
         }
         Ok(found.into_iter().flat_map(move |(tree, entries)| {

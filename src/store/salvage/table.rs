@@ -24,7 +24,7 @@ struct Table {
 /// The tables of a tree.
 #[derive(Default)]
 pub(super) struct Tables {
-    tables: Vec<Table>,
+    readable: Vec<Table>,
     pub(super) losses: Vec<Loss>,
     /// What is damaged and seems to have cost no entry.
     pub(super) doubts: Vec<StoreError>,
@@ -62,7 +62,7 @@ impl Tables {
     }
 
     pub(super) fn readers(&self) -> impl Iterator<Item = Reader> {
-        self.tables.iter().map(|table| Reader {
+        self.readable.iter().map(|table| Reader {
             path: table.path.clone(),
             blocks: table.blocks.clone().into_iter(),
             entries: Vec::new().into_iter(),
@@ -103,7 +103,7 @@ impl Tables {
             }
             None => {}
         }
-        self.tables.push(Table { path, blocks: scan.blocks });
+        self.readable.push(Table { path, blocks: scan.blocks });
         Ok(())
     }
 }
