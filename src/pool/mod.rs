@@ -8,7 +8,7 @@
 //! processors idle or make queries wait for whole chunks.
 //!
 //! In both lanes clients take turns: a client with many tasks delays its own, and nobody else's by more than one. An
-//! interactive task that runs for longer than [`SLICE`] while others wait is moved out of the way: its thread gets the
+//! interactive task that runs for longer than 5 ms while others wait is moved out of the way: its thread gets the
 //! priority of the bulk lane, and another thread takes its place. Nobody has to know beforehand what takes long.
 //!
 //! Whoever drops the future of [`CpuPool::run`] cancels the work: what has not begun is taken out of the queue, and what
