@@ -213,7 +213,7 @@ async fn a_commit_without_room_stops_no_thread() {
         ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
         ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
         ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
-        ("LOOKALIKE_SERVER__DRAIN_SECONDS", "4"),
+        ("LOOKALIKE_SERVER__DRAIN_SECONDS", "20"),
     ];
     let (bench, mut rng) = (Bench::on(&disk.root), seeded());
     for _ in 0..cycles(2) {
@@ -234,20 +234,20 @@ async fn a_commit_without_room_stops_no_thread() {
         let snapshots = async || {
             while Instant::now() < end {
                 let snapshot = server.client.post(format!("{}/snapshots", server.url)).json(&Value::Null);
-                let answer = snapshot.timeout(Duration::from_secs(5)).send().await;
+                let answer = snapshot.timeout(Duration::from_secs(20)).send().await;
                 assert!(answer.is_ok(), "no answer to POST /snapshots: {answer:?}\n{}", server.log());
             }
         };
         tokio::join!(writes(), writes(), snapshots());
         load.stop().await;
-        let status = stops(server, Duration::from_secs(6), "the journal found no room").await;
+        let status = stops(server, Duration::from_secs(22), "the journal found no room").await;
         assert!(status.success(), "{status}");
         fs::remove_file(ballast).unwrap();
         let server = Server::start_with(&bench.data, &settings).await;
         heals(&server, "freed").await;
         assert_eq!(server.delete("/collections/large").await.as_u16(), 204);
         bench.audit(&server, "after a commit without room").await;
-        let status = stops(server, Duration::from_secs(6), "healed").await;
+        let status = stops(server, Duration::from_secs(22), "healed").await;
         assert!(status.success(), "{status}");
     }
 }
