@@ -55,6 +55,11 @@ async fn read(state: &State) -> Vec<Gauge> {
     ));
     let waiting = service.waiting() as f64;
     gauges.push(Gauge::one("lookalike_pool_waiting_requests", "Requests waiting for a processor.", waiting));
+    let (held, most) = (state.accountant.reserved() as f64, state.accountant.capacity() as f64);
+    let about = "Memory that requests hold for bodies, their contents, answers and jobs.";
+    gauges.push(Gauge::one("lookalike_memory_requests_bytes", about, held));
+    let about = "Memory that all requests together may hold (memory.requests).";
+    gauges.push(Gauge::one("lookalike_memory_requests_limit_bytes", about, most));
     let Ok(engine) = service.engine() else {
         return gauges;
     };

@@ -1,3 +1,5 @@
+//! Tests of the pool: turns, patience, cancellation, and tasks that are moved out of the way.
+
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Mutex, PoisonError};
 

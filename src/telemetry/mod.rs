@@ -204,6 +204,10 @@ fn describe() {
         "lookalike_tls_handshake_failures_total",
         "Connections that failed before the first request."
     );
+    describe_counter!(
+        "lookalike_memory_refusals_total",
+        "Times that a request was refused memory, or had to wait for it."
+    );
     describe_histogram!(
         "lookalike_commit_seconds",
         Unit::Seconds,
