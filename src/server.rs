@@ -374,10 +374,10 @@ fn log_memory_budget(settings: &Settings) {
     }
 }
 
-/// Bytes that requests may hold together if nobody said: a quarter of the budget. Documents are refused above nine tenths
+/// Bytes that requests may hold together if nobody said: a third of the budget. Documents are refused above nine tenths
 /// of the budget, so what requests hold fits between that and the limit, of which the budget is four fifths.
 fn request_bytes(settings: &Settings) -> usize {
-    let usual = || memory_budget(settings).map_or(256 << 20, |budget| budget.bytes / 4);
+    let usual = || memory_budget(settings).map_or(256 << 20, |budget| budget.bytes / 3);
     usize::try_from(settings.memory.requests.unwrap_or_else(usual)).unwrap_or(usize::MAX)
 }
 

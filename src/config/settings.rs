@@ -229,7 +229,7 @@ pub struct Memory {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bearers: Option<u64>,
     /// Bytes that requests may hold together: bodies, what is made of them, and answers that were not read yet, 1 MiB to
-    /// 64 TiB; `None` stands for a quarter of the budget, or 256 MiB if the budget is not known.
+    /// 64 TiB; `None` stands for a third of the budget, or 256 MiB if the budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
 }

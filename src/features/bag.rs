@@ -33,10 +33,12 @@ impl<D: Digest> Bag<D> {
     /// Equal digests meet in a table. Somebody who chooses the text could make any table without a secret
     /// quadratic, and a secret would be an input that a pure function does not have: so what looks too long for a
     /// place gives up, and digests are sorted in place of that. Sorting alone costs three times as much.
-    pub fn count(&mut self, occurrences: Vec<D>, weight: impl Fn(u32) -> u64) {
-        match Table::of(&occurrences) {
-            Some(table) => self.take(table, weight),
-            None => self.count_by_sorting(occurrences, weight),
+    pub fn count(&mut self, mut occurrences: Vec<D>, weight: impl Fn(u32) -> u64) {
+        for (shared, piece) in pieces(&mut occurrences) {
+            match Table::of(piece, shared) {
+                Some(table) => self.take(table, &weight),
+                None => self.count_by_sorting(piece, &weight),
+            }
         }
     }
 
@@ -71,9 +73,9 @@ impl<D: Digest> Bag<D> {
         }
     }
 
-    fn count_by_sorting(&mut self, mut occurrences: Vec<D>, weight: impl Fn(u32) -> u64) {
-        sort(&mut occurrences);
-        let mut once = Class { weight: weight(1), digests: Vec::with_capacity(occurrences.len()) };
+    fn count_by_sorting(&mut self, occurrences: &mut [D], weight: impl Fn(u32) -> u64) {
+        occurrences.sort_unstable();
+        let mut once = Class { weight: weight(1), digests: Vec::new() };
         for same in occurrences.chunk_by(|a, b| a == b) {
             match u32::try_from(same.len()).unwrap_or(u32::MAX) {
                 1 => once.digests.push(same[0]),
@@ -117,6 +119,10 @@ impl<D: Digest> Bag<D> {
 const NEAR: usize = 16;
 /// Counts up to this and one more have a list of their own.
 const FEW: usize = 6;
+/// Digests that are counted together, so many up to twice as many.
+const PIECE: usize = 1 << 15;
+/// A piece of more than so many holds a few digests over and over, or somebody chose them: it is sorted, which takes no memory.
+const CROWDED: usize = 4 * PIECE;
 /// How many slots may be looked at in vain, for each occurrence on the whole, before the table is given up. With
 /// three of four slots empty or more and digests that are spread evenly, an eighth is usual.
 const LOOKS: usize = 8;
@@ -135,10 +141,13 @@ struct Table<D> {
 }
 
 impl<D: Digest> Table<D> {
-    /// `None` if digests crowd in so few places that somebody must have chosen them, or are too many for four bytes.
-    fn of(occurrences: &[D]) -> Option<Table<D>> {
+    /// A table of digests whose first `shared` bits are the same. `None` if they crowd in so few places that somebody must
+    /// have chosen them, or are too many.
+    fn of(occurrences: &[D], shared: u32) -> Option<Table<D>> {
         let &any = occurrences.first()?;
-        u32::try_from(occurrences.len()).ok()?;
+        if occurrences.len() > CROWDED {
+            return None;
+        }
         let bits = (occurrences.len() * 4).next_power_of_two().ilog2();
         let mut slots = vec![0_u32; 1 << bits];
         let mask = slots.len() - 1;
@@ -148,7 +157,7 @@ impl<D: Digest> Table<D> {
         let (mut known, mut repeated, mut looks) = (0, 0, occurrences.len() * LOOKS);
         for &digest in occurrences {
             distinct[known] = digest;
-            let mut slot = (digest.top() >> (64 - bits)) as usize & mask;
+            let mut slot = ((digest.top() << shared) >> (64 - bits)) as usize & mask;
             let at = loop {
                 // A slot holds the place and one more, and 0 if it is empty.
                 let at = (slots[slot] as usize).wrapping_sub(1).min(known);
@@ -171,44 +180,36 @@ impl<D: Digest> Table<D> {
     }
 }
 
-/// Sorts digests: a counting sort by as many of their first bits as make a bucket for each, then each bucket by
-/// comparison. Digests are spread evenly, so that most buckets need none; where somebody chose them, it is a
-/// sort by comparison after all.
-fn sort<D: Digest>(digests: &mut Vec<D>) {
-    let Some(&any) = digests.first() else { return };
-    let bits = (digests.len() * 2).ilog2().clamp(1, 16);
-    let bucket = |digest: D| (digest.top() >> (64 - bits)) as usize;
-    let mut ends = vec![0; 1 << bits];
+/// Cuts many digests by their first bits into pieces of about `PIECE`, in place, and says how many bits those of a piece
+/// share. The table of a piece stays in the caches of a processor, and the memory for tables is that of one piece.
+fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])> {
+    let shared = (digests.len() / PIECE).max(1).ilog2();
+    let piece = |digest: D| ((digest.top() >> 1) >> (63 - shared)) as usize;
+    let mut ends = vec![0; 1 << shared];
     for &digest in &*digests {
-        ends[bucket(digest)] += 1;
+        ends[piece(digest)] += 1;
     }
     let mut sum = 0;
     for end in &mut ends {
-        sum += std::mem::replace(end, sum);
+        sum += *end;
+        *end = sum;
     }
-    // Until here `ends` are beginnings; each moves to its end as its bucket fills.
-    let mut sorted = vec![any; digests.len()];
-    for &digest in &*digests {
-        let end = &mut ends[bucket(digest)];
-        sorted[*end] = digest;
-        *end += 1;
-    }
-    let mut start = 0;
-    for end in ends {
-        if end - start > 1 {
-            insert_or_sort(&mut sorted[start..end]);
+    // Each digest that lies in a piece of others is swapped with what lies where it belongs.
+    let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect();
+    for at in 0..ends.len() {
+        while next[at] < ends[at] {
+            let home = piece(digests[next[at]]);
+            digests.swap(next[at], next[home]);
+            next[home] += 1;
         }
-        start = end;
     }
-    *digests = sorted;
-}
-
-/// Buckets are mostly of one digest, once or a few times, and in order as they are.
-#[inline]
-fn insert_or_sort<D: Digest>(bucket: &mut [D]) {
-    if !bucket.is_sorted() {
-        bucket.sort_unstable();
-    }
+    let mut rest = digests;
+    let mut start = 0;
+    ends.into_iter().map(move |end| {
+        let (piece, after) = std::mem::take(&mut rest).split_at_mut(end - start);
+        (start, rest) = (end, after);
+        (shared, piece)
+    })
 }
 
 #[cfg(test)]
@@ -219,16 +220,43 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn digests_are_sorted_however_they_are_spread() {
+    fn many_digests_are_cut_into_pieces_however_they_are_spread() {
+        let counts = [0, 1, 2, 1_000, 2 * PIECE - 1, 2 * PIECE, 5 * PIECE, 9 * PIECE + 7];
         for (count, spread) in
-            [(0u64, 1), (1, 1), (2, u64::MAX / 2), (1000, 0x9e37_79b9_7f4a_7c15), (500, 1), (300, 0)]
+            counts.into_iter().flat_map(|count| [(count, 0x9e37_79b9_7f4a_7c15), (count, 1), (count, 0)])
         {
-            let mut found: Vec<Limbs<2>> = (0..count).map(|i| [i.wrapping_mul(spread), i % 3]).collect();
+            let mut found: Vec<Limbs<2>> =
+                (0..count as u64).map(|i| [i.wrapping_mul(spread), i % 3]).collect();
             let mut expected = found.clone();
             expected.sort_unstable();
-            sort(&mut found);
+            for (shared, piece) in pieces(&mut found) {
+                assert!(spread < 2 || piece.len() < 3 * PIECE, "{count}: {}", piece.len());
+                let first = |digest: &Limbs<2>| digest.top().checked_shr(64 - shared).unwrap_or_default();
+                assert!(piece.iter().all(|digest| first(digest) == first(&piece[0])), "{count} {spread}");
+                piece.sort_unstable();
+            }
+            // Pieces stand in order.
             assert_eq!(found, expected, "{count} {spread}");
         }
+    }
+
+    #[test]
+    fn many_digests_are_counted_as_few_are() {
+        let occurrences: Vec<Limbs<1>> =
+            (0..8 * PIECE as u64).map(|n| Limbs::of(Kind::Word, &(n * n % 99_991).to_string())).collect();
+        let mut in_pieces = Bag::default();
+        in_pieces.count(occurrences.clone(), u64::from);
+        let mut by_sorting = Bag::default();
+        by_sorting.count_by_sorting(&mut occurrences.clone(), u64::from);
+        assert_eq!(contents(&in_pieces), contents(&by_sorting));
+    }
+
+    fn contents(bag: &Bag<Limbs<1>>) -> Vec<(u64, Limbs<1>)> {
+        let classes = bag.classes().iter();
+        let mut all: Vec<_> =
+            classes.flat_map(|class| class.digests.iter().map(|digest| (class.weight, *digest))).collect();
+        all.sort_unstable();
+        all
     }
 
     proptest! {
@@ -240,16 +268,7 @@ mod tests {
             let mut by_table = Bag::default();
             by_table.count(occurrences.clone(), u64::from);
             let mut by_sorting = Bag::default();
-            by_sorting.count_by_sorting(occurrences, u64::from);
-            let contents = |bag: &Bag<Limbs<1>>| {
-                let mut all: Vec<_> = bag
-                    .classes()
-                    .iter()
-                    .flat_map(|class| class.digests.iter().map(|digest| (class.weight, *digest)))
-                    .collect();
-                all.sort_unstable();
-                all
-            };
+            by_sorting.count_by_sorting(&mut occurrences.clone(), u64::from);
             prop_assert_eq!(contents(&by_table), contents(&by_sorting));
         }
     }
@@ -257,9 +276,9 @@ mod tests {
     #[test]
     fn crowded_digests_give_the_table_up() {
         let crowded: Vec<Limbs<1>> = (0..10_000).map(|low| [low]).collect();
-        assert!(Table::of(&crowded).is_none());
+        assert!(Table::of(&crowded, 0).is_none());
         let spread: Vec<Limbs<1>> = (0..10_000).map(|n: u64| Limbs::of(Kind::Word, &n.to_string())).collect();
-        assert_eq!(Table::of(&spread).unwrap().distinct.len(), 10_000);
+        assert_eq!(Table::of(&spread, 0).unwrap().distinct.len(), 10_000);
     }
 
     #[test]

@@ -155,8 +155,8 @@ struct Grams {
     length: usize,
     /// Whether one begins at the n-th letter of a word, the first having n = 1, or at the space behind it, n = 0.
     begins: [bool; LONG_WORD + 2],
-    /// Room to note where they begin.
-    starts: Vec<usize>,
+    /// Room to note where they begin; runs have less than 4 GiB.
+    starts: Vec<u32>,
 }
 
 impl Grams {
@@ -172,12 +172,13 @@ impl Grams {
         let is_ascii = line.is_ascii();
         // Past this place so many characters do not follow.
         let last = line.char_indices().nth_back(self.length - 1).map_or(0, |(at, _)| at);
-        let fit = self.starts.partition_point(|start| *start <= last);
+        let fit = self.starts.partition_point(|start| *start as usize <= last);
         self.starts.truncate(fit);
-        if self.starts.last() != Some(&last) {
-            self.starts.push(last);
+        if self.starts.last() != Some(&(last as u32)) {
+            self.starts.push(last as u32);
         }
         for &start in &self.starts {
+            let start = start as usize;
             let characters = line[start..].chars().take(self.length);
             let length = if is_ascii { self.length } else { characters.map(char::len_utf8).sum() };
             each(&line[start..line.len().min(start + length)]);
@@ -200,7 +201,7 @@ impl Grams {
                 let follows = n > 0;
                 n = after(n, letter != b' ');
                 out[end] = letter;
-                starts[found] = end;
+                starts[found] = end as u32;
                 // Of what stands between letters the first is a space, and the others are written over.
                 let is_kept = (n > 0) | follows;
                 found += usize::from(self.begins[n] & is_kept);
@@ -213,7 +214,7 @@ impl Grams {
             n = after(n, is_word_character(c));
             if n > 0 || follows {
                 if self.begins[n] {
-                    starts[found] = end;
+                    starts[found] = end as u32;
                     found += 1;
                 }
                 end += if n > 0 { c } else { ' ' }.encode_utf8(&mut out[end..]).len();

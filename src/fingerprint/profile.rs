@@ -114,6 +114,11 @@ impl Profile {
         matches!((&self.recipe.features, &self.recipe.weights), (Features::Words(_), Weights::TfIdf { .. }))
     }
 
+    /// Bytes of memory that making a fingerprint takes at most for each byte of a long text, as `tests/allocation.rs` measures.
+    pub fn memory_per_byte(&self) -> usize {
+        self.recipe.memory_per_byte()
+    }
+
     /// The fingerprint of a text of any length, in any language, in time proportional to it but for a sort.
     pub fn fingerprint(&self, text: &str) -> Fingerprint {
         self.recipe.fingerprint(text)
@@ -123,6 +128,9 @@ impl Profile {
     pub fn sign(&self, text: &str) -> Signed {
         self.recipe.sign(text)
     }
+
+    /// Bytes of memory that an explanation takes at most for each byte of a long text.
+    pub const EXPLAINED_PER_BYTE: usize = 160;
 
     /// The fingerprint with its features and votes. It keeps the text of each occurrence of a feature: for people to read,
     /// not for loads.

@@ -8,8 +8,8 @@ use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
-    logarithmic, longest_sentences, shingles, to_number,
+    Bag, Digest, Half, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed,
+    keywords, logarithmic, longest_sentences, shingles, to_number,
 };
 use crate::ids::{Hash, SignatureShape, Width};
 use crate::text::{Dictionary, Preparation};
@@ -42,6 +42,9 @@ pub(super) struct Recipe {
 
 /// With fewer distinct features than this a fingerprint is short, unless a recipe says otherwise.
 pub(super) const MIN_FEATURES: usize = 20;
+
+/// Bytes of a text from which on room for all occurrences is made at once. What is not written to takes no memory.
+const LONG: usize = 64 << 10;
 
 /// What is counted.
 #[derive(Clone, Debug)]
@@ -97,7 +100,17 @@ fn half_logarithmic(count: u32) -> u64 {
 /// A feature as it occurs: its digest and its text.
 type Occurrence<'a, D> = (D, &'a str);
 
+/// Bytes of memory for each byte of a text, where the features are 64-bit digests of shingles, and for all other features.
+const PER_BYTE: [usize; 2] = [30, 68];
+
 impl Recipe {
+    /// Bytes of memory that a fingerprint takes at most for each byte of a long text.
+    pub(super) fn memory_per_byte(&self) -> usize {
+        let is_narrow = self.width == Width::Bits64 || self.signature.is_some();
+        let is_lean = matches!(&self.features, Features::Shingles(plan) if plan.half != Half::Grams);
+        PER_BYTE[usize::from(!(is_narrow && is_lean))]
+    }
+
     /// The fingerprint of a text.
     pub(super) fn fingerprint(&self, text: &str) -> Fingerprint {
         self.sign(text).fingerprint
@@ -229,6 +242,11 @@ impl Recipe {
             _ => None,
         };
         let (mut whole, mut half) = (Vec::new(), Vec::new());
+        if prepared.len() > LONG {
+            // At most one begins at each byte. Doubling would hold half as much again, and copy.
+            let most = if halves == Some(Half::Grams) { &mut half } else { &mut whole };
+            most.reserve_exact(prepared.len());
+        }
         let mut each = |kind: Kind, text: &str| {
             let digest = digest(kind, text);
             see((digest, text));

@@ -6,8 +6,9 @@ use std::fmt::Write;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::{Content, EXPLAINED, checked_signature, working};
+use super::fingerprints::{Content, checked_signature, explaining};
 use super::{By, Service, ServiceError};
+use crate::call::Reserved;
 use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status, signature_name};
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
@@ -99,8 +100,7 @@ impl Service {
             self.resolve(collection, b, is_other, "b").await?,
         ];
         let work = move |cancel: &Cancel| {
-            let texts = sides.iter().map(Content::len).sum::<usize>();
-            working(EXPLAINED * texts)?.keep();
+            sides.iter().try_for_each(|side| explaining(side).map(Reserved::keep))?;
             compare(profile, sides, k, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?

@@ -194,7 +194,7 @@ impl Service {
             return preparation.prepare(offered);
         }
         let work = move |_: &Cancel| {
-            let _working = working(offered.content.len())?;
+            let _working = working(preparation.profile, &offered.content)?;
             preparation.prepare(offered)
         };
         self.pool.run(Patience::Interactive, work).await?

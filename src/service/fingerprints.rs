@@ -9,7 +9,7 @@ use crate::engine::EngineError;
 use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience};
-use crate::text::main_text;
+use crate::text::{main_text, memory_for_page};
 
 /// What a document is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,19 +35,35 @@ pub struct Fingerprinted {
     pub signature: Option<Vec<u8>>,
 }
 
-/// Bytes of memory that making a fingerprint takes for a byte of its text: measured, see docs/performance.md.
-const WORKING: usize = 24;
-/// By how much more an explanation takes, which holds the features as they are told.
-pub(super) const EXPLAINED: usize = 2;
-
-/// Bytes of memory that making a fingerprint of a text of so many bytes takes, beyond what every thread may take.
-pub fn working_bytes(text: usize) -> usize {
-    if Service::goes_aside(text) { WORKING * text } else { 0 }
+/// Bytes of memory that making a fingerprint of a text or page of so many bytes takes at most by any profile, beyond what
+/// every thread may take.
+pub fn working_bytes(bytes: usize) -> usize {
+    let per_byte = Profile::all().iter().map(Profile::memory_per_byte).max().unwrap_or_default();
+    if Service::goes_aside(bytes) { memory_for_page(bytes).max(per_byte * bytes) } else { 0 }
 }
 
-/// Reserves memory for making a fingerprint of a text of so many bytes.
-pub(super) fn working(bytes: usize) -> Result<Reserved, NoMemory> {
-    call::reserve(working_bytes(bytes))
+/// Reserves memory for making a fingerprint of a content.
+pub(super) fn working(profile: &Profile, content: &Content) -> Result<Reserved, NoMemory> {
+    reserve_for(content, profile.memory_per_byte())
+}
+
+/// Reserves memory for explaining a content.
+pub(super) fn explaining(content: &Content) -> Result<Reserved, NoMemory> {
+    reserve_for(content, Profile::EXPLAINED_PER_BYTE)
+}
+
+fn reserve_for(content: &Content, per_byte: usize) -> Result<Reserved, NoMemory> {
+    let bytes = content.len();
+    let mut reserved = reserve_for_text(bytes, per_byte)?;
+    if matches!(content, Content::Html(_)) && Service::goes_aside(bytes) {
+        reserved.grow_to(memory_for_page(bytes))?;
+    }
+    Ok(reserved)
+}
+
+/// Reserves memory for work on a text of so many bytes that takes so much for each of them.
+pub(super) fn reserve_for_text(bytes: usize, per_byte: usize) -> Result<Reserved, NoMemory> {
+    call::reserve(if Service::goes_aside(bytes) { per_byte * bytes } else { 0 })
 }
 
 /// What documents are found by.
@@ -127,11 +143,11 @@ impl Service {
         contents: Vec<Content>,
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
         let work = move |cancel: &Cancel| {
-            let longest = contents.iter().map(Content::len).max().unwrap_or_default();
-            let _working = working(longest)?;
             let mut made = Vec::with_capacity(contents.len());
-            for text in contents.into_iter().filter_map(Content::into_text) {
+            for content in contents {
                 cancel.check()?;
+                let _working = working(profile, &content)?;
+                let Some(text) = content.into_text() else { continue };
                 let Signed { fingerprint, signature } = profile.sign(&text);
                 made.push(Fingerprinted { profile, fingerprint, signature });
             }
@@ -152,7 +168,7 @@ impl Service {
     ) -> Result<Explained, ServiceError> {
         let work = move |cancel: &Cancel| {
             // Features and their text are a part of the answer.
-            working(EXPLAINED * content.len())?.keep();
+            explaining(&content)?.keep();
             let text = content.into_text().unwrap_or_default();
             let explanation = profile.explain(&text);
             cancel.check()?;

@@ -7,7 +7,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::fingerprints::{Content, EXPLAINED, working};
+use super::fingerprints::{Content, explaining, reserve_for_text};
 use super::lookup::{Ask, By, Found};
 use super::{Service, ServiceError};
 use crate::engine::Judge;
@@ -85,6 +85,14 @@ fn weights() -> &'static Profile {
     Profile::named(WEIGHTS).expect("a built-in profile")
 }
 
+/// Bytes of memory that comparing a text takes for each of its bytes.
+fn memory_per_byte(measure: Measure) -> usize {
+    match measure {
+        Measure::Jaccard => features().memory_per_byte(),
+        Measure::Cosine => Profile::EXPLAINED_PER_BYTE,
+    }
+}
+
 impl Yardstick {
     fn of(compared: Compared, measure: Measure, sketch_bytes: Option<u16>) -> Yardstick {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
@@ -116,11 +124,11 @@ fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least:
     Box::new(move |row| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
-                working(EXPLAINED * content.len())?.keep();
+                explaining(content)?.keep();
             }
             yardstick = Some(Yardstick::of(compared, measure, sketch_bytes));
         }
-        let _working = working(row.text.as_ref().map_or(0, String::len))?;
+        let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(measure))?;
         let similarity = yardstick.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
         Ok(similarity.filter(|similarity| *similarity >= least))
     })

@@ -22,6 +22,8 @@ use super::trees::{TREES, Tree, Trees};
 
 /// Compactions of a tree in a row, before others get their turn.
 const STEPS: usize = 64;
+/// Compactions of a whole tree in a row.
+const PASSES: usize = 4;
 /// Tables above the others from which on `Leveled` merges them down.
 const L0_TABLES: usize = 4;
 /// Bytes of a table that a compaction of a whole tree writes.
@@ -93,20 +95,23 @@ impl Compactor {
         Ok(false)
     }
 
-    /// Compacts the whole of a tree if enough of it is dead. Of blob files the first pass finds out what is dead, and a
-    /// second one deletes it.
+    /// Compacts the whole of a tree as long as enough of it is dead. One pass finds out which blob files are dead, and the
+    /// next deletes them.
     fn reclaim(&mut self, core: &Core, at: usize) -> Result<(), StoreError> {
         let tree = &core.trees.all()[at];
-        let (started, before) = (Instant::now(), tree.disk_space());
-        if !is_enough(dead_bytes(core, at)?, before) || self.is_in_vain(core, at) || !self.pass(core, at)? {
-            return Ok(());
+        let (started, before, mut passes) = (Instant::now(), tree.disk_space(), 0);
+        while passes < PASSES
+            && is_enough(dead_bytes(core, at)?, tree.disk_space())
+            && !self.is_in_vain(core, at)
+            && self.pass(core, at)?
+        {
+            passes += 1;
         }
-        if is_enough(tree.stale_blob_bytes(), tree.disk_space()) && !self.pass(core, at)? {
-            self.memory[at].whole = None;
+        if passes > 0 {
+            let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
+            let path = tree.tree_config().path.display();
+            tracing::info!(tree = %path, before, bytes, passes, elapsed_ms, "room that deleted data took was given back");
         }
-        let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
-        let path = tree.tree_config().path.display();
-        tracing::info!(tree = %path, before, bytes, elapsed_ms, "room that deleted data took was given back");
         Ok(())
     }
 
@@ -118,7 +123,7 @@ impl Compactor {
         if !may_begin || !self.has_room(core, at, live) {
             return Ok(false);
         }
-        let version = tree.current_version().id();
+        let (version, stale) = (tree.current_version().id(), tree.stale_blob_bytes());
         let published = core.trees.views.published();
         let horizon = core.trees.views.horizon();
         if !self.attempt(core, at, |tree| tree.major_compact(TABLE_BYTES, horizon))? {
@@ -126,7 +131,9 @@ impl Compactor {
         }
         let is_viewed = horizon + 1 < published;
         let until = if is_viewed { published } else { SeqNo::MAX };
-        self.memory[at].whole = Some((version + 1, until));
+        // What it found out to be dead the next pass deletes.
+        let is_done = tree.stale_blob_bytes() == 0 || tree.stale_blob_bytes() == stale;
+        self.memory[at].whole = is_done.then_some((version + 1, until));
         release(core);
         Ok(true)
     }
@@ -443,6 +450,30 @@ mod tests {
             quiet(&core, &mut compactor);
         }
         let after = bytes_of(dir.path());
+        assert!(after < before / 8, "{before} bytes became {after}");
+        check(&core, &model, SeqNo::MAX);
+    }
+
+    #[test]
+    fn what_a_pass_finds_out_to_be_dead_the_next_one_deletes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut rng, mut model) = (Rng::with_seed(15), Model::new());
+        let core = core(dir.path());
+        for _ in 0..20 {
+            change(&core, &mut model, &mut rng, 300, 0.0);
+        }
+        core.checkpoint().unwrap();
+        let rows = &core.trees.tree(Tree::Rows).tree_config().path;
+        let before = bytes_of(rows);
+        let mut compactor = Compactor::default();
+        core.be_quiet();
+        for deleted in [1_500, 30_000] {
+            change(&core, &mut model, &mut rng, deleted, 1.0);
+            core.checkpoint().unwrap();
+            assert!(compactor.pass(&core, Tree::Rows as usize).unwrap());
+        }
+        quiet(&core, &mut compactor);
+        let after = bytes_of(rows);
         assert!(after < before / 8, "{before} bytes became {after}");
         check(&core, &model, SeqNo::MAX);
     }

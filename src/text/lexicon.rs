@@ -26,6 +26,9 @@ pub(super) struct Lexicon {
     unknown: f64,
 }
 
+/// Bytes of a text from which on places for all characters of a stretch are made at once.
+const LONG: usize = 64 << 10;
+
 /// A character of a stretch, and the best cut from here to the end of the stretch.
 #[derive(Clone, Copy)]
 struct Place {
@@ -98,6 +101,10 @@ impl Lexicon {
     #[inline]
     fn read(&self, text: &str, places: &mut Vec<Place>) -> (usize, Option<char>) {
         places.clear();
+        if text.len() > LONG {
+            // Doubling would hold half as much again, and copy.
+            places.reserve_exact(text.chars().take_while(|&c| can_be_of_word(c)).count() + 1);
+        }
         for (at, c) in text.char_indices() {
             if !can_be_of_word(c) {
                 return (at, Some(c));

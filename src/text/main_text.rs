@@ -20,6 +20,17 @@ const SENTENCE: usize = 80;
 /// The most bytes of titles that the finder compares with headings: it takes the whole title for each of them.
 const MAX_COMPARED: usize = 4 << 20;
 
+/// Bytes of memory that [`main_text`] takes at most for each byte of a short page.
+const PER_BYTE_IF_SHORT: usize = 180;
+/// And for each byte of a long one, of which `OF_TREE` are reckoned with in any case: a tree has a bounded number of nodes.
+const PER_BYTE_IF_LONG: usize = 18;
+const OF_TREE: usize = 28 << 20;
+
+/// Bytes of memory that [`main_text`] takes at most for a page of so many bytes, as `tests/allocation.rs` measures.
+pub fn memory_for_page(bytes: usize) -> usize {
+    (PER_BYTE_IF_SHORT * bytes).min(OF_TREE.max(PER_BYTE_IF_LONG * bytes))
+}
+
 /// The main text of a page; all its visible text if no article is found.
 ///
 /// ```

@@ -137,7 +137,7 @@ async fn requests_that_take_too_much_memory_are_refused_and_others_served() {
     server.put("/collections/texts", json!({"keep_text": true})).await;
     for part in 0..20 {
         let lines = (0..10).map(|id| {
-            let text = format!("text number {part} {id} ").repeat(45_000);
+            let text = format!("text number {part} {id} ").repeat(57_000);
             format!("{}\n", json!({"id": format!("{part}-{id}"), "text": &text[..900_000]}))
         });
         let (_, summary) = server.stream("/collections/texts/documents", lines.collect()).await;

@@ -237,7 +237,7 @@ async fn a_batch_whose_answer_would_be_too_large_is_refused() {
         (0..20).map(|_| serde_json::json!({"hash": "0000000000000000", "k": 64, "limit": 1000})).collect();
     let (status, problem) = server.post("/similar", serde_json::json!({"queries": queries})).await;
     assert_eq!((status.as_u16(), problem["code"].as_str()), (422, Some("invalid_field")), "{problem}");
-    assert!(problem["detail"].as_str().unwrap().contains("33554432 bytes"), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains("8388608 bytes"), "{problem}");
     // Twenty answers of 15 MB each would be 300.
     assert!(memory(&server) < 350_000, "{} kB", memory(&server));
 }

@@ -25,6 +25,8 @@ mod expiry;
 mod generated;
 mod golden;
 mod import;
+#[path = "../pathological/inputs.rs"]
+mod inputs;
 mod keys;
 mod memory;
 mod neighbours;

@@ -1,0 +1,247 @@
+//! Texts and pages that are made to take much time or memory.
+
+use std::io::Read;
+
+/// Inputs of a size in bytes.
+pub struct Inputs {
+    pub bytes: usize,
+}
+
+impl Inputs {
+    /// As many whole units as fit.
+    fn full_of(&self, unit: &str) -> String {
+        unit.repeat(self.bytes / unit.len())
+    }
+
+    /// The same between a beginning and an end.
+    fn between(&self, head: &str, unit: &str, tail: &str) -> String {
+        format!("{head}{}{tail}", unit.repeat((self.bytes - head.len() - tail.len()) / unit.len()))
+    }
+
+    /// Units that differ by their number.
+    pub fn numbered(&self, head: &str, unit: impl Fn(usize) -> String) -> String {
+        let mut text = head.to_owned();
+        for number in 0.. {
+            let next = unit(number);
+            if text.len() + next.len() > self.bytes {
+                break;
+            }
+            text += &next;
+        }
+        text
+    }
+
+    /// Characters of these ranges, one after the other.
+    fn characters(&self, ranges: &[std::ops::RangeInclusive<u32>]) -> String {
+        let all: String = ranges.iter().cloned().flatten().filter_map(char::from_u32).collect();
+        let mut text = all.repeat(self.bytes / all.len() + 1);
+        text.truncate(text.floor_char_boundary(self.bytes));
+        text
+    }
+
+    /// `count` times the first, what is inside, `count` times the second, and the inside again up to the size.
+    fn nested(&self, count: usize, open: &str, inside: &str, close: &str) -> String {
+        let (head, tail) = (open.repeat(count), close.repeat(count));
+        self.between(&head, inside, &tail)
+    }
+
+#[rustfmt::skip]
+    pub fn pages(&self) -> Vec<(&'static str, String)> {
+    let sentence = "Fish and chips, a dish of battered fish, is served hot with salt, vinegar, and peas. ";
+    vec![
+        ("ampersands and spaces", self.full_of("& ")),
+        ("ampersands", self.full_of("&")),
+        ("entities without semicolon", self.full_of("&amp")),
+        ("entities that go on", self.full_of("&notit;")),
+        ("entities of no name", self.between("&", "a", "")),
+        ("hexadecimal references", self.full_of("&#x")),
+        ("one reference of many digits", self.between("&#", "9", ";")),
+        ("references to U+FDFA", self.full_of("&#xfdfa;")),
+        ("ampersands in an attribute", self.between("<p title=\"", "& ", "\">deep")),
+        ("125,000 attributes", self.numbered("<p", |n| format!(" a{n}")) + ">deep"),
+        ("one attribute over and over", self.between("<p", " a", ">deep")),
+        ("attributes of many paragraphs", self.numbered("", |n| format!("<p a{n} b{n} c{n}>"))),
+        ("a giant attribute", self.between("<p class='", "comment share ", "'>deep")),
+        ("a giant attribute name", self.between("<p ", "a", ">deep")),
+        ("a giant tag name", self.between("<", "a", ">deep")),
+        ("tag names that differ", self.numbered("", |n| format!("<element-{n}>x</element-{n}>"))),
+        ("attributes without end", self.between("<p ", "a='", "")),
+        ("tags without end", self.full_of("<p")),
+        ("opening angle brackets", self.full_of("<")),
+        ("end tags", self.full_of("</")),
+        ("end tags that miss", self.nested(250, "<div>", "</x>", "</div>")),
+        ("ends of formatting that miss", self.nested(250, "<div>", "</b>", "</div>")),
+        ("comments without end", self.full_of("<!--")),
+        ("comments", self.full_of("<!---->x")),
+        ("dashes in a comment", self.between("<!--", "-", "")),
+        ("sections of characters", self.full_of("<![CDATA[")),
+        ("sections in a drawing", self.between("<svg>", "<![CDATA[]]>", "")),
+        ("document types", self.full_of("<!DOCTYPE html>")),
+        ("processing instructions", self.full_of("<?x")),
+        ("a script without end", self.between("<script>", "<!--<script>", "")),
+        ("scripts", self.full_of("<script></script>")),
+        ("ends of a script", self.between("<script>", "</scrip", "")),
+        ("styles without end", self.full_of("<style>")),
+        ("a text area without end", self.between("<textarea>", "</textare", "")),
+        ("a title", self.between("<title>", "fish ", "</title><h1>fish</h1>")),
+        ("a title and headings", self.titled(self.bytes / 2)),
+        ("a short title and headings", self.titled(20_000)),
+        ("letters of two bytes that are escaped", self.full_of("\u{a9}")),
+        ("plain text", self.between("<plaintext>", "<p>", "")),
+        ("nested blocks", self.full_of("<div>")),
+        ("nested blocks at the limit", self.nested(240, "<div>", sentence, "</div>")),
+        ("paragraphs in nested blocks", self.nested(240, "<div>", &format!("<p>{sentence}</p>"), "</div>")),
+        ("short paragraphs in few blocks", self.nested(17, "<div>", "<p>a, b, c, d, e, f, g, h, i, j, k, l, m, n</p>", "</div>")),
+        ("paragraphs in few blocks", self.nested(19, "<div>", &format!("<p>{sentence}</p>"), "</div>")),
+        ("text in few blocks", self.nested(20, "<div>", sentence, "</div>")),
+        ("shared text in few blocks", self.nested(20, "<div class=share>", "x ", "</div>")),
+        ("links in few blocks", self.nested(9, "<div><ul><li>", &format!("<a href=x>{sentence}</a> "), "</li></ul></div>")),
+        ("tables in few blocks", self.nested(4, "<table><tr><td>", &format!("<div><p>{sentence}</p><p>d, e</p></div>"), "</td></tr></table>")),
+        ("images in few blocks", self.nested(14, "<div>", "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>", "</div>")),
+        ("images in few sections", self.nested(42, "<section>", "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>", "</section>")),
+        ("headings in few blocks", self.nested(20, "<section>", "<h2 class=comment>a, b, c, d, e, f, g, h</h2>", "</section>")),
+        ("lists in few blocks", self.nested(15, "<form><fieldset>", &format!("<ul><li>{sentence}</ul>"), "</fieldset></form>")),
+        ("links in nested blocks", self.nested(120, "<div><ul><li>", "<a href=x>a, b</a> ", "</li></ul></div>")),
+        ("images in nested blocks", self.nested(240, "<div>", "<img src=x.png>", "</div>")),
+        ("nested blocks again and again", self.full_of(&format!("{}x{}", "<div>".repeat(200), "</div>".repeat(200)))),
+        ("nested tables", self.full_of("<table><tr><td>")),
+        ("nested tables at the limit", self.nested(60, "<table><tr><td>", "a, b, ", "")),
+        ("blocks that a table moves out", self.between("<table>", "<div>", "")),
+        ("text that a table moves out", self.between("<table>", "x<tr>", "")),
+        ("cells", self.between("<table>", "<tr><td>x", "")),
+        ("nested formatting", self.full_of("<b><i><a><font>")),
+        ("formatting with attributes", self.numbered("", |n| format!("<p><b a{n}><i a{n}>"))),
+        ("formatting that is compared", self.numbered(&formatting(200), |n| format!("<b a=1 b=2 c=3 d=4 e=5 f=6 g=7 h={n}></b>"))),
+        ("links in links", self.full_of("<a><a>")),
+        ("bold across blocks", self.full_of("<b><p></b>")),
+        ("the adoption agency", self.full_of("<a><div><b><p></a>")),
+        ("nested fonts", self.full_of("<font size=1><p>")),
+        ("nested forms", self.full_of("<form><div>")),
+        ("nested lists", self.full_of("<ul><li>")),
+        ("definitions", self.full_of("<dl><dd><dt>")),
+        ("nested drawings", self.full_of("<svg><g><desc><div/>")),
+        ("nested formulas", self.full_of("<math><mi><table>")),
+        ("nested templates", self.full_of("<template><div>")),
+        ("nested objects", self.nested(200, "<object>", "<p>x</p>", "</object>")),
+        ("frames", self.full_of("<frameset><frame>")),
+        ("selections", self.full_of("<select><option>x")),
+        ("buttons", self.full_of("<button><p>")),
+        ("rubies", self.full_of("<ruby><rb>x<rt>y")),
+        ("line breaks", self.full_of("<br>")),
+        ("line breaks in pairs", self.full_of("<br><br>x")),
+        ("many paragraphs", self.full_of(&format!("<p>{sentence}</p>"))),
+        ("many short paragraphs", self.full_of("<p>a, b.")),
+        ("paragraphs that are shared", self.nested(240, "<div class=share>", "x ", "</div>")),
+        ("many links with a base", format!("<base href=http://a/{}>{}", "a".repeat(self.bytes / 2), "<p><a href=x>a, b, c</a></p>".repeat(self.bytes / 60))),
+        ("structured data", self.between("<script type=application/ld+json>{\"@context\":\"https://schema.org\",\"name\":\"", "[{", "</script>")),
+        ("many bodies", self.numbered("", |n| format!("<body a{n}=1>"))),
+        ("zero bytes", self.full_of("\0<p>")),
+        ("carriage returns", self.full_of("\r")),
+    ]
+}
+
+    /// A page with a title of so many bytes and as many headings as its tree has room for.
+    fn titled(&self, bytes: usize) -> String {
+        let words: String = (0..bytes / 8).map(|n| format!("w{n:06} ")).collect();
+        format!("<title>{words}</title>{}", "<h2>x y".repeat(20_000))
+    }
+
+#[rustfmt::skip]
+    pub fn texts(&self) -> Vec<(&'static str, String)> {
+    vec![
+        ("U+FDFA", self.full_of("\u{fdfa}")),
+        ("U+FDFA and spaces", self.full_of("\u{fdfa} ")),
+        ("U+FDFA among letters", self.full_of("\u{fdfa}ab")),
+        ("squared words", self.full_of("\u{3316}\u{3315}\u{33a7}")),
+        ("ligatures", self.full_of("\u{fb03}")),
+        ("letters that fold to several", self.full_of("\u{390}\u{1fb7}\u{df}\u{130}")),
+        ("zero width", self.full_of("a\u{200b}\u{200d}\u{2060}")),
+        ("zero width alone", self.full_of("\u{200b}")),
+        ("marks on one letter", self.between("a", "\u{301}", "")),
+        ("marks in falling order", self.between("a", "\u{345}\u{301}\u{316}\u{334}", "")),
+        ("marks on every letter", self.full_of("z\u{300}\u{316}\u{334}\u{345}\u{35c}\u{489}")),
+        ("jamo", self.full_of("\u{1100}\u{1161}\u{11a8}")),
+        ("leading jamo alone", self.full_of("\u{1100}")),
+        ("private and unassigned", self.full_of("\u{e000}\u{378}\u{10ffff}\u{fffd}")),
+        ("marks of direction", self.full_of("a\u{202e}b\u{202c}\u{200f}")),
+        ("one ideograph", self.full_of("的")),
+        ("an ideograph that no word has", self.full_of("\u{9fef}")),
+        ("rare ideographs", self.characters(&[0x20000..=0x22000])),
+        ("every ideograph", self.characters(&[0x4e00..=0x9fff])),
+        ("traditional ideographs", self.full_of("臺灣電腦軟體體體")),
+        ("a word of many prefixes", self.full_of("中华人民共和国")),
+        ("one digit", self.full_of("7")),
+        ("numbers that differ", self.numbered("", |n| format!("{n} "))),
+        ("words that differ", self.numbered("", |n| format!("w{n:x}x "))),
+        ("Chinese words that differ", self.numbered("", |n| {
+            let [a, b] = [n % 6_000, n / 6_000 + n % 97].map(|at| char::from_u32(0x4e00 + at as u32).unwrap());
+            format!("{a}{b},")
+        })),
+        ("words of different weights", self.words_of_different_weights()),
+        ("one word", self.full_of("a")),
+        ("one word of other letters", self.full_of("ж")),
+        ("two words", self.full_of("ab ")),
+        ("one letter a word", self.full_of("a b c d ")),
+        ("scripts in turn", self.full_of("aж中あกأ")),
+        ("scripts in turn with spaces", self.full_of("a 中 あ ก ")),
+        ("Thai", self.full_of("ภาษาไทยไม่มีช่องว่างระหว่างคำ")),
+        ("one letter of Thai", self.full_of("ก")),
+        ("signs of Thai", self.full_of("ก็่้๊๋")),
+        ("Khmer", self.full_of("ភាសាខ្មែរមិនមានចន្លោះ")),
+        ("Burmese", self.full_of("မြန်မာဘာသာစကား")),
+        ("Lao", self.full_of("ພາສາລາວ")),
+        ("Japanese", self.full_of("東京へ行くことにしたがすもももももももものうち")),
+        ("katakana", self.full_of("タ")),
+        ("half-width katakana", self.full_of("ｶﾞﾊﾟ")),
+        ("kana at the end", self.between("", "中", "あ")),
+        ("sentences with kana", self.full_of("中あ。")),
+        ("emoji joined", self.full_of("👩\u{200d}👩\u{200d}👧\u{200d}👦")),
+        ("flags", self.full_of("🇩🇪")),
+        ("keycaps", self.full_of("1\u{fe0f}\u{20e3}")),
+        ("control characters", self.full_of("\u{1}\u{7f}\u{85}a")),
+        ("zero characters", self.full_of("\0")),
+        ("new lines", self.full_of("\n")),
+        ("spaces of every kind", self.full_of("a \u{a0}\u{2003}\u{3000}\u{2028}\t")),
+        ("ends of sentences", self.full_of("。")),
+        ("short sentences", self.full_of("a.")),
+        ("sentences that differ", self.numbered("", |n| format!("{n}."))),
+        ("long sentences", self.numbered("", |n| format!("{}{n}.", "word ".repeat(20_000)))),
+        ("points between letters", self.full_of("a.b:c'd")),
+        ("points without end", self.between("a", ".", "")),
+        ("hyphens", self.full_of("a-")),
+        ("punctuation", self.full_of("!\"#$%&'()*+,-./")),
+        ("signs of words alone", self.full_of("_")),
+        ("percent", self.full_of("%.+#")),
+        ("connectors", self.full_of("a.1-2_3%")),
+        ("Arabic", self.full_of("اللغة العربية ")),
+        ("Devanagari", self.full_of("हिन्दी में ")),
+        ("Korean", self.full_of("한국어 문장 ")),
+        ("Tibetan", self.full_of("བོད་སྐད་")),
+        ("every character", self.characters(&[0x21..=0xd7ff, 0xe000..=0x2_ffff])),
+    ]
+}
+
+    /// Words of every inverse document frequency that the built-in table has, of each the first once, the second twice and so on:
+    /// thousands of weights.
+    fn words_of_different_weights(&self) -> String {
+        let packed = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/idf.txt.gz")).unwrap();
+        let mut table = String::new();
+        flate2::read::GzDecoder::new(packed).read_to_string(&mut table).unwrap();
+        let mut words: std::collections::BTreeMap<&str, Vec<&str>> = std::collections::BTreeMap::new();
+        for (word, idf) in table.lines().filter_map(|line| line.split_once(' ')) {
+            words.entry(idf).or_default().push(word);
+        }
+        let several = |count: usize| {
+            words.values().filter_map(move |of_one| of_one.get(count - 1)).map(move |word| (word, count))
+        };
+        let mut text: String =
+            (1..=12).flat_map(several).map(|(word, count)| format!("{word},").repeat(count)).collect();
+        text.truncate(text.floor_char_boundary(self.bytes));
+        text
+    }
+}
+
+/// A page that has this many different formatting elements open, none of which closes.
+fn formatting(count: usize) -> String {
+    (0..count).map(|n| format!("<b z={n}>")).collect()
+}
