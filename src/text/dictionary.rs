@@ -18,7 +18,7 @@ static PACKED: &[u8] = include_bytes!("../../assets/words.txt.gz");
 /// A tenth of a second to load; shared, since it is read only.
 static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
     let text = unpacked();
-    Lexicon::of(&entries(&text)).expect("the built-in dictionary is not too large")
+    Lexicon::of(entries(&text)).expect("the built-in dictionary is not too large")
 });
 
 /// Chinese words with their frequencies.
@@ -81,7 +81,7 @@ impl Dictionary {
         words.reverse();
         words.sort_by_key(|&(word, _)| word);
         words.dedup_by_key(|&mut (word, _)| word);
-        Ok(Dictionary { own: Some(Lexicon::of(&words).ok_or(WrongWord::TooMany)?) })
+        Ok(Dictionary { own: Some(Lexicon::of(words).ok_or(WrongWord::TooMany)?) })
     }
 
     fn lexicon(&self) -> &Lexicon {

@@ -45,15 +45,16 @@ struct Place {
 impl Lexicon {
     /// The lexicon of these words and their frequencies, sorted by word, without two of the same and without the
     /// empty one. `None` if they are too many, or have too many frequencies: see [`Trie`].
-    pub(super) fn of(words: &[(&str, usize)]) -> Option<Lexicon> {
+    pub(super) fn of(words: Vec<(&str, usize)>) -> Option<Lexicon> {
         let mut frequencies: Vec<usize> = words.iter().map(|&(_, frequency)| frequency).collect();
         let total = libm::log(frequencies.iter().sum::<usize>() as f64);
         frequencies.sort_unstable();
         frequencies.dedup();
+        frequencies.shrink_to_fit();
         u32::try_from(frequencies.len()).ok().filter(|&count| count <= MAX_VALUE)?;
         let value = |frequency| frequencies.partition_point(|&other| other < frequency) as u32 + 1;
         let values: Vec<(&str, u32)> =
-            words.iter().map(|&(word, frequency)| (word, value(frequency))).collect();
+            words.into_iter().map(|(word, frequency)| (word, value(frequency))).collect();
         let logarithms = frequencies.iter().map(|&frequency| libm::log(frequency as f64) - total);
         Some(Lexicon {
             trie: Trie::of(&values)?,

@@ -85,17 +85,17 @@ impl Trie {
             bases: Places::default(),
             last: [0; SIZES],
         };
-        let root = builder.children(&(0..words.len()), 0);
         let mut level = Vec::new();
-        for child in root {
+        for child in builder.children(0..words.len(), 0) {
             first[child.code as usize] = Node::new(child.code, child.value);
-            level.push((child.code as usize, child));
+            level.push((child.code, child));
         }
         let mut next = builder.place(level, Some(&mut first))?;
         while !next.is_empty() {
             next = builder.place(next, None)?;
         }
-        let nodes = builder.nodes;
+        let mut nodes = builder.nodes;
+        nodes.shrink_to_fit();
         Some(Trie { codes, first, nodes })
     }
 
@@ -170,14 +170,32 @@ impl Codes {
     }
 }
 
-/// A child that is to be placed, or that was and whose children are.
+/// A child that is to be placed, or that was and whose children are. There are hundreds of thousands at a time: the smaller
+/// they are the less memory the building takes.
+#[derive(Clone, Copy)]
 struct Child {
     code: u32,
     value: u32,
-    /// The words that begin with it.
-    words: Range<usize>,
+    /// The first of the words that begin with it, and the first behind them.
+    from: u32,
+    to: u32,
     /// The bytes that they have in common.
-    depth: usize,
+    depth: u32,
+}
+
+impl Child {
+    fn words(&self) -> Range<usize> {
+        self.from as usize..self.to as usize
+    }
+}
+
+/// The parent of children that are to be placed, and where it stands.
+struct Family {
+    at: u32,
+    parent: Child,
+    children: u32,
+    /// The greatest value of their words.
+    greatest: u32,
 }
 
 struct Builder<'a> {
@@ -194,17 +212,23 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// What follows the first `depth` bytes of these words, which have them in common.
-    fn children(&self, range: &Range<usize>, depth: usize) -> Vec<Child> {
+    fn children(&self, range: Range<usize>, depth: usize) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
-        for at in range.clone() {
+        for at in range {
             let (word, value) = self.words[at];
             let Some(c) = word[depth..].chars().next() else { continue };
             let code = self.codes.of_char(c);
             let depth = depth + c.len_utf8();
             let value = if word.len() == depth { value } else { 0 };
             match children.last_mut() {
-                Some(last) if last.code == code => last.words.end = at + 1,
-                _ => children.push(Child { code, value, words: at..at + 1, depth }),
+                Some(last) if last.code == code => last.to = at as u32 + 1,
+                _ => children.push(Child {
+                    code,
+                    value,
+                    from: at as u32,
+                    to: at as u32 + 1,
+                    depth: depth as u32,
+                }),
             }
         }
         children
@@ -215,28 +239,27 @@ impl Builder<'_> {
     /// great values: what is read often stands together.
     fn place(
         &mut self,
-        level: Vec<(usize, Child)>,
+        level: Vec<(u32, Child)>,
         mut first: Option<&mut Vec<Node>>,
-    ) -> Option<Vec<(usize, Child)>> {
-        let mut families: Vec<(usize, Vec<Child>, u32)> = level
-            .into_iter()
-            .map(|(at, parent)| {
-                let greatest = self.words[parent.words.clone()].iter().map(|(_, value)| *value).max();
-                (at, self.children(&parent.words, parent.depth), greatest.unwrap_or(0))
-            })
-            .filter(|(_, children, _)| !children.is_empty())
-            .collect();
-        families.sort_by_key(|(_, children, greatest)| std::cmp::Reverse((children.len(), *greatest)));
+    ) -> Option<Vec<(u32, Child)>> {
+        let family = |(at, parent): (u32, Child)| {
+            let children = self.children(parent.words(), parent.depth as usize).len() as u32;
+            let greatest = self.words[parent.words()].iter().map(|(_, value)| *value).max().unwrap_or(0);
+            (children > 0).then_some(Family { at, parent, children, greatest })
+        };
+        let mut families: Vec<Family> = level.into_iter().filter_map(family).collect();
+        families.sort_by_key(|family| std::cmp::Reverse((family.children, family.greatest)));
         let mut next = Vec::new();
         self.last[0] = 0;
-        for (parent, children, _) in families {
+        for Family { at: parent_at, parent, .. } in families {
+            let children = self.children(parent.words(), parent.depth as usize);
             let base = self.base(&children);
             if base >= 1 << BASE_BITS {
                 return None;
             }
             self.bases.take(base);
             let bits = children.iter().fold(0, |bits, child| bits | filter(child.code));
-            first.as_deref_mut().unwrap_or(&mut self.nodes)[parent].set_children(base, bits);
+            first.as_deref_mut().unwrap_or(&mut self.nodes)[parent_at as usize].set_children(base, bits);
             for child in children {
                 let at = base + child.code as usize;
                 self.taken.take(at);
@@ -244,7 +267,7 @@ impl Builder<'_> {
                     self.nodes.resize(at + 1, NOTHING);
                 }
                 self.nodes[at] = Node::new(child.code, child.value);
-                next.push((at, child));
+                next.push((at as u32, child));
             }
         }
         Some(next)

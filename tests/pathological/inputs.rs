@@ -84,8 +84,8 @@ impl Inputs {
         ("styles without end", self.full_of("<style>")),
         ("a text area without end", self.between("<textarea>", "</textare", "")),
         ("a title", self.between("<title>", "fish ", "</title><h1>fish</h1>")),
-        ("a title and headings", self.titled(self.bytes / 2)),
-        ("a short title and headings", self.titled(20_000)),
+        ("a title and headings", titled(self.bytes / 2)),
+        ("a short title and headings", titled(20_000)),
         ("letters of two bytes that are escaped", self.full_of("\u{a9}")),
         ("plain text", self.between("<plaintext>", "<p>", "")),
         ("nested blocks", self.full_of("<div>")),
@@ -139,12 +139,6 @@ impl Inputs {
         ("carriage returns", self.full_of("\r")),
     ]
 }
-
-    /// A page with a title of so many bytes and as many headings as its tree has room for.
-    fn titled(&self, bytes: usize) -> String {
-        let words: String = (0..bytes / 8).map(|n| format!("w{n:06} ")).collect();
-        format!("<title>{words}</title>{}", "<h2>x y".repeat(20_000))
-    }
 
 #[rustfmt::skip]
     pub fn texts(&self) -> Vec<(&'static str, String)> {
@@ -244,4 +238,10 @@ impl Inputs {
 /// A page that has this many different formatting elements open, none of which closes.
 fn formatting(count: usize) -> String {
     (0..count).map(|n| format!("<b z={n}>")).collect()
+}
+
+/// A page with a title of so many bytes and as many headings as its tree has room for.
+fn titled(bytes: usize) -> String {
+    let words: String = (0..bytes / 8).map(|n| format!("w{n:06} ")).collect();
+    format!("<title>{words}</title>{}", "<h2>x y".repeat(20_000))
 }

@@ -9,6 +9,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use bytes::Buf;
@@ -32,6 +33,9 @@ const MADE: usize = 4;
 const LINE_BYTES: usize = 512;
 /// Bytes of a line that is not whole for which no memory is reserved.
 const HELD_BYTES: usize = 16 << 10;
+
+/// How long a chunk waits for memory.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A line or element and its number, or why it cannot be taken.
 pub(super) type Line = (u64, Result<Bytes, Problem>);
@@ -119,11 +123,12 @@ async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -
     let len = |line: &Line| line.1.as_ref().map_or(0, Bytes::len);
     let bytes: usize = lines.iter().map(len).sum();
     let longest = lines.iter().map(len).max().unwrap_or_default();
-    let most = call.as_ref().map_or(usize::MAX, |call| call.most());
+    // What is held of the line after these is left to be had.
+    let most = call.as_ref().map_or(usize::MAX, |call| call.most() / 4 * 3);
     let wanted = MADE * bytes + LINE_BYTES * lines.len() + working_bytes(longest);
-    let reserved = match reserve_in_time(call.as_ref(), wanted.min(most)).await {
+    let reserved = match soon(call.as_ref(), wanted.min(most)).await {
         Ok(reserved) => reserved,
-        // Nobody can have it: the lines fail, and what comes after them is looked at for itself.
+        // The lines fail, and what comes after them is looked at for itself.
         Err(error) => {
             for (_, line) in &mut lines {
                 *line = Err(Problem::from(error));
@@ -132,6 +137,14 @@ async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -
         }
     };
     Chunk { lines, under_way: pace.begin(), reserved }
+}
+
+/// Waits for memory, but not for ever: streams of one client that each hold a part of a line could wait for one another.
+async fn soon(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
+    match tokio::time::timeout(PATIENCE, reserve_in_time(call, bytes)).await {
+        Ok(reserved) => reserved,
+        Err(_) => call.map_or(Ok(Reserved::default()), |call| call.reserve(bytes)),
+    }
 }
 
 struct Cutter<S> {
@@ -203,7 +216,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
         let wanted = 2 * self.held.len().next_power_of_two();
         if self.reserved.bytes() < wanted {
             let call = self.call.clone();
-            self.reserved = reserve_in_time(call.as_ref(), wanted).await?;
+            self.reserved = soon(call.as_ref(), wanted).await?;
         }
         Ok(())
     }
