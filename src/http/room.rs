@@ -3,7 +3,7 @@
 //! What has a few kilobytes is not counted: there are no more of them than connections.
 
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +14,8 @@ use crate::call::{self, NoMemory, Reserved};
 
 /// Bytes of a body that are not counted.
 const SMALL: usize = 16 << 10;
+/// Bytes of an answer that a connection takes at a time.
+const PIECE: usize = 64 << 10;
 
 /// A body of a request that is read whole.
 #[derive(Default)]
@@ -67,13 +69,19 @@ pub(super) fn held(response: Response) -> Response {
     let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.filter(|bytes| *bytes > SMALL).map(call::reserve) {
         None => response,
-        Some(Ok(reserved)) => response.map(|body| Body::new(Held { body, _reserved: reserved })),
+        Some(Ok(reserved)) => {
+            response.map(|body| Body::new(Held { body, rest: Bytes::new(), _reserved: reserved }))
+        }
         Some(Err(error)) => Problem::from(error).into_response(),
     }
 }
 
+/// A body that goes out in pieces: the connection takes as many as it has room for, and memory stays reserved until it has
+/// taken the last one.
 struct Held {
     body: Body,
+    /// What of the body is there and was not taken yet.
+    rest: Bytes,
     _reserved: Reserved,
 }
 
@@ -85,15 +93,29 @@ impl http_body::Body for Held {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context))
+                .map(|frame| frame.map(Frame::into_data))
+            {
+                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let piece = self.rest.len().min(PIECE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.rest.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match self.body.size_hint().exact() {
+            Some(bytes) => SizeHint::with_exact(bytes + self.rest.len() as u64),
+            None => SizeHint::default(),
+        }
     }
 }
 
@@ -147,6 +169,25 @@ mod tests {
         assert_eq!(answer(600 << 10).status(), 507);
         assert_eq!((small.status().as_u16(), large.status().as_u16()), (200, 200));
         drop(large);
+        assert_eq!(accountant.reserved(), 0);
+    }
+
+    #[tokio::test]
+    async fn an_answer_goes_out_in_pieces_and_is_counted_until_the_last_one() {
+        let accountant = Arc::new(Accountant::new(1 << 20));
+        let call = Call::begin(Client::SERVER, &accountant);
+        let all: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
+        let mut body = call.within(|| held(Response::new(Body::from(all.clone())))).into_body();
+        let mut sent = Vec::new();
+        while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
+        {
+            assert_eq!(accountant.reserved(), all.len());
+            sent.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            assert_eq!(body.size_hint().exact(), Some((all.len() - sent.len()) as u64));
+            assert_eq!(body.is_end_stream(), sent.len() == all.len());
+        }
+        assert_eq!(sent, all);
+        drop(body);
         assert_eq!(accountant.reserved(), 0);
     }
 }
