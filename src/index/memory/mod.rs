@@ -1,7 +1,7 @@
 //! What the index asks of the machine: cache lines of cells that change under their readers, pointers that
 //! are followed while they are replaced, prefetching, and comparing a whole line in a few instructions.
 //!
-//! This is the one module with unsafe code. Each use states what it relies on; everything that it hands out
+//! This is the one module of the library with unsafe code. Each use states what it relies on; everything that it hands out
 //! is safe to use in any way.
 //!
 //! # Which instructions
