@@ -23,9 +23,9 @@ use super::wire::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, Few, LineOut, NearParams,
     OnDuplicate, SummaryOut,
 };
-use crate::call::{Call, Reserved, reserve, reserve_in_time};
+use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
-use crate::service::{Offered, Outcome, Page};
+use crate::service::{Offered, Outcome, Page, Patience};
 
 /// Bytes of documents read from the engine at a time while exporting. The document that reaches them belongs to the page.
 const EXPORT_BYTES: usize = 256 << 10;
@@ -173,7 +173,8 @@ pub(super) async fn export(
             };
             // A page is read when the one before goes out, so that the client need not wait for it.
             let reserved = reserve_in_time(call.as_ref(), wanted).await?;
-            let next = page(&state, &collection, Some(after), reserved).await?;
+            let next = page(&state, &collection, Some(after), reserved);
+            let next = for_call(call.clone(), next).await?;
             Ok(Some((lines, (Some(next), call))))
         }
     });
@@ -213,11 +214,15 @@ async fn page(
     let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection).await?;
-    let mut lines = Vec::new();
-    for document in documents {
-        bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
-    }
-    lines.shrink_to_fit();
+    let write = move || {
+        let mut lines = Vec::new();
+        for document in documents {
+            bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
+        }
+        lines.shrink_to_fit();
+        lines
+    };
+    let lines = state.service.on_pool(Patience::Bulk, write).await?;
     reserved.shrink_to(lines.len());
     Ok((reserved.bytes_of(lines), last))
 }

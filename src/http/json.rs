@@ -14,13 +14,13 @@ pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        written(|text| write(text, &self.0))
+        written(USUAL, |text| write(text, &self.0))
     }
 }
 
-/// An answer whose JSON this writes.
-pub(super) fn written(write: impl FnOnce(&mut Vec<u8>)) -> Response {
-    let mut text = Vec::with_capacity(USUAL);
+/// An answer whose JSON this writes, of about so many bytes.
+pub(super) fn written(bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
+    let mut text = Vec::with_capacity(bytes);
     write(&mut text);
     response(text)
 }

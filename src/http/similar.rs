@@ -11,15 +11,13 @@ use super::State;
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::{Json, Results, written};
+use super::json::{Results, written};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::{Ask, Limits, Service as Lookalike};
 
 /// Matches in the answer to several questions, at most: each may bring its metadata.
 const MATCHES_IN_ALL: usize = 20_000;
-/// What a match comes to in JSON, about.
-const MATCH_BYTES: usize = 64;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
@@ -34,10 +32,10 @@ pub(super) async fn by_query(
     Target(collection): Target,
     Params(params): Params<SimilarParams>,
     deadline: Deadline,
-) -> Result<Json<SimilarOut>, Problem> {
+) -> Result<Response, Problem> {
     let stats = params.wants_stats();
     let ask = params.ask().map_err(Problem::in_query)?;
-    deadline.query(one(&state, &collection, ask, stats)).await.map(Json).map_err(Problem::in_query)
+    deadline.query(one(&state, &collection, ask, stats)).await.map_err(Problem::in_query)
 }
 
 /// Answers `GET /similar` about a hash, which most requests are, without router and future: each would cost as much as
@@ -50,7 +48,7 @@ pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
     let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
     let found = state.service.similar_at_once(CollectionName::default_collection(), &ask);
     let found = found.ok()??;
-    Some(written(|text| SimilarOut::write(found, false, text)))
+    Some(written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, false, text)))
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -68,10 +66,10 @@ pub(super) async fn by_document(
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearIdParams>,
     deadline: Deadline,
-) -> Result<Json<SimilarOut>, Problem> {
+) -> Result<Response, Problem> {
     let stats = params.wants_stats();
     let answering = one(&state, &collection, params.ask(id), stats);
-    deadline.query(answering).await.map(Json).map_err(Problem::in_query)
+    deadline.query(answering).await.map_err(Problem::in_query)
 }
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
@@ -111,22 +109,20 @@ pub(super) async fn by_body(
         }
     };
     match deadline.query(parse_aside(&state, bytes, read)).await? {
-        Read::One(ask, stats) => {
-            Ok(Json(deadline.query(one(&state, &collection, *ask, stats)).await?).into_response())
-        }
+        Read::One(ask, stats) => deadline.query(one(&state, &collection, *ask, stats)).await,
         Read::Several { results, rest, .. } if rest.is_empty() => Ok(results.into_response()),
         Read::Several { mut results, before, rest, stats } => {
             let answers = state.service.similar_batch(&collection, rest);
             let answering = async { answers.await.map_err(|error| error.after(before)) };
             let found = deadline.query(answering).await?;
-            let matches: usize = found.iter().map(|found| found.matches.len() + 1).sum();
+            let bytes = found.iter().map(SimilarOut::bytes).sum();
             let write = move || {
                 for (found, stats) in found.into_iter().zip(stats) {
                     results.push(|text| SimilarOut::write(found, stats, text));
                 }
                 results.into_response()
             };
-            Ok(state.service.aside(matches * MATCH_BYTES, write).await?)
+            Ok(state.service.aside(bytes, write).await?)
         }
     }
 }
@@ -176,12 +172,9 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
     Ok(Questions::Several(asks, stats))
 }
 
-async fn one(
-    state: &State,
-    collection: &CollectionName,
-    ask: Ask,
-    stats: bool,
-) -> Result<SimilarOut, Problem> {
+async fn one(state: &State, collection: &CollectionName, ask: Ask, stats: bool) -> Result<Response, Problem> {
     let found = state.service.similar(collection, ask).await?;
-    Ok(SimilarOut::new(found, stats))
+    let bytes = SimilarOut::bytes(&found);
+    let write = move || written(bytes, |text| SimilarOut::write(found, stats, text));
+    Ok(state.service.aside(bytes, write).await?)
 }

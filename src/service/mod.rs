@@ -165,7 +165,19 @@ impl Service {
         }
         // What is made of them is about as large, and lives as long as the request is handled.
         call::reserve(MADE * bytes)?.keep();
-        Ok(self.pool.run(Patience::Interactive, |_| work()).await?)
+        self.on_pool(Patience::Interactive, work).await
+    }
+
+    /// Does work on the CPU pool whose memory is reserved.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if the pool is busy.
+    pub async fn on_pool<T: Send + 'static>(
+        &self,
+        patience: Patience,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, ServiceError> {
+        Ok(self.pool.run(patience, |_| work()).await?)
     }
 
     /// Takes a snapshot of the index now.

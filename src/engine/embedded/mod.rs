@@ -408,11 +408,13 @@ impl Engine for Embedded {
         bytes: usize,
     ) -> Result<Page, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
-        let read = move |shared: &Shared| {
+        let shared = Arc::clone(&self.shared);
+        let read = move |cancel: &Cancel| {
             let now_ms = shared.clock.now_ms();
             let view = shared.store.view();
             let (mut documents, mut held) = (Vec::new(), 0);
             for row in view.rows_after(collection, after.as_ref()) {
+                cancel.check()?;
                 let (id, row) = row?;
                 if row.has_lapsed(now_ms) {
                     continue;
@@ -425,7 +427,7 @@ impl Engine for Embedded {
             }
             Ok(Page { documents, is_last: true })
         };
-        self.blocking(read).await
+        self.pool.run(Patience::Bulk, read).await?
     }
 
     async fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError> {

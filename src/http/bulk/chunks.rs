@@ -141,9 +141,12 @@ async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -
 
 /// Waits for memory, but not for ever: streams of one client that each hold a part of a line could wait for one another.
 async fn soon(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
-    match tokio::time::timeout(PATIENCE, reserve_in_time(call, bytes)).await {
-        Ok(reserved) => reserved,
-        Err(_) => call.map_or(Ok(Reserved::default()), |call| call.reserve(bytes)),
+    let reserve = || call.map_or(Ok(Reserved::default()), |call| call.reserve(bytes));
+    match reserve() {
+        Err(NoMemory::Taken { .. }) => {
+            tokio::time::timeout(PATIENCE, reserve_in_time(call, bytes)).await.unwrap_or_else(|_| reserve())
+        }
+        done => done,
     }
 }
 

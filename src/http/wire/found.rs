@@ -8,6 +8,10 @@ use crate::http::json;
 use crate::ids::SignatureShape;
 use crate::service::{Found, Match, Work};
 
+/// Bytes of an answer without matches, and of a match without id and metadata, about.
+const HEAD_BYTES: usize = 128;
+const MATCH_BYTES: usize = 96;
+
 /// A document within k.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Match)]
@@ -126,6 +130,13 @@ impl SimilarOut {
             next: found.next,
             stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
         }
+    }
+
+    /// About how many bytes an answer has as JSON.
+    pub(in crate::http) fn bytes(found: &Found) -> usize {
+        let metadata = |near: &Match| near.metadata.as_ref().map_or(0, String::len);
+        found.matches.iter().map(|near| MATCH_BYTES + near.id.as_str().len() + metadata(near)).sum::<usize>()
+            + HEAD_BYTES
     }
 
     /// Appends an answer as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing
