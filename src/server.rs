@@ -342,7 +342,7 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
         new_store: uuid::Uuid::new_v4().as_u64_pair().0,
         wall_ms: now_ms,
         memory_budget: budget,
-        bearer_bytes: settings.memory.bearers.unwrap_or_else(|| bearer_bytes(budget)),
+        posting_cache_bytes: settings.memory.posting_cache.unwrap_or_else(|| posting_cache_bytes(budget)),
         resident_bytes: machine::resident_bytes,
     }
 }
@@ -381,8 +381,8 @@ fn request_bytes(settings: &Settings) -> usize {
     usize::try_from(settings.memory.requests.unwrap_or_else(usual)).unwrap_or(usize::MAX)
 }
 
-/// Bytes for the bearers at hand if nobody said: next to nothing of the budget.
-fn bearer_bytes(budget: Option<u64>) -> u64 {
+/// Bytes for the posting cache if nobody said: next to nothing of the budget.
+fn posting_cache_bytes(budget: Option<u64>) -> u64 {
     budget.map_or(64 << 20, |budget| (budget / 50).clamp(16 << 20, 1 << 30))
 }
 

@@ -60,7 +60,7 @@ pub(super) static KEYS: [Key; 50] = [
     size("store.reserve_bytes", 0, 1 << 40),
     key("store.verify", Kind::Switch),
     size("memory.budget", 16 << 20, 64 << 40),
-    size("memory.bearers", 0, 64 << 30),
+    size("memory.posting_cache", 0, 64 << 30),
     size("memory.requests", 1 << 20, 64 << 40),
     number("snapshots.every_changes", 1, 1_000_000_000_000, "changes"),
     number("snapshots.every_seconds", 1, 2_592_000, "seconds"),

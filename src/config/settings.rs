@@ -227,7 +227,7 @@ pub struct Memory {
     /// Bytes for who bears the hashes that were stored or found lately, 0 (none) to 64 GiB; `None` stands for a fiftieth of the
     /// budget, 16 MiB at least and 1 GiB at most, or 64 MiB if the budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bearers: Option<u64>,
+    pub posting_cache: Option<u64>,
     /// Bytes that requests may hold together: bodies, what is made of them, and answers that were not read yet, 1 MiB to
     /// 64 TiB; `None` stands for a third of the budget, or 256 MiB if the budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Bearer, Change, CollectionRecord, Posting, Row};
+use super::records::{Change, CollectionRecord, Posting, PostingList, Row};
 use super::trees::{Tree, Writes};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
 
@@ -61,23 +61,30 @@ impl<'a> Batch<'a> {
     }
 
     /// Writes who bears a hash; nobody if it is `None`.
-    pub fn set_posting(&mut self, collection: CollectionId, hash: Hash, posting: Option<&Posting>) {
-        let key = codec::posting_key(collection, hash);
-        match posting {
-            Some(posting) => self.writes.insert(Tree::Postings, key, codec::write_posting(posting)),
-            None => self.writes.remove(Tree::Postings, key),
+    pub fn set_posting_list(
+        &mut self,
+        collection: CollectionId,
+        hash: Hash,
+        posting_list: Option<&PostingList>,
+    ) {
+        let key = codec::posting_list_key(collection, hash);
+        match posting_list {
+            Some(posting_list) => {
+                self.writes.insert(Tree::PostingLists, key, codec::write_posting_list(posting_list))
+            }
+            None => self.writes.remove(Tree::PostingLists, key),
         }
     }
 
     /// Writes one of the documents that share a hash.
-    pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, bearer: &Bearer) {
-        let key = codec::bearer_key(collection, hash, &bearer.id);
-        self.writes.insert(Tree::Bearers, key, codec::write_bearer(bearer));
+    pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, posting: &Posting) {
+        let key = codec::posting_key(collection, hash, &posting.id);
+        self.writes.insert(Tree::SharedPostings, key, codec::write_posting(posting));
     }
 
     /// Deletes one of the documents that share a hash.
     pub fn remove_shared(&mut self, collection: CollectionId, hash: Hash, id: &DocumentId) {
-        self.writes.remove(Tree::Bearers, codec::bearer_key(collection, hash, id));
+        self.writes.remove(Tree::SharedPostings, codec::posting_key(collection, hash, id));
     }
 
     /// Writes a new collection, whose number is [`Store::next_collection_id`].

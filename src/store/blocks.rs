@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn what_the_trees_wrote_is_read_without_them() {
-        for tree in [Tree::Rows, Tree::Postings] {
+        for tree in [Tree::Rows, Tree::PostingLists] {
             let dir = tempfile::tempdir().unwrap();
             let trees = Trees::open(dir.path(), 1 << 20).unwrap();
             let written = filled(&trees, tree);
@@ -346,7 +346,7 @@ mod tests {
     fn no_other_byte_goes_unnoticed_and_none_is_fatal() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
-        filled(&trees, Tree::Postings);
+        filled(&trees, Tree::PostingLists);
         let table = fs::read_dir(dir.path().join("postings/tables")).unwrap().next().unwrap().unwrap().path();
         let good = fs::read(table).unwrap();
         let length = block(&good).unwrap().length;

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
+use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row};
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
 
 /// Key of the number of the last durable change.
@@ -77,31 +77,31 @@ pub(super) fn row_key(collection: CollectionId, id: &DocumentId) -> Vec<u8> {
     [&collection_prefix(collection), id.as_str().as_bytes()].concat()
 }
 
-pub(super) fn posting_key(collection: CollectionId, hash: Hash) -> Vec<u8> {
+pub(super) fn posting_list_key(collection: CollectionId, hash: Hash) -> Vec<u8> {
     let mut key = collection_prefix(collection).to_vec();
     hash.write_bytes(&mut key);
     key
 }
 
-pub(super) fn bearer_key(collection: CollectionId, hash: Hash, id: &DocumentId) -> Vec<u8> {
-    let mut key = posting_key(collection, hash);
+pub(super) fn posting_key(collection: CollectionId, hash: Hash, id: &DocumentId) -> Vec<u8> {
+    let mut key = posting_list_key(collection, hash);
     key.extend_from_slice(id.as_str().as_bytes());
     key
 }
 
-/// The first byte of a posting: one document bears the hash, and its id follows; or several do, and each
+/// The first byte of a posting list: one document bears the hash, and its id follows; or several do, and each
 /// has a key of its own.
 const SOLE: u8 = 1;
 const SHARED: u8 = 2;
 
-/// Bits of the byte that says what there is to know of a bearer without reading its row.
+/// Bits of the byte that says what there is to know of a posting without reading its row.
 const HAS_METADATA: u8 = 1;
 const EXPIRES: u8 = 2;
 
-/// What is said of a bearer beside its id: a byte of bits, and its expiry if it has one.
-pub(super) fn write_bearer(bearer: &Bearer) -> Vec<u8> {
-    let metadata = if bearer.has_metadata { HAS_METADATA } else { 0 };
-    match bearer.expires_ms {
+/// What is said of a posting beside its id: a byte of bits, and its expiry if it has one.
+pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
+    let metadata = if posting.has_metadata { HAS_METADATA } else { 0 };
+    match posting.expires_ms {
         None => vec![metadata],
         Some(at) => [&[metadata | EXPIRES][..], &at.to_be_bytes()].concat(),
     }
@@ -109,7 +109,7 @@ pub(super) fn write_bearer(bearer: &Bearer) -> Vec<u8> {
 
 /// Reads what [`write_bearer`] wrote: whether there is metadata, the expiry, and what comes after.
 fn read_flags(bytes: &[u8]) -> Result<(bool, Option<u64>, &[u8]), StoreError> {
-    const DAMAGED: StoreError = StoreError::Damaged("posting");
+    const DAMAGED: StoreError = StoreError::Damaged("posting list");
     let (flags, rest) = bytes.split_first().ok_or(DAMAGED)?;
     let has_metadata = flags & HAS_METADATA != 0;
     match flags & !HAS_METADATA {
@@ -122,29 +122,31 @@ fn read_flags(bytes: &[u8]) -> Result<(bool, Option<u64>, &[u8]), StoreError> {
     }
 }
 
-/// A bearer from its id and what stands beside it.
-pub(super) fn read_bearer(id: &[u8], value: &[u8]) -> Result<Bearer, StoreError> {
+/// A posting from its id and what stands beside it.
+pub(super) fn read_posting(id: &[u8], value: &[u8]) -> Result<Posting, StoreError> {
     match read_flags(value)? {
-        (has_metadata, expires_ms, []) => Ok(Bearer { id: read_id(id)?, has_metadata, expires_ms }),
-        _ => Err(StoreError::Damaged("posting")),
+        (has_metadata, expires_ms, []) => Ok(Posting { id: read_id(id)?, has_metadata, expires_ms }),
+        _ => Err(StoreError::Damaged("posting list")),
     }
 }
 
-pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
-    match posting {
-        Posting::Sole(bearer) => [&[SOLE][..], &write_bearer(bearer), bearer.id.as_str().as_bytes()].concat(),
-        Posting::Shared(bearers) => [&[SHARED][..], &bearers.to_be_bytes()].concat(),
-    }
-}
-
-pub(super) fn read_posting(value: &[u8]) -> Result<Posting, StoreError> {
-    match value {
-        [SHARED, bearers @ ..] => Ok(Posting::Shared(read_number(bearers)?)),
-        [SOLE, bearer @ ..] => {
-            let (has_metadata, expires_ms, id) = read_flags(bearer)?;
-            Ok(Posting::Sole(Bearer { id: read_id(id)?, has_metadata, expires_ms }))
+pub(super) fn write_posting_list(posting_list: &PostingList) -> Vec<u8> {
+    match posting_list {
+        PostingList::One(posting) => {
+            [&[SOLE][..], &write_posting(posting), posting.id.as_str().as_bytes()].concat()
         }
-        _ => Err(StoreError::Damaged("posting")),
+        PostingList::Many(postings) => [&[SHARED][..], &postings.to_be_bytes()].concat(),
+    }
+}
+
+pub(super) fn read_posting_list(value: &[u8]) -> Result<PostingList, StoreError> {
+    match value {
+        [SHARED, postings @ ..] => Ok(PostingList::Many(read_number(postings)?)),
+        [SOLE, posting @ ..] => {
+            let (has_metadata, expires_ms, id) = read_flags(posting)?;
+            Ok(PostingList::One(Posting { id: read_id(id)?, has_metadata, expires_ms }))
+        }
+        _ => Err(StoreError::Damaged("posting list")),
     }
 }
 
@@ -189,13 +191,13 @@ pub(super) fn read_expiry_key(key: &[u8]) -> Result<Expiry, StoreError> {
     })
 }
 
-/// The document of a bearer's key, whose hashes have this width.
-pub(super) fn read_bearer_id(key: &[u8], width: Width) -> Result<&[u8], StoreError> {
-    key.get(4 + width.bytes()..).ok_or(StoreError::Damaged("posting"))
+/// The document of a posting's key, whose hashes have this width.
+pub(super) fn read_posting_id(key: &[u8], width: Width) -> Result<&[u8], StoreError> {
+    key.get(4 + width.bytes()..).ok_or(StoreError::Damaged("posting list"))
 }
 
-pub(super) fn read_posting_hash(key: &[u8], bytes: usize) -> Result<Hash, StoreError> {
-    key.get(4..4 + bytes).and_then(Hash::from_bytes).ok_or(StoreError::Damaged("posting"))
+pub(super) fn read_posting_list_hash(key: &[u8], bytes: usize) -> Result<Hash, StoreError> {
+    key.get(4..4 + bytes).and_then(Hash::from_bytes).ok_or(StoreError::Damaged("posting list"))
 }
 
 pub(super) fn read_number(bytes: &[u8]) -> Result<u64, StoreError> {

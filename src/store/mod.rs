@@ -4,7 +4,7 @@
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    which store this is, and from where on the journal is needed
 //! DIR/journal/    every batch, until the trees have it on disk; the mark of what was acknowledged
-//! DIR/meta/ rows/ postings/ bearers/ log/ expiries/    the trees
+//! DIR/meta/ rows/ postings/ shared/ log/ expiries/    the trees
 //! ```
 //!
 //! *Invariants*
@@ -46,7 +46,7 @@ use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Bearer, Change, CollectionRecord, Expiry, Posting, Row};
+pub use records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
@@ -261,8 +261,8 @@ impl Store {
     /// Every distinct hash of a collection, ascending: the index, from the record alone.
     pub fn hashes(&self, of: &CollectionRecord) -> impl Iterator<Item = Result<Hash, StoreError>> + use<> {
         let bytes = of.width.bytes();
-        let entries = self.prefix(Tree::Postings, codec::collection_prefix(of.id));
-        entries.map(move |entry| codec::read_posting_hash(&entry.key()?, bytes))
+        let entries = self.prefix(Tree::PostingLists, codec::collection_prefix(of.id));
+        entries.map(move |entry| codec::read_posting_list_hash(&entry.key()?, bytes))
     }
 
     /// The number of the last durable change.
@@ -330,23 +330,23 @@ impl Store {
             writes.remove(Tree::Rows, entry.key()?);
         }
         // Its expiries stand under their times, which its postings tell.
-        let mut remove = |tree: Tree, key: &[u8], bearer: Option<&Bearer>| {
-            if let Some(Bearer { id, expires_ms: Some(at_ms), .. }) = bearer {
+        let mut remove = |tree: Tree, key: &[u8], posting: Option<&Posting>| {
+            if let Some(Posting { id, expires_ms: Some(at_ms), .. }) = posting {
                 writes.remove(Tree::Expiries, codec::expiry_key(collection, *at_ms, id));
             }
             writes.remove(tree, key);
         };
-        for entry in self.prefix(Tree::Postings, prefix).take(most) {
+        for entry in self.prefix(Tree::PostingLists, prefix).take(most) {
             let (key, value) = entry.into_inner()?;
-            match codec::read_posting(&value)? {
-                Posting::Sole(bearer) => remove(Tree::Postings, &key, Some(&bearer)),
-                Posting::Shared(_) => remove(Tree::Postings, &key, None),
+            match codec::read_posting_list(&value)? {
+                PostingList::One(posting) => remove(Tree::PostingLists, &key, Some(&posting)),
+                PostingList::Many(_) => remove(Tree::PostingLists, &key, None),
             }
         }
-        for entry in self.prefix(Tree::Bearers, prefix).take(most) {
+        for entry in self.prefix(Tree::SharedPostings, prefix).take(most) {
             let (key, value) = entry.into_inner()?;
-            let bearer = codec::read_bearer(codec::read_bearer_id(&key, width)?, &value)?;
-            remove(Tree::Bearers, &key, Some(&bearer));
+            let posting = codec::read_posting(codec::read_posting_id(&key, width)?, &value)?;
+            remove(Tree::SharedPostings, &key, Some(&posting));
         }
         let done = writes.is_empty();
         if done {

@@ -76,9 +76,9 @@ fn has_lapsed(expires_ms: Option<u64>, now_ms: u64) -> bool {
     expires_ms.is_some_and(|at| at <= now_ms)
 }
 
-/// A document that bears a hash.
+/// A document that has a certain hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bearer {
+pub struct Posting {
     /// Its id.
     pub id: DocumentId,
     /// Whether its row has metadata.
@@ -87,7 +87,7 @@ pub struct Bearer {
     pub expires_ms: Option<u64>,
 }
 
-impl Bearer {
+impl Posting {
     /// Whether it counts as gone at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
         has_lapsed(self.expires_ms, now_ms)
@@ -105,14 +105,14 @@ pub struct Expiry {
     pub id: DocumentId,
 }
 
-/// Who bears a hash. Most hashes have one bearer, and one point read finds it; those of a million identical
-/// pages have a key for each.
+/// The posting list of a hash. Most hashes have one document, and one point read finds it; each of a million identical
+/// pages has a key of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Posting {
+pub enum PostingList {
     /// This document alone.
-    Sole(Bearer),
-    /// So many documents, several or one that is left of several.
-    Shared(u64),
+    One(Posting),
+    /// The number of documents: several, or the one that is left of several.
+    Many(u64),
 }
 
 /// One acknowledged operation, as the index has to know it.

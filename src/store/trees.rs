@@ -27,10 +27,10 @@ use super::views::Views;
 /// How many trees there are.
 pub(super) const TREES: usize = 6;
 /// Their names, which are their directories, in the order of [`Tree`].
-pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "bearers", "log", "expiries"];
+pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "shared", "log", "expiries"];
 
 /// Bytes of recent entries in memory, tree by tree. A skip list of a few megabytes stays in the processor's cache; one of
-/// 64 costs a lookup of a posting three microseconds.
+/// 64 costs a lookup of a posting list three microseconds.
 const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20];
 /// Open files kept at hand.
 const FILES: usize = 512;
@@ -46,13 +46,14 @@ const DEAD_BLOBS: f32 = 0.1;
 pub(super) enum Tree {
     Meta = 0,
     Rows = 1,
-    Postings = 2,
-    Bearers = 3,
+    PostingLists = 2,
+    SharedPostings = 3,
     Log = 4,
     Expiries = 5,
 }
 
-const ALL: [Tree; TREES] = [Tree::Meta, Tree::Rows, Tree::Postings, Tree::Bearers, Tree::Log, Tree::Expiries];
+const ALL: [Tree; TREES] =
+    [Tree::Meta, Tree::Rows, Tree::PostingLists, Tree::SharedPostings, Tree::Log, Tree::Expiries];
 
 /// Writes to the trees, as the payload of a journal record.
 ///
@@ -267,14 +268,14 @@ fn configured(tree: Tree, config: Config) -> Config {
             let apart = KvSeparationOptions::default().separation_threshold(SEPARATE);
             config.with_kv_separation(Some(apart.staleness_threshold(DEAD_BLOBS).age_cutoff(1.0)))
         }
-        // Postings are small and read one by one, most of them there: tables whose indexes, filters and places in a
+        // Posting lists are small and read one by one, most of them there: tables whose indexes, filters and places in a
         // block are at hand.
-        Tree::Postings => config
+        Tree::PostingLists => config
             .expect_point_read_hits(true)
             .index_block_pinning_policy(PinningPolicy::all(true))
             .filter_block_pinning_policy(PinningPolicy::all(true))
             .data_block_hash_ratio_policy(HashRatioPolicy::all(1.0))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None)),
-        Tree::Meta | Tree::Bearers | Tree::Log | Tree::Expiries => config,
+        Tree::Meta | Tree::SharedPostings | Tree::Log | Tree::Expiries => config,
     }
 }

@@ -7,7 +7,7 @@ use lsm_tree::{AbstractTree, Guard, SeqNo};
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Bearer, Posting, Row};
+use super::records::{Posting, PostingList, Row};
 use super::trees::Tree;
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
@@ -66,44 +66,48 @@ impl<'a> View<'a> {
     /// Who bears `hash`; `None` if nobody does.
     ///
     /// # Errors
-    /// [`StoreError`] if the disk fails or the posting does not read back.
-    pub fn posting(&self, collection: CollectionId, hash: Hash) -> Result<Option<Posting>, StoreError> {
-        let value = self.get(Tree::Postings, codec::posting_key(collection, hash))?;
-        value.map(|value| codec::read_posting(&value)).transpose()
+    /// [`StoreError`] if the disk fails or the posting list does not read back.
+    pub fn posting_list(
+        &self,
+        collection: CollectionId,
+        hash: Hash,
+    ) -> Result<Option<PostingList>, StoreError> {
+        let value = self.get(Tree::PostingLists, codec::posting_list_key(collection, hash))?;
+        value.map(|value| codec::read_posting_list(&value)).transpose()
     }
 
     /// The documents that bear `hash`, in the order of their ids, from the one after `after`.
     ///
     /// # Errors
-    /// [`StoreError`] if the disk fails or the posting does not read back.
-    pub fn bearers(
+    /// [`StoreError`] if the disk fails or the posting list does not read back.
+    pub fn postings(
         &self,
         collection: CollectionId,
         hash: Hash,
         after: Option<&DocumentId>,
-    ) -> Result<impl Iterator<Item = Result<Bearer, StoreError>> + use<>, StoreError> {
-        let (sole, shared) = match self.posting(collection, hash)? {
+    ) -> Result<impl Iterator<Item = Result<Posting, StoreError>> + use<>, StoreError> {
+        let (sole, shared) = match self.posting_list(collection, hash)? {
             None => (None, None),
-            Some(Posting::Sole(bearer)) => (Some(bearer), None),
-            Some(Posting::Shared(_)) => (None, Some(self.shared_bearers(collection, hash, after))),
+            Some(PostingList::One(posting)) => (Some(posting), None),
+            Some(PostingList::Many(_)) => (None, Some(self.shared_postings(collection, hash, after))),
         };
-        let sole = sole.filter(|bearer| after.is_none_or(|after| bearer.id > *after));
+        let sole = sole.filter(|posting| after.is_none_or(|after| posting.id > *after));
         Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
     }
 
-    /// The documents that share `hash`, whose posting is [`Posting::Shared`], in the order of their ids, from the one after `after`.
-    pub fn shared_bearers(
+    /// The documents that share `hash`, whose posting list is [`PostingList::Many`], in the order of their ids, from the one after `after`.
+    pub fn shared_postings(
         &self,
         collection: CollectionId,
         hash: Hash,
         after: Option<&DocumentId>,
-    ) -> impl Iterator<Item = Result<Bearer, StoreError>> + use<> {
-        let prefix = codec::posting_key(collection, hash);
+    ) -> impl Iterator<Item = Result<Posting, StoreError>> + use<> {
+        let prefix = codec::posting_list_key(collection, hash);
         let skip = prefix.len();
-        let bearers = self.store.core.trees.tree(Tree::Bearers);
-        bearers.range(codec::after(&prefix, after), self.seqno, None).map(move |entry| {
+        let postings = self.store.core.trees.tree(Tree::SharedPostings);
+        postings.range(codec::after(&prefix, after), self.seqno, None).map(move |entry| {
             let (key, value) = entry.into_inner()?;
-            codec::read_bearer(&key[skip..], &value)
+            codec::read_posting(&key[skip..], &value)
         })
     }
 }

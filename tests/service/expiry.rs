@@ -263,8 +263,8 @@ async fn a_document_that_has_expired_keeps_no_other_out() {
     let route = "/documents?on_duplicate=skip&k=3";
     // One alone with its hash, and three that share one.
     let firsts = [(hash(1), 1), ("ffffffff00000000".to_owned(), 3)];
-    for (hash, bearers) in &firsts {
-        for i in 0..*bearers {
+    for (hash, count) in &firsts {
+        for i in 0..*count {
             let id = format!("{hash}-{i}");
             let (_, added) =
                 server.post("/documents", json!({"id": id, "hash": hash, "expires_in": SHORT})).await;

@@ -11,15 +11,15 @@ use std::time::Instant;
 use super::clock::Clock;
 use super::gate::Passed;
 use super::intake::has_signature;
+use super::posting_cache::{CachedPosting, PostingCache};
 use super::registry::Collection;
 use super::shared::Shared;
-use super::sole::{SoleBearer, SoleBearers};
 use crate::call::{self, Reserved};
 use crate::engine::{Answer, EngineError, Judge, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
 use crate::pool::Cancel;
-use crate::store::{Bearer, Posting, StoreError, View};
+use crate::store::{Posting, PostingList, StoreError, View};
 
 /// The first radius tried when the page may be full before k is reached, and the steps after it.
 const FIRST_RADIUS: u32 = 3;
@@ -235,7 +235,7 @@ fn answer(
     let _gate = held.is_none().then(|| collection.gate.pass());
     let mut found = Vec::new();
     let is_quick = held.is_some() || Costs::of(collection).is_quick(query);
-    if is_quick && page.is_known(&shared.bearers, &mut found) {
+    if is_quick && page.is_known(&shared.postings, &mut found) {
         return Ok(Some(page.finish(start)));
     }
     let view = shared.store.view();
@@ -252,7 +252,7 @@ fn answer(
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(&shared.bearers, &view, distance, &hashes)?;
+            page.read_class(&shared.postings, &view, distance, &hashes)?;
             if page.is_too_much() {
                 return Ok(None);
             }
@@ -310,9 +310,9 @@ struct Page<'a> {
 }
 
 /// A document found by its hash.
-struct FoundBearer {
+struct FoundPosting {
     hash: Hash,
-    bearer: Bearer,
+    posting: Posting,
     is_sole: bool,
 }
 
@@ -369,10 +369,10 @@ impl Page<'_> {
     /// much as the look: while the gate is held a document that moves from one hash to another is under one of
     /// them at every moment, so nothing slips through where nothing is found; and what is remembered is good
     /// while no commit falls in between. If it cannot be done, all hashes within k are in `found`.
-    fn is_known(&mut self, bearers: &SoleBearers, found: &mut Vec<Neighbour<Hash>>) -> bool {
+    fn is_known(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
         let report = self.collection.index.within(self.subject(), self.k, found);
         self.account(&report, found);
-        if found.is_empty() || self.has_at_hand(bearers, found) {
+        if found.is_empty() || self.has_at_hand(postings, found) {
             return true;
         }
         self.matches.clear();
@@ -385,12 +385,13 @@ impl Page<'_> {
         self.epoch.is_some() && self.collection.epoch.quiet() == self.epoch
     }
 
-    fn has_at_hand(&mut self, bearers: &SoleBearers, found: &[Neighbour<Hash>]) -> bool {
+    fn has_at_hand(&mut self, postings: &PostingCache, found: &[Neighbour<Hash>]) -> bool {
         if self.epoch.is_none() || found.len() > self.query.limit {
             return false;
         }
         for near in found {
-            let Some(SoleBearer { id, expires_ms, metadata }) = bearers.get(self.collection.id, near.hash)
+            let Some(CachedPosting { id, expires_ms, metadata }) =
+                postings.get(self.collection.id, near.hash)
             else {
                 return false;
             };
@@ -469,7 +470,7 @@ impl Page<'_> {
     /// It stops when it has looked at more than the bounds allow.
     fn read_class(
         &mut self,
-        bearers: &SoleBearers,
+        postings: &PostingCache,
         view: &View<'_>,
         distance: u32,
         hashes: &[Hash],
@@ -478,20 +479,20 @@ impl Page<'_> {
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
         let room = self.room();
         let of = self.collection.id;
-        let mut first: BTreeMap<DocumentId, FoundBearer> = BTreeMap::new();
+        let mut first: BTreeMap<DocumentId, FoundPosting> = BTreeMap::new();
         for &hash in hashes {
             if !self.look_at_next()? {
                 return Ok(());
             }
-            match view.posting(of, hash)? {
+            match view.posting_list(of, hash)? {
                 None => {}
-                Some(Posting::Sole(bearer)) if after.is_some_and(|after| bearer.id <= *after) => {}
-                Some(Posting::Sole(bearer)) => {
-                    self.offer(view, &mut first, room, FoundBearer { hash, bearer, is_sole: true })?;
+                Some(PostingList::One(posting)) if after.is_some_and(|after| posting.id <= *after) => {}
+                Some(PostingList::One(posting)) => {
+                    self.offer(view, &mut first, room, FoundPosting { hash, posting, is_sole: true })?;
                 }
-                Some(Posting::Shared(_)) => {
-                    for bearer in view.shared_bearers(of, hash, after) {
-                        let found = FoundBearer { hash, bearer: bearer?, is_sole: false };
+                Some(PostingList::Many(_)) => {
+                    for posting in view.shared_postings(of, hash, after) {
+                        let found = FoundPosting { hash, posting: posting?, is_sole: false };
                         if !self.offer(view, &mut first, room, found)? || !self.look_at_next()? {
                             break;
                         }
@@ -499,13 +500,13 @@ impl Page<'_> {
                 }
             }
         }
-        for (id, FoundBearer { hash, bearer, is_sole }) in first {
-            let row = if bearer.has_metadata { view.row(of, &id)? } else { None };
+        for (id, FoundPosting { hash, posting, is_sole }) in first {
+            let row = if posting.has_metadata { view.row(of, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
-            let expires_ms = bearer.expires_ms;
+            let expires_ms = posting.expires_ms;
             if let Some(seen) = self.epoch.filter(|_| is_sole) {
-                let bearer = SoleBearer { id: id.clone(), expires_ms, metadata: metadata.clone() };
-                bearers.note(&self.collection.epoch, seen, of, hash, &bearer);
+                let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
+                postings.note(&self.collection.epoch, seen, of, hash, &posting);
             }
             self.push(Match { id, hash, distance, similarity: None, expires_ms, metadata })?;
             if self.bytes >= PAGE_BYTES || self.is_too_much() {
@@ -519,15 +520,15 @@ impl Page<'_> {
     fn offer(
         &self,
         view: &View<'_>,
-        first: &mut BTreeMap<DocumentId, FoundBearer>,
+        first: &mut BTreeMap<DocumentId, FoundPosting>,
         room: usize,
-        found: FoundBearer,
+        found: FoundPosting,
     ) -> Result<bool, StoreError> {
-        if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| found.bearer.id > *last) {
+        if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| found.posting.id > *last) {
             return Ok(false);
         }
-        if !self.time.has_lapsed(found.bearer.expires_ms) && self.counts(view, &found.bearer.id)? {
-            first.insert(found.bearer.id.clone(), found);
+        if !self.time.has_lapsed(found.posting.expires_ms) && self.counts(view, &found.posting.id)? {
+            first.insert(found.posting.id.clone(), found);
             if first.len() > room {
                 first.pop_last();
             }

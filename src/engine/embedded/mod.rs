@@ -5,7 +5,7 @@
 //!
 //! # Locks
 //! In this order, none held across an `.await`: a collection's gate (`registry`), then those of `index`.
-//! A collection's record and a shard of the bearers at hand are taken last, for the time of one copy; of a
+//! A collection's record and a shard of the postings at hand are taken last, for the time of one copy; of a
 //! shard also while its oldest block is emptied.
 
 mod backup;
@@ -20,13 +20,13 @@ mod inspect;
 mod intake;
 mod lookup;
 mod planning;
+mod posting_cache;
 mod recent;
 mod recovery;
 mod registry;
 mod repair;
 mod restore;
 mod shared;
-mod sole;
 mod writer;
 
 use std::panic::AssertUnwindSafe;
@@ -57,10 +57,10 @@ pub use inspect::{Flaw, verify};
 use intake::{WriteQueue, fits, has_profile};
 use lookup::Costs;
 use planning::{Checked, NEAREST};
+use posting_cache::PostingCache;
 use registry::Collection;
 pub use repair::{RepairReport, RepairedCollection, repair};
 use shared::Shared;
-use sole::SoleBearers;
 use writer::{Command, Write, Writer};
 
 /// Queries that are expected to take no more than this, in nanoseconds or so, are answered where they are asked: less
@@ -98,7 +98,7 @@ pub struct EmbeddedSettings {
     /// Bytes of resident memory above nine tenths of which no document is inserted.
     pub memory_budget: Option<u64>,
     /// Bytes of memory for who bears the hashes that were stored or found lately; 0 for none.
-    pub bearer_bytes: u64,
+    pub posting_cache_bytes: u64,
     /// The bytes of resident memory; it is asked up to ten times a second while documents are written.
     pub resident_bytes: fn() -> Option<u64>,
 }
@@ -153,9 +153,9 @@ impl Embedded {
         let newest = recovered.snapshot.map(|file| file.from);
         let clock = Clock::start((settings.wall_ms)(), store.recorded_time()?);
         let budget = Budget::new(settings.memory_budget, settings.resident_bytes);
-        let bearers = SoleBearers::new(settings.bearer_bytes);
+        let postings = PostingCache::new(settings.posting_cache_bytes);
         let (registry, last) = (recovered.registry, recovered.last);
-        let shared = Shared::new(store, registry, directory.snapshots, clock, budget, bearers, last);
+        let shared = Shared::new(store, registry, directory.snapshots, clock, budget, postings, last);
         let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();

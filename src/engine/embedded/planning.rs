@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
+use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
 use super::registry::Collection;
-use super::sole::{SoleBearer, TouchedHash};
 use crate::engine::{Document, Match, Operation, Outcome, Row};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::{Neighbour, Subject};
-use crate::store::{Batch, Bearer, Change, Expiry, Posting, Store, StoreError, View};
+use crate::store::{Batch, Change, Expiry, Posting, PostingList, Store, StoreError, View};
 
 /// How many documents a duplicate is told of, at most.
 const DUPLICATES_NAMED: usize = 10;
@@ -50,9 +50,9 @@ pub(super) struct Plan<'a> {
     /// The state of each document touched, or `None` if it was deleted.
     documents: HashMap<(CollectionId, DocumentId), Option<Touched>, RandomState>,
     /// Who bears the hashes touched.
-    postings: HashMap<(CollectionId, Hash), Option<Posting>, RandomState>,
+    postings: HashMap<(CollectionId, Hash), Option<PostingList>, RandomState>,
     /// Of shared hashes, the documents that came to bear them or ceased to.
-    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Bearer>>, RandomState>,
+    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Posting>>, RandomState>,
 }
 
 impl<'a> Plan<'a> {
@@ -78,14 +78,14 @@ impl<'a> Plan<'a> {
     /// The batch to commit, and the hashes whose postings it touches.
     pub(super) fn into_batch(self) -> (Batch<'a>, Vec<TouchedHash>) {
         let mut documents = self.documents;
-        let touched = |((collection, hash), posting)| {
-            let sole = match posting {
-                Some(Posting::Sole(Bearer { id, expires_ms, .. })) => {
+        let touched = |((collection, hash), posting_list)| {
+            let sole = match posting_list {
+                Some(PostingList::One(Posting { id, expires_ms, .. })) => {
                     // It bears one hash, so nobody asks for it again.
                     let document = documents.remove(&(collection, id.clone())).flatten();
-                    document.map(|document| SoleBearer { id, expires_ms, metadata: document.metadata })
+                    document.map(|document| CachedPosting { id, expires_ms, metadata: document.metadata })
                 }
-                Some(Posting::Shared(_)) | None => None,
+                Some(PostingList::Many(_)) | None => None,
             };
             TouchedHash { collection, hash, sole }
         };
@@ -127,10 +127,10 @@ impl<'a> Plan<'a> {
         let Document { id, row } = document;
         let (of, hash) = (collection.id, row.hash);
         let before = self.standing(collection, &id)?;
-        let bearer =
-            Bearer { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
+        let posting =
+            Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
-        let added = self.bear(collection, hash, bearer, before_hash == Some(hash))?;
+        let added = self.bear(collection, hash, posting, before_hash == Some(hash))?;
         let removed = match before_hash.filter(|before| *before != hash) {
             Some(before) => self.cease(collection, before, &id)?,
             None => None,
@@ -209,28 +209,28 @@ impl<'a> Plan<'a> {
         &mut self,
         collection: &Collection,
         hash: Hash,
-        bearer: Bearer,
+        posting: Posting,
         already: bool,
     ) -> Result<Option<Hash>, StoreError> {
         let of = collection.id;
-        match self.posting(collection, hash)? {
+        match self.posting_list(collection, hash)? {
             None => {
-                self.set_posting(of, hash, Some(Posting::Sole(bearer)));
+                self.set_posting_list(of, hash, Some(PostingList::One(posting)));
                 return Ok(Some(hash));
             }
-            Some(Posting::Sole(other)) if other.id == bearer.id => {
-                self.set_posting(of, hash, Some(Posting::Sole(bearer)));
+            Some(PostingList::One(other)) if other.id == posting.id => {
+                self.set_posting_list(of, hash, Some(PostingList::One(posting)));
             }
-            Some(Posting::Sole(other)) => {
-                self.set_posting(of, hash, Some(Posting::Shared(2)));
+            Some(PostingList::One(other)) => {
+                self.set_posting_list(of, hash, Some(PostingList::Many(2)));
                 self.share(of, hash, other);
-                self.share(of, hash, bearer);
+                self.share(of, hash, posting);
             }
-            Some(Posting::Shared(bearers)) => {
+            Some(PostingList::Many(postings)) => {
                 if !already {
-                    self.set_posting(of, hash, Some(Posting::Shared(bearers + 1)));
+                    self.set_posting_list(of, hash, Some(PostingList::Many(postings + 1)));
                 }
-                self.share(of, hash, bearer);
+                self.share(of, hash, posting);
             }
         }
         Ok(None)
@@ -244,35 +244,35 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<Hash>, StoreError> {
         let of = collection.id;
-        // Counted and not looked up: what is left of a million bearers must not be searched for each that goes.
-        if let Some(Posting::Shared(bearers)) = self.posting(collection, hash)? {
+        // Counted and not looked up: what is left of a million postings must not be searched for each that goes.
+        if let Some(PostingList::Many(postings)) = self.posting_list(collection, hash)? {
             self.batch.remove_shared(of, hash, id);
             self.shared.entry((of, hash)).or_default().insert(id.clone(), None);
-            if bearers > 1 {
-                self.set_posting(of, hash, Some(Posting::Shared(bearers - 1)));
+            if postings > 1 {
+                self.set_posting_list(of, hash, Some(PostingList::Many(postings - 1)));
                 return Ok(None);
             }
         }
-        self.set_posting(of, hash, None);
+        self.set_posting_list(of, hash, None);
         Ok(Some(hash))
     }
 
-    fn share(&mut self, of: CollectionId, hash: Hash, bearer: Bearer) {
-        self.batch.add_shared(of, hash, &bearer);
-        self.shared.entry((of, hash)).or_default().insert(bearer.id.clone(), Some(bearer));
+    fn share(&mut self, of: CollectionId, hash: Hash, posting: Posting) {
+        self.batch.add_shared(of, hash, &posting);
+        self.shared.entry((of, hash)).or_default().insert(posting.id.clone(), Some(posting));
     }
 
-    fn set_posting(&mut self, of: CollectionId, hash: Hash, posting: Option<Posting>) {
-        self.batch.set_posting(of, hash, posting.as_ref());
-        self.postings.insert((of, hash), posting);
+    fn set_posting_list(&mut self, of: CollectionId, hash: Hash, posting_list: Option<PostingList>) {
+        self.batch.set_posting_list(of, hash, posting_list.as_ref());
+        self.postings.insert((of, hash), posting_list);
     }
 
-    fn posting(&self, collection: &Collection, hash: Hash) -> Result<Option<Posting>, StoreError> {
+    fn posting_list(&self, collection: &Collection, hash: Hash) -> Result<Option<PostingList>, StoreError> {
         match self.postings.get(&(collection.id, hash)) {
             Some(touched) => Ok(touched.clone()),
             // The index holds every hash that a durable document bears; asking it spares the disk.
             None if !collection.index.contains(hash) => Ok(None),
-            None => self.view.posting(collection.id, hash),
+            None => self.view.posting_list(collection.id, hash),
         }
     }
 
@@ -286,36 +286,36 @@ impl<'a> Plan<'a> {
     }
 
     /// The first documents that bear a hash, by id, without those that have lapsed.
-    fn first_bearers(
+    fn first_postings(
         &self,
         collection: &Collection,
         hash: Hash,
         most: usize,
-    ) -> Result<Vec<Bearer>, StoreError> {
-        let lives = |bearer: &Bearer| !bearer.has_lapsed(self.now_ms);
-        match self.posting(collection, hash)? {
+    ) -> Result<Vec<Posting>, StoreError> {
+        let lives = |posting: &Posting| !posting.has_lapsed(self.now_ms);
+        match self.posting_list(collection, hash)? {
             None => return Ok(Vec::new()),
-            Some(Posting::Sole(bearer)) => return Ok(Some(bearer).filter(lives).into_iter().collect()),
-            Some(Posting::Shared(_)) => {}
+            Some(PostingList::One(posting)) => return Ok(Some(posting).filter(lives).into_iter().collect()),
+            Some(PostingList::Many(_)) => {}
         }
         let touched = self.shared.get(&(collection.id, hash));
         let came = touched.into_iter().flat_map(BTreeMap::values).flatten();
-        let mut bearers: Vec<Bearer> = came.filter(|bearer| lives(bearer)).cloned().collect();
+        let mut postings: Vec<Posting> = came.filter(|posting| lives(posting)).cloned().collect();
         let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
         let mut stored = 0;
-        for bearer in self.view.bearers(collection.id, hash, None)? {
-            let bearer = bearer?;
-            if untouched(&bearer.id) && lives(&bearer) {
-                bearers.push(bearer);
+        for posting in self.view.postings(collection.id, hash, None)? {
+            let posting = posting?;
+            if untouched(&posting.id) && lives(&posting) {
+                postings.push(posting);
                 stored += 1;
                 if stored >= most {
                     break;
                 }
             }
         }
-        bearers.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        bearers.truncate(most);
-        Ok(bearers)
+        postings.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        postings.truncate(most);
+        Ok(postings)
     }
 
     /// The documents within `k` as they are at this point of the group: the nearest first.
@@ -335,17 +335,17 @@ impl<'a> Plan<'a> {
         {
             let is_complete = nearest.len() < NEAREST;
             hashes.extend(nearest);
-            let matches = self.bearers_of(collection, document, hashes)?;
+            let matches = self.postings_of(collection, document, hashes)?;
             // If all that was found is gone again, what was not handed over may still be there.
             if is_complete || !matches.is_empty() {
                 return Ok(matches);
             }
         }
-        self.bearers_of(collection, document, self.near_hashes(collection, subject, k))
+        self.postings_of(collection, document, self.near_hashes(collection, subject, k))
     }
 
     /// The first documents that bear one of these hashes, the nearest to `document` first, itself left out.
-    fn bearers_of(
+    fn postings_of(
         &self,
         collection: &Collection,
         document: &Document,
@@ -358,7 +358,9 @@ impl<'a> Plan<'a> {
         hashes.dedup();
         let mut matches = Vec::new();
         for (distance, near) in hashes {
-            for Bearer { id, expires_ms, .. } in self.first_bearers(collection, near, DUPLICATES_NAMED + 1)? {
+            for Posting { id, expires_ms, .. } in
+                self.first_postings(collection, near, DUPLICATES_NAMED + 1)?
+            {
                 // Writing a document again is no duplicate of itself.
                 if id == document.id {
                     continue;

@@ -12,7 +12,7 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
 use super::gate::Gate;
-use super::sole::Epoch;
+use super::posting_cache::Epoch;
 use crate::engine::{CollectionSettings, EngineError, SettingsVersion};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
@@ -38,7 +38,7 @@ pub(super) struct Collection {
     /// Hashes whose last document is gone and that could not leave the index yet, because readers had the gate.
     /// They do no harm there but for the time it takes to find that nobody bears them.
     pub(super) leaving: Mutex<HashSet<Hash>>,
-    /// How the bearers at hand stay true while commits come in sight.
+    /// How the postings at hand stay true while commits come in sight.
     pub(super) epoch: Epoch,
 }
 

@@ -20,7 +20,7 @@ use super::{EmbeddedSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
-use crate::store::{Bearer, Change, CollectionRecord, Loss, Salvage, SalvagedRow, Store, StoreError};
+use crate::store::{Change, CollectionRecord, Loss, Posting, Salvage, SalvagedRow, Store, StoreError};
 
 /// Documents in a batch of a repair.
 const BATCH: usize = 1_000;
@@ -191,15 +191,15 @@ impl<'a> Repair<'a> {
         }
         let widths: BTreeMap<CollectionId, Width> =
             self.copies.iter().map(|(id, copy)| (*id, copy.collection.record().width)).collect();
-        for bearer in self.old.bearers(|id| widths.get(&id).copied())? {
-            let (id, hash, bearer) = bearer?;
+        for posting in self.old.postings(|id| widths.get(&id).copied())? {
+            let (id, hash, posting) = posting?;
             let Some(copy) = self.copies.get_mut(&id) else { continue };
-            let was_lost =
-                self.old.may_have_lost(id, &bearer.id) || self.unreadable.contains(&(id, bearer.id.clone()));
+            let was_lost = self.old.may_have_lost(id, &posting.id)
+                || self.unreadable.contains(&(id, posting.id.clone()));
             // Of a signature the name alone is of no use.
             let is_enough = copy.collection.signatures.is_none();
-            if was_lost && is_enough && self.store.view().row(id, &bearer.id)?.is_none() {
-                copy.put(reduced(bearer, hash))?;
+            if was_lost && is_enough && self.store.view().row(id, &posting.id)?.is_none() {
+                copy.put(reduced(posting, hash))?;
             }
         }
         self.copies.values_mut().try_for_each(Copy::write)
@@ -306,7 +306,7 @@ impl<'a> Copy<'a> {
 }
 
 /// A document of which only the hash is known.
-fn reduced(Bearer { id, expires_ms, .. }: Bearer, hash: Hash) -> Document {
+fn reduced(Posting { id, expires_ms, .. }: Posting, hash: Hash) -> Document {
     let row = Row {
         hash,
         features: None,

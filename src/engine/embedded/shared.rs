@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 
 use super::budget::Budget;
 use super::clock::Clock;
+use super::posting_cache::PostingCache;
 use super::registry::Registry;
-use super::sole::SoleBearers;
 use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
@@ -22,7 +22,7 @@ pub(super) struct Shared {
     pub(super) snapshots: PathBuf,
     pub(super) clock: Clock,
     pub(super) budget: Budget,
-    pub(super) bearers: SoleBearers,
+    pub(super) postings: PostingCache,
     /// When the next document expires, as far as the writer knows; `u64::MAX` if none does.
     pub(super) next_expiry_ms: AtomicU64,
     /// The last change that is durable and in the index.
@@ -46,7 +46,7 @@ impl Shared {
         snapshots: PathBuf,
         clock: Clock,
         budget: Budget,
-        bearers: SoleBearers,
+        postings: PostingCache,
         last: Sequence,
     ) -> Shared {
         Shared {
@@ -55,7 +55,7 @@ impl Shared {
             snapshots,
             clock,
             budget,
-            bearers,
+            postings,
             // Whatever there is, the writer looks.
             next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),

@@ -22,11 +22,11 @@ use foldhash::fast::RandomState;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::planning::{Checked, Plan};
+use super::posting_cache::TouchedHash;
 use super::recent::Recent;
 use super::registry::Collection;
 use super::restore::Step;
 use super::shared::Shared;
-use super::sole::TouchedHash;
 use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
 use crate::store::{Batch, Change, StoreError};
@@ -294,7 +294,7 @@ impl Writer {
             touched.values().for_each(|collection| collection.epoch.begin_commit());
         });
         if in_sight {
-            self.shared.bearers.follow(hashes, committed.is_ok());
+            self.shared.postings.follow(hashes, committed.is_ok());
             touched.values().for_each(|collection| collection.epoch.end_commit());
         }
         let last = match committed {

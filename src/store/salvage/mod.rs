@@ -23,7 +23,7 @@ use super::manifest::Manifest;
 use super::trees::{NAMES, TREES, Tree, next_write};
 use super::{StoreError, codec, journal, lock_to_read, verify};
 use crate::ids::{CollectionId, DocumentId, Hash, Width};
-use crate::store::{Bearer, CollectionRecord, Posting, Row};
+use crate::store::{CollectionRecord, Posting, PostingList, Row};
 use merge::Merge;
 use table::Tables;
 
@@ -227,12 +227,12 @@ impl Salvage {
     ///
     /// # Errors
     /// [`StoreError`] if a file is there and cannot be read.
-    pub fn bearers(
+    pub fn postings(
         &self,
         width: impl Fn(CollectionId) -> Option<Width> + Clone,
-    ) -> Result<impl Iterator<Item = Result<(CollectionId, Hash, Bearer), StoreError>>, StoreError> {
+    ) -> Result<impl Iterator<Item = Result<(CollectionId, Hash, Posting), StoreError>>, StoreError> {
         let mut found = Vec::new();
-        for tree in [Tree::Postings, Tree::Bearers] {
+        for tree in [Tree::PostingLists, Tree::SharedPostings] {
             let tables = Tables::scan(&self.dir.join(NAMES[tree as usize]), 0, &mut |_| ())?;
             let entries = Merge::of(&tables, self.journal[tree as usize].clone());
             found.push((tree, entries));
@@ -240,31 +240,31 @@ impl Salvage {
         Ok(found.into_iter().flat_map(move |(tree, entries)| {
             let width = width.clone();
             entries.filter_map(move |entry| match entry {
-                Ok(entry) => bearer(tree, &entry, &width).map(Ok),
+                Ok(entry) => posting(tree, &entry, &width).map(Ok),
                 Err(error) => Some(Err(error)),
             })
         }))
     }
 }
 
-fn bearer(
+fn posting(
     tree: Tree,
     entry: &Entry,
     width: impl Fn(CollectionId) -> Option<Width>,
-) -> Option<(CollectionId, Hash, Bearer)> {
+) -> Option<(CollectionId, Hash, Posting)> {
     let Value::Bytes(value) = &entry.value else { return None };
     let collection = CollectionId(u32::from_be_bytes(*entry.key.first_chunk::<4>()?));
     let width = width(collection)?;
-    let hash = codec::read_posting_hash(&entry.key, width.bytes()).ok()?;
-    let bearer = if tree == Tree::Bearers {
-        codec::read_bearer(codec::read_bearer_id(&entry.key, width).ok()?, value).ok()?
+    let hash = codec::read_posting_list_hash(&entry.key, width.bytes()).ok()?;
+    let posting = if tree == Tree::SharedPostings {
+        codec::read_posting(codec::read_posting_id(&entry.key, width).ok()?, value).ok()?
     } else {
-        match codec::read_posting(value).ok()? {
-            Posting::Sole(bearer) => bearer,
-            Posting::Shared(_) => return None,
+        match codec::read_posting_list(value).ok()? {
+            PostingList::One(posting) => posting,
+            PostingList::Many(_) => return None,
         }
     };
-    Some((collection, hash, bearer))
+    Some((collection, hash, posting))
 }
 
 /// A flaw by its place.

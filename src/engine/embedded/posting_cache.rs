@@ -1,18 +1,18 @@
-//! Sole bearers at hand: for hashes stored or looked up lately, the one document that bears them.
+//! Sole postings at hand: for hashes stored or looked up lately, the one document that bears them.
 //!
-//! A posting costs a lookup several microseconds in the store, more than all the rest of it. Most lookups
+//! A posting list costs a lookup several microseconds in the store, more than all the rest of it. Most lookups
 //! that find something find a document that came or was found not long ago, so who bears its hash is kept here:
 //! as the writer stores it, and as a lookup reads it.
 //!
 //! # Why a stale answer cannot come of it
-//! The writer makes a collection's [`Epoch`] odd before its commit can be seen, notes or forgets the bearer of every
+//! The writer makes a collection's [`Epoch`] odd before its commit can be seen, notes or forgets the posting of every
 //! hash that the commit touches, and makes the epoch even again. A reader answers from here only if the epoch was even and
 //! the same before and after it read the index and everything it needs, so no commit came in sight in between; and it
-//! notes a posting only under the lock of the shard and if the epoch is still the one from before its view of the store was
+//! notes a posting list only under the lock of the shard and if the epoch is still the one from before its view of the store was
 //! taken. If the writer begins after that check, it waits for the lock to replace what was just noted.
 //!
 //! # Room
-//! All collections share so many bytes, or about so many: bearers lie packed in blocks, 33 bytes for a 64-bit hash and an id of
+//! All collections share so many bytes, or about so many: postings lie packed in blocks, 33 bytes for a 64-bit hash and an id of
 //! 16, and a table says where, which takes half as much again. When all is full, the block that was begun first is emptied.
 //! What is asked for again after that is read and noted anew.
 
@@ -30,12 +30,12 @@ const SHARDS: usize = 128;
 /// Bytes of a block, and the first bits of a place that are an offset in one.
 const BLOCK: usize = 1 << OFFSET_BITS;
 const OFFSET_BITS: u32 = 13;
-/// Bytes of metadata up to which a bearer is kept.
+/// Bytes of metadata up to which a posting is kept.
 const SMALL: usize = 256;
 
 /// The one document that bears a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SoleBearer {
+pub(super) struct CachedPosting {
     pub(super) id: DocumentId,
     /// When it expires: no commit says so at that moment, so whoever answers from here has to look at the time.
     pub(super) expires_ms: Option<u64>,
@@ -46,7 +46,7 @@ pub(super) struct SoleBearer {
 pub(super) struct TouchedHash {
     pub(super) collection: CollectionId,
     pub(super) hash: Hash,
-    pub(super) sole: Option<SoleBearer>,
+    pub(super) sole: Option<CachedPosting>,
 }
 
 /// How many commits of a collection came in sight, twice; odd while one comes.
@@ -64,46 +64,53 @@ impl Epoch {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It is in sight, and every bearer that it touches is noted or forgotten.
+    /// It is in sight, and every posting that it touches is noted or forgotten.
     pub(super) fn end_commit(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// The bearers at hand, of all collections.
-pub(super) struct SoleBearers {
+/// The postings at hand, of all collections.
+pub(super) struct PostingCache {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
     /// Blocks of a shard, at most.
     most: usize,
 }
 
-impl SoleBearers {
+impl PostingCache {
     /// Room for so many bytes, a megabyte at least; for none it keeps nothing.
-    pub(super) fn new(bytes: u64) -> SoleBearers {
+    pub(super) fn new(bytes: u64) -> PostingCache {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         let most = bytes / SHARDS / (BLOCK + BLOCK / 2);
         let most = if bytes == 0 { 0 } else { most.clamp(1, 1 << (u32::BITS - OFFSET_BITS)) };
-        SoleBearers {
+        PostingCache {
             hasher: RandomState::default(),
             shards: std::array::from_fn(|_| Mutex::default()),
             most,
         }
     }
 
-    /// The sole bearer of a hash, if it is at hand.
-    pub(super) fn get(&self, of: CollectionId, hash: Hash) -> Option<SoleBearer> {
+    /// The sole posting of a hash, if it is at hand.
+    pub(super) fn get(&self, of: CollectionId, hash: Hash) -> Option<CachedPosting> {
         let code = self.code(of, hash);
         self.shard(code).lock().get(code, of, hash)
     }
 
-    /// Notes a bearer that was read from a view taken after `seen` was the epoch, unless a commit came since.
-    pub(super) fn note(&self, epoch: &Epoch, seen: u64, of: CollectionId, hash: Hash, bearer: &SoleBearer) {
+    /// Notes a posting that was read from a view taken after `seen` was the epoch, unless a commit came since.
+    pub(super) fn note(
+        &self,
+        epoch: &Epoch,
+        seen: u64,
+        of: CollectionId,
+        hash: Hash,
+        posting: &CachedPosting,
+    ) {
         let code = self.code(of, hash);
         let mut shard = self.shard(code).lock();
         // What is there under this epoch is what would be noted.
         if epoch.quiet() == Some(seen) && shard.find(code, of, hash).is_none() {
-            self.put(&mut shard, code, of, hash, bearer);
+            self.put(&mut shard, code, of, hash, posting);
         }
     }
 
@@ -114,8 +121,8 @@ impl SoleBearers {
             let code = self.code(*collection, *hash);
             let mut shard = self.shard(code).lock();
             shard.forget(code, *collection, *hash);
-            if let Some(bearer) = sole.as_ref().filter(|_| is_done) {
-                self.put(&mut shard, code, *collection, *hash, bearer);
+            if let Some(posting) = sole.as_ref().filter(|_| is_done) {
+                self.put(&mut shard, code, *collection, *hash, posting);
             }
         }
     }
@@ -128,12 +135,12 @@ impl SoleBearers {
         &self.shards[code.shard()]
     }
 
-    fn put(&self, shard: &mut Shard, code: Code, of: CollectionId, hash: Hash, bearer: &SoleBearer) {
-        if self.most == 0 || bearer.metadata.as_ref().is_some_and(|metadata| metadata.len() > SMALL) {
+    fn put(&self, shard: &mut Shard, code: Code, of: CollectionId, hash: Hash, posting: &CachedPosting) {
+        if self.most == 0 || posting.metadata.as_ref().is_some_and(|metadata| metadata.len() > SMALL) {
             return;
         }
-        shard.make_room(Entry::bytes(hash, bearer), self.most, |of, hash| self.code(of, hash));
-        shard.put(code, of, hash, bearer);
+        shard.make_room(Entry::bytes(hash, posting), self.most, |of, hash| self.code(of, hash));
+        shard.put(code, of, hash, posting);
     }
 }
 
@@ -153,7 +160,7 @@ impl Code {
     }
 }
 
-/// A part of the bearers: packed in blocks, found by where they begin.
+/// A part of the postings: packed in blocks, found by where they begin.
 #[derive(Default)]
 struct Shard {
     places: HashTable<(Code, u32)>,
@@ -168,8 +175,8 @@ impl Shard {
         self.places.find(code.key(), is_it).map(|found| Entry::at(&self.blocks, found.1))
     }
 
-    fn get(&self, code: Code, of: CollectionId, hash: Hash) -> Option<SoleBearer> {
-        self.find(code, of, hash)?.bearer()
+    fn get(&self, code: Code, of: CollectionId, hash: Hash) -> Option<CachedPosting> {
+        self.find(code, of, hash)?.posting()
     }
 
     fn forget(&mut self, code: Code, of: CollectionId, hash: Hash) {
@@ -204,11 +211,11 @@ impl Shard {
         blocks[*newest].clear();
     }
 
-    /// Puts a bearer into the block that is being filled, for a hash that has none.
-    fn put(&mut self, code: Code, of: CollectionId, hash: Hash, bearer: &SoleBearer) {
+    /// Puts a posting into the block that is being filled, for a hash that has none.
+    fn put(&mut self, code: Code, of: CollectionId, hash: Hash, posting: &CachedPosting) {
         let block = &mut self.blocks[self.newest];
         let place = place(self.newest, block.len());
-        Entry::write(block, of, hash, bearer);
+        Entry::write(block, of, hash, posting);
         self.places.insert_unique(code.key(), (code, place), |(code, _)| code.key());
     }
 }
@@ -218,7 +225,7 @@ fn place(block: usize, offset: usize) -> u32 {
     (block << OFFSET_BITS) as u32 + offset as u32
 }
 
-/// A bearer as it lies in a block.
+/// A posting as it lies in a block.
 ///
 /// ```text
 /// u16 length of it all   u16 length of the id   u8 hash bytes + 1 if it expires + 2 if it has metadata
@@ -237,28 +244,28 @@ const EXPIRES: u8 = 1;
 const METADATA: u8 = 2;
 
 impl<'a> Entry<'a> {
-    fn bytes(hash: Hash, bearer: &SoleBearer) -> usize {
-        let metadata = bearer.metadata.as_ref().map_or(0, String::len);
+    fn bytes(hash: Hash, posting: &CachedPosting) -> usize {
+        let metadata = posting.metadata.as_ref().map_or(0, String::len);
         9 + hash.width().bytes()
-            + if bearer.expires_ms.is_some() { 8 } else { 0 }
-            + bearer.id.as_str().len()
+            + if posting.expires_ms.is_some() { 8 } else { 0 }
+            + posting.id.as_str().len()
             + metadata
     }
 
-    fn write(block: &mut Vec<u8>, of: CollectionId, hash: Hash, bearer: &SoleBearer) {
-        let id = bearer.id.as_str().as_bytes();
+    fn write(block: &mut Vec<u8>, of: CollectionId, hash: Hash, posting: &CachedPosting) {
+        let id = posting.id.as_str().as_bytes();
         let has = |has: bool, flag| if has { flag } else { 0 };
         let flags = hash.width().bytes() as u8
-            | has(bearer.expires_ms.is_some(), EXPIRES)
-            | has(bearer.metadata.is_some(), METADATA);
-        block.extend((Entry::bytes(hash, bearer) as u16).to_le_bytes());
+            | has(posting.expires_ms.is_some(), EXPIRES)
+            | has(posting.metadata.is_some(), METADATA);
+        block.extend((Entry::bytes(hash, posting) as u16).to_le_bytes());
         block.extend((id.len() as u16).to_le_bytes());
         block.push(flags);
         block.extend(of.0.to_le_bytes());
         hash.write_bytes(block);
-        block.extend(bearer.expires_ms.iter().flat_map(|at| at.to_le_bytes()));
+        block.extend(posting.expires_ms.iter().flat_map(|at| at.to_le_bytes()));
         block.extend(id);
-        block.extend(bearer.metadata.iter().flat_map(|metadata| metadata.bytes()));
+        block.extend(posting.metadata.iter().flat_map(|metadata| metadata.bytes()));
     }
 
     /// Reads what [`Entry::write`] wrote at a place.
@@ -281,10 +288,10 @@ impl<'a> Entry<'a> {
         self.hash == hash && self.of == of
     }
 
-    fn bearer(&self) -> Option<SoleBearer> {
+    fn posting(&self) -> Option<CachedPosting> {
         let id = DocumentId::new(std::str::from_utf8(self.id).ok()?).ok()?;
         let metadata = self.metadata.map(|bytes| std::str::from_utf8(bytes).map(str::to_owned));
-        Some(SoleBearer { id, expires_ms: self.expires_ms, metadata: metadata.transpose().ok()? })
+        Some(CachedPosting { id, expires_ms: self.expires_ms, metadata: metadata.transpose().ok()? })
     }
 }
 
@@ -296,47 +303,47 @@ mod tests {
 
     use super::*;
 
-    fn bearer(id: &str) -> SoleBearer {
-        SoleBearer { id: DocumentId::new(id).unwrap(), expires_ms: None, metadata: None }
+    fn posting(id: &str) -> CachedPosting {
+        CachedPosting { id: DocumentId::new(id).unwrap(), expires_ms: None, metadata: None }
     }
 
     const HERE: CollectionId = CollectionId(1);
 
-    fn touched(hash: Hash, sole: Option<SoleBearer>) -> [TouchedHash; 1] {
+    fn touched(hash: Hash, sole: Option<CachedPosting>) -> [TouchedHash; 1] {
         [TouchedHash { collection: HERE, hash, sole }]
     }
 
     #[test]
     fn what_a_commit_touched_is_followed_and_what_it_overtook_is_not_noted() {
-        let (sole, epoch, hash) = (SoleBearers::new(1 << 20), Epoch::default(), Hash::from_u64(7));
+        let (sole, epoch, hash) = (PostingCache::new(1 << 20), Epoch::default(), Hash::from_u64(7));
         let before = epoch.quiet().unwrap();
-        sole.note(&epoch, before, HERE, hash, &bearer("a"));
-        assert_eq!(sole.get(HERE, hash), Some(bearer("a")));
+        sole.note(&epoch, before, HERE, hash, &posting("a"));
+        assert_eq!(sole.get(HERE, hash), Some(posting("a")));
         assert_eq!(sole.get(CollectionId(2), hash), None);
         epoch.begin_commit();
         assert_eq!(epoch.quiet(), None);
-        sole.note(&epoch, before, HERE, Hash::from_u64(8), &bearer("b"));
+        sole.note(&epoch, before, HERE, Hash::from_u64(8), &posting("b"));
         sole.follow(&touched(hash, None), true);
         epoch.end_commit();
         assert_eq!(sole.get(HERE, hash), None);
-        sole.note(&epoch, before, HERE, hash, &bearer("a"));
+        sole.note(&epoch, before, HERE, hash, &posting("a"));
         assert_eq!(sole.get(HERE, hash), None, "read before the commit");
-        sole.note(&epoch, epoch.quiet().unwrap(), HERE, hash, &bearer("c"));
-        assert_eq!(sole.get(HERE, hash), Some(bearer("c")));
+        sole.note(&epoch, epoch.quiet().unwrap(), HERE, hash, &posting("c"));
+        assert_eq!(sole.get(HERE, hash), Some(posting("c")));
         assert_eq!(sole.get(HERE, Hash::from_u64(8)), None);
-        sole.follow(&touched(hash, Some(bearer("d"))), true);
-        assert_eq!(sole.get(HERE, hash), Some(bearer("d")), "as it was stored");
-        sole.follow(&touched(hash, Some(bearer("e"))), false);
+        sole.follow(&touched(hash, Some(posting("d"))), true);
+        assert_eq!(sole.get(HERE, hash), Some(posting("d")), "as it was stored");
+        sole.follow(&touched(hash, Some(posting("e"))), false);
         assert_eq!(sole.get(HERE, hash), None, "nobody knows");
     }
 
     #[test]
     fn the_room_is_bounded_and_the_latest_stay() {
-        let sole = SoleBearers::new(8 << 20);
+        let sole = PostingCache::new(8 << 20);
         let count = 400_000;
         for number in 0..count {
             sole.follow(
-                &touched(Hash::from_u64(number), Some(bearer(&format!("document-{number:07}")))),
+                &touched(Hash::from_u64(number), Some(posting(&format!("document-{number:07}")))),
                 true,
             );
         }
@@ -351,8 +358,8 @@ mod tests {
         };
         let bytes: usize = sole.shards.iter().map(bytes).sum();
         assert!(bytes <= 9 << 20, "{bytes}");
-        let none = SoleBearers::new(0);
-        none.follow(&touched(Hash::from_u64(1), Some(bearer("a"))), true);
+        let none = PostingCache::new(0);
+        none.follow(&touched(Hash::from_u64(1), Some(posting("a"))), true);
         assert_eq!(none.get(HERE, Hash::from_u64(1)), None);
     }
 
@@ -365,14 +372,14 @@ mod tests {
             ),
         ) {
             // A block a shard, which is emptied now and then.
-            let sole = SoleBearers::new(1);
-            let mut last: HashMap<(CollectionId, Hash), Option<SoleBearer>> = HashMap::new();
+            let sole = PostingCache::new(1);
+            let mut last: HashMap<(CollectionId, Hash), Option<CachedPosting>> = HashMap::new();
             let mut kept = 0;
             for (of, value, wide, noted) in steps {
                 let of = CollectionId(of);
                 let hash = if wide { Hash::from_u128(u128::from(value) << 64) } else { Hash::from_u64(value) };
                 let noted = noted.map(|(id, expires_ms, metadata)| {
-                    SoleBearer { id: DocumentId::new(&id).unwrap(), expires_ms, metadata }
+                    CachedPosting { id: DocumentId::new(&id).unwrap(), expires_ms, metadata }
                 });
                 sole.follow(&[TouchedHash { collection: of, hash, sole: noted.clone() }], true);
                 let is_small = noted.as_ref().and_then(|noted| noted.metadata.as_ref()).is_none_or(|text| text.len() <= SMALL);
