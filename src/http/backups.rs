@@ -11,6 +11,7 @@ use super::condition::etag;
 use super::error::{Body, NoRoom, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type};
 use super::json::Json;
+use super::route::Route;
 use super::wire::RestoredOut;
 
 /// Streams a backup of a collection: a tar of one moment, taken while others write.
@@ -18,7 +19,7 @@ use super::wire::RestoredOut;
 /// It is whole if its last entry is `end.json`; `lookalike restore --check` verifies every byte. A client that takes
 /// it too slowly is cut off, after a minute at 256 KiB a second.
 #[utoipa::path(
-    get, path = "/collections/{collection}/backup", tag = "operations",
+    get, path = Route::Backup.path(), tag = "operations",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The backup.", body = String, content_type = "application/x-tar"),
@@ -47,7 +48,7 @@ pub(super) async fn backup(
 /// The backup is verified whole before anything is written, and its documents are held to the limits of documents that are
 /// added. The collection must not exist; it appears at once and complete, or not at all.
 #[utoipa::path(
-    post, path = "/collections/{collection}/restore", tag = "operations",
+    post, path = Route::Restore.path(), tag = "operations",
     params(("collection" = String, Path, description = "The collection to be made.")),
     request_body(content = String, content_type = "application/x-tar"),
     responses(

@@ -9,6 +9,7 @@ use super::access::Bearer;
 use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
+use super::route::Route;
 use super::wire::{CalibrateIn, CalibrationOut};
 use crate::ids::CollectionName;
 use crate::service::{ServiceError, WantedCalibration};
@@ -18,7 +19,7 @@ use crate::service::{ServiceError, WantedCalibration};
 /// Copies to be found are made of a sample of its texts by stated edits, or are pairs that you mark. It runs beside the
 /// other work; `GET` of the same path tells how far it has come and what it found. Nothing is changed by it.
 #[utoipa::path(
-    post, path = "/collections/{collection}/calibrate", tag = "collections", operation_id = "begin_calibration",
+    post, path = Route::Calibrate.path(), tag = "collections", operation_id = "begin_calibration",
     params(("collection" = String, Path, description = "The collection.")),
     request_body(content = Option<CalibrateIn>, content_type = "application/json"),
     responses(
@@ -60,7 +61,7 @@ pub(super) async fn begin(
 ///
 /// It is kept in memory until the next one, or until the server ends.
 #[utoipa::path(
-    get, path = "/collections/{collection}/calibrate", tag = "collections", operation_id = "get_calibration",
+    get, path = Route::Calibrate.path(), tag = "collections", operation_id = "get_calibration",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The calibration.", body = CalibrationOut),
@@ -77,7 +78,7 @@ pub(super) async fn get(
 
 /// Ends the calibration of a collection if it runs, and forgets what it found.
 #[utoipa::path(
-    delete, path = "/collections/{collection}/calibrate", tag = "collections", operation_id = "forget_calibration",
+    delete, path = Route::Calibrate.path(), tag = "collections", operation_id = "forget_calibration",
     params(("collection" = String, Path, description = "The collection.")),
     responses((status = 204, description = "It is forgotten."), NotFound, Refused, Unavailable)
 )]

@@ -10,13 +10,14 @@ use super::condition::{Conditional, etag};
 use super::error::{Body, BodyRefused, NoRoom, NotAsExpected, NotFound, Problem, Refused, Unavailable};
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
+use super::route::Route;
 use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
 use crate::ids::CollectionName;
 use crate::service::Changed;
 
 /// All collections for which the key is good.
 #[utoipa::path(
-    get, path = "/collections", tag = "collections", operation_id = "list_collections",
+    get, path = Route::Collections.path(), tag = "collections", operation_id = "list_collections",
     responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
 )]
 pub(super) async fn list(
@@ -35,7 +36,7 @@ pub(super) async fn list(
 
 /// A collection.
 #[utoipa::path(
-    get, path = "/collections/{collection}", tag = "collections", operation_id = "get_collection",
+    get, path = Route::Collection.path(), tag = "collections", operation_id = "get_collection",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The collection.", body = CollectionOut,
@@ -58,7 +59,7 @@ pub(super) async fn get(
 /// settings right after its change. To change settings only if they are as you read them, send their `ETag` as `If-Match`.
 /// What stored documents would not fit is refused.
 #[utoipa::path(
-    put, path = "/collections/{collection}", tag = "collections", operation_id = "put_collection",
+    put, path = Route::Collection.path(), tag = "collections", operation_id = "put_collection",
     params(
         ("collection" = String, Path, description = "The collection."),
         ("If-Match" = Option<String>, Header, description = "ETags, of which the collection must have one; `*` if it must be there."),
@@ -91,7 +92,7 @@ pub(super) async fn put(
 /// The collection `default` is no exception: the routes that name no collection answer 404 until it is made anew,
 /// perhaps with another profile. The next start makes it if it is not there.
 #[utoipa::path(
-    delete, path = "/collections/{collection}", tag = "collections", operation_id = "delete_collection",
+    delete, path = Route::Collection.path(), tag = "collections", operation_id = "delete_collection",
     params(
         ("collection" = String, Path, description = "The collection."),
         ("If-Match" = Option<String>, Header, description = "ETags, of which the collection must have one."),

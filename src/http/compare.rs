@@ -7,6 +7,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
+use super::route::Route;
 use super::wire::{CompareIn, ComparisonOut};
 
 /// Compares two of text, page, stored document and hash, and says why they match or do not.
@@ -14,7 +15,7 @@ use super::wire::{CompareIn, ComparisonOut};
 /// Features, their similarity and the word-by-word comparison are there if both texts are: a stored document has
 /// its text if the collection keeps texts.
 #[utoipa::path(
-    post, path = "/compare", tag = "fingerprints",
+    post, path = Route::Compare.path(), tag = "fingerprints",
     request_body = CompareIn,
     responses(
         (status = 200, description = "Both side by side.", body = ComparisonOut),

@@ -19,6 +19,7 @@ use super::extract::{
     read_sized,
 };
 use super::json::Json;
+use super::route::Route;
 use super::wire::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, Few, LineOut, NearParams,
     OnDuplicate, SummaryOut,
@@ -35,7 +36,7 @@ const EXPORT_BYTES: usize = 256 << 10;
 /// A stream is `application/x-ndjson`, a document a line, of any length. Its answer streams too: a result
 /// for each line, in order, and a summary at the end; read it while you send. A bad line fails alone.
 #[utoipa::path(
-    post, path = "/documents", tag = "documents", operation_id = "add_documents", params(NearParams),
+    post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents", params(NearParams),
     request_body(content(
         (DocumentIn = "application/json"), (String = "application/x-ndjson")
     )),
@@ -83,7 +84,7 @@ pub(super) async fn add(
 
 /// Stores a document under this id, in place of the one that has it.
 #[utoipa::path(
-    put, path = "/documents/{id}", tag = "documents", operation_id = "put_document",
+    put, path = Route::Document.path(), tag = "documents", operation_id = "put_document",
     params(("id" = String, Path, description = "The document."), NearParams),
     request_body = DocumentIn,
     responses(
@@ -107,7 +108,7 @@ pub(super) async fn put(
 
 /// Reads a document back.
 #[utoipa::path(
-    get, path = "/documents/{id}", tag = "documents", operation_id = "get_document",
+    get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The document.", body = DocumentOut),
@@ -126,7 +127,7 @@ pub(super) async fn get(
 
 /// Deletes a document.
 #[utoipa::path(
-    delete, path = "/documents/{id}", tag = "documents", operation_id = "delete_document",
+    delete, path = Route::Document.path(), tag = "documents", operation_id = "delete_document",
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 204, description = "It was deleted."),
@@ -148,7 +149,7 @@ pub(super) async fn delete(
 ///
 /// Documents that come or go meanwhile may or may not be among them.
 #[utoipa::path(
-    get, path = "/export", tag = "documents", operation_id = "export_documents",
+    get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
     responses(
         (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
         NotFound,

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use futures::StreamExt;
@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 use super::edge::TooSlow;
 use super::error::{Code, Problem};
 use super::room::Growing;
+use super::route::Matched;
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::told;
 
@@ -28,10 +29,10 @@ pub(super) struct Target(pub(super) CollectionName);
 impl<S: Send + Sync> FromRequestParts<S> for Target {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Target, Problem> {
-        match path_parameter(parts, state, "collection").await? {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Target, Problem> {
+        match path_parameter(parts, Matched::collection) {
             None => Ok(Target(CollectionName::default_collection().clone())),
-            Some(name) => CollectionName::new(&name)
+            Some(name) => CollectionName::new(&name.ok_or_else(|| not_utf8("collection"))?)
                 .map(Target)
                 .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string())),
         }
@@ -44,22 +45,24 @@ pub(super) struct DocumentPath(pub(super) DocumentId);
 impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<DocumentPath, Problem> {
-        let text = path_parameter(parts, state, "id").await?.unwrap_or_default();
-        DocumentId::new(&text)
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<DocumentPath, Problem> {
+        let id = path_parameter(parts, Matched::id).unwrap_or_default().ok_or_else(|| not_utf8("id"))?;
+        DocumentId::new(&id)
             .map(DocumentPath)
             .map_err(|error| Problem::parameter(Code::InvalidField, "id", error.to_string()))
     }
 }
 
-async fn path_parameter<S: Send + Sync>(
-    parts: &mut Parts,
-    state: &S,
-    wanted: &str,
-) -> Result<Option<String>, Problem> {
-    let parameters = RawPathParams::from_request_parts(parts, state).await;
-    let parameters = parameters.map_err(|error| Problem::new(Code::MalformedRequest, error.body_text()))?;
-    Ok(parameters.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.to_owned()))
+/// A parameter of the path; `Some(None)` if it is no UTF-8.
+fn path_parameter(
+    parts: &Parts,
+    of: impl Fn(&Matched, &str) -> Option<Option<String>>,
+) -> Option<Option<String>> {
+    parts.extensions.get::<Matched>().and_then(|matched| of(matched, parts.uri.path()))
+}
+
+fn not_utf8(name: &str) -> Problem {
+    Problem::new(Code::MalformedRequest, format!("the path has a {name} that is no UTF-8 when it is decoded"))
 }
 
 /// The query string. Unknown parameters are refused if `T` denies unknown fields.

@@ -10,6 +10,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
+use super::route::Route;
 use super::wire::{Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
@@ -18,7 +19,7 @@ use crate::service::Content;
 /// A `text/plain` or `text/html` body stands for `{"text"}` or `{"html"}`. It may be in another charset than UTF-8: by
 /// that of the content type, by what a page says itself, or by what it looks like (GBK, Big5 and others).
 #[utoipa::path(
-    post, path = "/fingerprint", tag = "fingerprints",
+    post, path = Route::Fingerprint.path(), tag = "fingerprints",
     request_body(content(
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),

@@ -1,7 +1,7 @@
 //! What the head of a request must be like, whatever its route.
 
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, Version, header};
+use axum::http::{HeaderValue, Version, header};
 
 use super::error::{Code, Problem};
 
@@ -9,18 +9,6 @@ use super::error::{Code, Problem};
 const URI_BYTES: usize = 8 << 10;
 /// Lines of a request's head.
 const HEADERS: usize = 64;
-
-/// Refuses what would be refused for want of a processor after its body was read: reading it would take one from those
-/// that are being served.
-pub(super) fn check_load(request: &Request) -> Result<(), Problem> {
-    let path = request.uri().path();
-    let needs_processor = *request.method() == Method::POST
-        && ["/fingerprint", "/similar", "/compare"].iter().any(|route| path.ends_with(route));
-    if needs_processor {
-        return Err(Problem::new(Code::Busy, "the processors are busy; try again in a moment"));
-    }
-    Ok(())
-}
 
 /// Refuses a head that is too large, or whose body has a form that is not known.
 pub(super) fn check(request: &Request) -> Result<(), Problem> {

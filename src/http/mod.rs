@@ -1,4 +1,4 @@
-//! HTTP: the router on one screen, and around it the layers that every request passes.
+//! HTTP: what every request passes, and the handlers of all routes on one screen.
 //!
 //! A handler takes a request apart, calls the service once, and puts the answer together. `error` alone
 //! knows statuses, `wire` alone shapes, `bulk` the streams of documents, `openapi` the contract.
@@ -28,6 +28,7 @@ mod openapi;
 mod operations;
 mod refused;
 mod room;
+mod route;
 mod similar;
 mod spans;
 mod wire;
@@ -37,12 +38,13 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::http::{Method, Uri};
+use axum::handler::Handler;
+use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::map_response;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::FutureExt;
-use futures::future::{Either, ready};
+use futures::future::{BoxFuture, Either, ready};
 use tokio::net::TcpListener;
 use tower::Service;
 use tower_http::compression::CompressionLayer;
@@ -56,6 +58,7 @@ use crate::call::{Accountant, Call};
 use crate::keys::Keyring;
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
+use route::{Matched, Route};
 
 /// What handlers share.
 pub struct Shared {
@@ -76,8 +79,8 @@ pub struct Shared {
 /// One pointer, because it is copied for every request.
 type State = Arc<Shared>;
 
-/// Serves all routes, and around them what happens to every request, until `stop` resolves and the last
-/// connection has ended, or was cut after the drain time; answers with how many were.
+/// Serves all routes until `stop` resolves and the last connection has ended or was cut after the drain time; returns how
+/// many were cut.
 pub async fn serve(
     listener: TcpListener,
     shared: Shared,
@@ -85,10 +88,10 @@ pub async fn serve(
     tls: Option<Tls>,
     stop: impl Future<Output = ()>,
 ) -> usize {
-    let state = Arc::new(shared);
-    let router = router(Arc::clone(&state));
-    // Around the router and not a layer on each of its routes: there each costs allocations for every request.
+    let server = Arc::new(Server::new(Arc::new(shared)));
     let answer = move |request: Request, address: IpAddr| {
+        let state = &server.state;
+        let matched = Matched::of(request.uri().path());
         let client = |request: &Request| access::client(request, address);
         let gate = |request: &mut Request| {
             head::check(request)?;
@@ -97,86 +100,117 @@ pub async fn serve(
             if browser::is_preflight(request) {
                 return Ok(());
             }
-            access::check(keys.as_deref().map(Vec::as_slice), request)?;
-            let is_busy = state.service.waiting() > 0 && state.service.is_busy_for(client(request));
-            if is_busy { head::check_load(request) } else { Ok(()) }
+            access::check(keys.as_deref().map(Vec::as_slice), &matched, request)?;
+            let is_busy = || state.service.waiting() > 0 && state.service.is_busy_for(client(request));
+            if matched.route.needs_pool(request.method()) && is_busy() {
+                return Err(Problem::new(Code::Busy, "the processors are busy; try again in a moment"));
+            }
+            Ok(())
         };
         let handle = |request| {
-            if let Some(response) = at_once(&state, &request) {
+            if let Some(response) = at_once(state, &matched, &request) {
                 return Either::Left(ready(response));
             }
             let call = Call::begin(client(&request), &state.accountant);
-            let answering = router.clone().call(request).map(|Ok(response)| room::held(response));
+            let answering = server.handle(matched.clone(), request).map(room::held);
             Either::Right(call.surround(answering))
         };
-        observe::answer(&gate, &handle, request)
+        observe::answer(matched.template(), &gate, &handle, request)
     };
     edge::serve(listener, answer, limits, tls, stop).await
 }
 
-/// The answer to what needs neither router nor future.
-fn at_once(state: &State, request: &Request) -> Option<Response> {
+/// Answers what needs no future.
+fn at_once(state: &State, matched: &Matched, request: &Request) -> Option<Response> {
     if browser::is_preflight(request) {
         return Some(browser::preflight());
     }
-    similar::at_once(state, request)
+    similar::at_once(state, matched, request)
 }
 
-fn router(state: State) -> Router {
-    Router::new()
-        .merge(per_collection())
-        .nest("/collections/{collection}", per_collection())
-        .route("/fingerprint", axum::routing::post(fingerprint::fingerprint))
-        .route("/collections", get(collections::list))
-        .route(
-            "/collections/{collection}",
-            get(collections::get).put(collections::put).delete(collections::delete),
-        )
-        .route("/collections/{collection}/backup", get(backups::backup))
-        .route("/collections/{collection}/restore", axum::routing::post(backups::restore))
-        .route(
-            "/collections/{collection}/calibrate",
-            get(calibrate::get).post(calibrate::begin).delete(calibrate::forget),
-        )
-        .route("/snapshots", get(operations::snapshots).post(operations::snapshot))
-        .route("/livez", get(operations::livez))
-        .route("/readyz", get(operations::readyz))
-        .route("/metrics", get(operations::metrics))
-        .route("/version", get(operations::version))
-        .route("/openapi.yaml", get(operations::contract))
-        .merge(pages())
-        .fallback(no_route)
-        .method_not_allowed_fallback(no_method)
-        .with_state(state)
+/// The handlers of all routes.
+struct Server {
+    state: State,
+    /// `GET /export`, compressed if the client takes that.
+    export: Router,
+    /// The contract to read and try in a browser, and the errors explained.
+    pages: Router,
 }
 
-/// The routes about the documents of one collection.
-fn per_collection() -> Router<State> {
-    Router::new()
-        .route("/documents", axum::routing::post(documents::add))
-        .route("/documents/{id}", get(documents::get).put(documents::put).delete(documents::delete))
-        .route("/documents/{id}/similar", get(similar::by_document))
-        .route("/similar", get(similar::by_query).post(similar::by_body))
-        .route("/compare", axum::routing::post(compare::compare))
-        .route("/export", get(documents::export).layer(CompressionLayer::new()))
-        .route("/stats", get(operations::stats))
+impl Server {
+    fn new(state: State) -> Server {
+        let export = Router::new().fallback(documents::export).layer(CompressionLayer::new());
+        Server { export: export.with_state(Arc::clone(&state)), pages: pages(), state }
+    }
+
+    /// Calls the handler of a route. The match is flat and has a line for each operation of the contract, in place of a
+    /// router that would parse the path a second time.
+    fn handle(&self, matched: Matched, mut request: Request) -> BoxFuture<'static, Response> {
+        let (route, method) = (matched.route, request.method().clone());
+        let state = Arc::clone(&self.state);
+        request.extensions_mut().insert(matched);
+        // The connection leaves out the body of an answer to HEAD.
+        let method = if method == Method::HEAD { Method::GET } else { method };
+        match (route, method) {
+            (Route::Fingerprint, Method::POST) => fingerprint::fingerprint.call(request, state),
+            (Route::Compare, Method::POST) => compare::compare.call(request, state),
+            (Route::Similar, Method::GET) => similar::by_query.call(request, state),
+            (Route::Similar, Method::POST) => similar::by_body.call(request, state),
+            (Route::DocumentSimilar, Method::GET) => similar::by_document.call(request, state),
+            (Route::Documents, Method::POST) => documents::add.call(request, state),
+            (Route::Document, Method::GET) => documents::get.call(request, state),
+            (Route::Document, Method::PUT) => documents::put.call(request, state),
+            (Route::Document, Method::DELETE) => documents::delete.call(request, state),
+            (Route::Export, Method::GET) => self.export.clone().call(request).map(|Ok(done)| done).boxed(),
+            (Route::Collections, Method::GET) => collections::list.call(request, state),
+            (Route::Collection, Method::GET) => collections::get.call(request, state),
+            (Route::Collection, Method::PUT) => collections::put.call(request, state),
+            (Route::Collection, Method::DELETE) => collections::delete.call(request, state),
+            (Route::Backup, Method::GET) => backups::backup.call(request, state),
+            (Route::Restore, Method::POST) => backups::restore.call(request, state),
+            (Route::Calibrate, Method::GET) => calibrate::get.call(request, state),
+            (Route::Calibrate, Method::POST) => calibrate::begin.call(request, state),
+            (Route::Calibrate, Method::DELETE) => calibrate::forget.call(request, state),
+            (Route::Stats, Method::GET) => operations::stats.call(request, state),
+            (Route::Snapshots, Method::GET) => operations::snapshots.call(request, state),
+            (Route::Snapshots, Method::POST) => operations::snapshot.call(request, state),
+            (Route::Livez, Method::GET) => operations::livez.call(request, state),
+            (Route::Readyz, Method::GET) => operations::readyz.call(request, state),
+            (Route::Metrics, Method::GET) => operations::metrics.call(request, state),
+            (Route::Version, Method::GET) => operations::version.call(request, state),
+            (Route::Contract, Method::GET) => operations::contract.call(request, state),
+            (Route::Docs, Method::GET) => self.pages.clone().call(request).map(|Ok(done)| done).boxed(),
+            (Route::Unknown, method) => ready(no_route(&method, request.uri()).into_response()).boxed(),
+            (_, method) => ready(no_method(route, &method, request.uri())).boxed(),
+        }
+    }
 }
 
-/// The contract to read and try in a browser, and the errors explained. Everything that is shown comes from
-/// this process: the validator that Swagger would ask elsewhere is turned off.
-fn pages() -> Router<State> {
-    let config = Config::from("/docs/openapi.json").validator_url("none").try_it_out_enabled(true);
-    let swagger = SwaggerUi::new("/docs").url("/docs/openapi.json", openapi::contract()).config(config);
-    let pages = Router::from(swagger).route("/docs/errors", get(operations::errors));
+/// Everything on these pages comes from this process: the validator that Swagger would ask elsewhere is turned off.
+fn pages() -> Router {
+    let config = Config::from(route::DOCS_CONTRACT).validator_url("none").try_it_out_enabled(true);
+    let swagger = SwaggerUi::new(route::DOCS).url(route::DOCS_CONTRACT, openapi::contract()).config(config);
+    let pages = Router::from(swagger).route(route::DOCS_ERRORS, get(operations::errors)).fallback(no_page);
     pages.layer(map_response(browser::page))
 }
 
-async fn no_route(method: Method, uri: Uri) -> Problem {
-    let detail = format!("there is no route {method} {}; GET /docs shows those that there are", uri.path());
+async fn no_page(method: Method, uri: Uri) -> Problem {
+    no_route(&method, &uri)
+}
+
+fn no_route(method: &Method, uri: &Uri) -> Problem {
+    let detail = format!("there is no route {method} {}; GET /docs shows all routes", uri.path());
     Problem::new(Code::RouteNotFound, detail)
 }
 
-async fn no_method(method: Method, uri: Uri) -> Problem {
-    let detail = format!("{} has no method {method}; GET /docs shows those that it has", uri.path());
-    Problem::new(Code::MethodNotAllowed, detail)
+fn no_method(route: Route, method: &Method, uri: &Uri) -> Response {
+    let detail = format!("{} has no method {method}; GET /docs shows its methods", uri.path());
+    let mut response = Problem::new(Code::MethodNotAllowed, detail).into_response();
+    let allowed = route.methods().iter().map(|(method, _)| method.as_str());
+    let head = route.methods().iter().any(|(method, _)| *method == Method::GET).then_some("HEAD");
+    let allowed: Vec<&str> = allowed.chain(head).collect();
+    if let Ok(allowed) = HeaderValue::try_from(allowed.join(",")) {
+        response.headers_mut().insert(header::ALLOW, allowed);
+    }
+    response
 }

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use axum::http::Method;
 use utoipa::openapi::path::{ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::security::{
@@ -12,6 +13,7 @@ use utoipa::openapi::{Required, path::Operation};
 use utoipa::{IntoResponses, OpenApi};
 
 use super::error::{AnyProblem, Body, NotAllowed};
+use super::route::{Matched, Need, Route};
 use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
 use super::{backups, calibrate, collections, compare, documents, fingerprint, links, operations, similar};
 
@@ -42,11 +44,7 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
 )]
 struct Contract;
 
-/// The routes of documents, which stand under `/collections/{collection}` too.
-const PER_COLLECTION: [&str; 7] =
-    ["/documents", "/documents/{id}", "/documents/{id}/similar", "/similar", "/compare", "/export", "/stats"];
-
-/// What the ids of those end with.
+/// The suffix of the operation ids of routes about a named collection.
 pub(super) const IN_COLLECTION: &str = "_in_collection";
 
 static YAML: LazyLock<String> =
@@ -61,14 +59,14 @@ pub fn yaml() -> &'static str {
 pub(super) fn contract() -> utoipa::openapi::OpenApi {
     let mut contract = Contract::openapi();
     contract.merge(documents::Streamed::openapi());
-    for route in PER_COLLECTION {
-        if let Some(item) = contract.paths.paths.get(route) {
+    for route in Route::OF_EITHER {
+        if let Some(item) = contract.paths.paths.get(route.path()) {
             let item = per_collection(item.clone());
-            contract.paths.paths.insert(format!("/collections/{{collection}}{route}"), item);
+            contract.paths.paths.insert(route.path_in_collection().to_owned(), item);
         }
     }
     for (path, item) in &mut contract.paths.paths {
-        let is_open = ["/livez", "/readyz", "/openapi.yaml"].contains(&path.as_str());
+        let is_open = Matched::of(path).route.need(&Method::GET) == Need::Nothing;
         operations(item).for_each(|operation| {
             add_refusals(operation, is_open);
             name_parameters(operation);

@@ -11,12 +11,13 @@ use super::gauges;
 use super::json::Json;
 use super::observe;
 use super::openapi;
+use super::route::Route;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::service::Health;
 
 /// Whether the process lives.
 #[utoipa::path(
-    get, path = "/livez", tag = "operations",
+    get, path = Route::Livez.path(), tag = "operations",
     responses((status = 200, description = "It does.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn livez() -> &'static str {
@@ -25,7 +26,7 @@ pub(super) async fn livez() -> &'static str {
 
 /// Whether the server does all its work: it has read its data, takes writes and is not shutting down.
 #[utoipa::path(
-    get, path = "/readyz", tag = "operations",
+    get, path = Route::Readyz.path(), tag = "operations",
     responses(
         (status = 200, description = "It does.", body = String, content_type = "text/plain"),
         (status = 503, description = "It does not, and why.", body = Body, content_type = "application/problem+json"),
@@ -46,7 +47,7 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
 /// The numbers of a collection and of the server. The sizes of the buckets of a large collection are counted once in ten
 /// seconds.
 #[utoipa::path(
-    get, path = "/stats", tag = "operations", operation_id = "get_stats",
+    get, path = Route::Stats.path(), tag = "operations", operation_id = "get_stats",
     responses(
         (status = 200, description = "The numbers.", body = StatsOut),
         (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
@@ -68,7 +69,7 @@ pub(super) async fn stats(
 
 /// Takes a snapshot of the index now.
 #[utoipa::path(
-    post, path = "/snapshots", tag = "operations", operation_id = "take_snapshot",
+    post, path = Route::Snapshots.path(), tag = "operations", operation_id = "take_snapshot",
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
         (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
@@ -84,7 +85,7 @@ pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<
 
 /// The snapshots kept.
 #[utoipa::path(
-    get, path = "/snapshots", tag = "operations", operation_id = "list_snapshots",
+    get, path = Route::Snapshots.path(), tag = "operations", operation_id = "list_snapshots",
     responses((status = 200, description = "The newest first.", body = SnapshotsOut))
 )]
 pub(super) async fn snapshots(
@@ -99,7 +100,7 @@ pub(super) async fn snapshots(
 
 /// Metrics in the text format of Prometheus.
 #[utoipa::path(
-    get, path = "/metrics", tag = "operations",
+    get, path = Route::Metrics.path(), tag = "operations",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
@@ -112,7 +113,7 @@ pub(super) async fn metrics(From_(state): From_<State>) -> Response {
 
 /// What answers here.
 #[utoipa::path(
-    get, path = "/version", tag = "operations",
+    get, path = Route::Version.path(), tag = "operations",
     responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
 )]
 pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<VersionOut> {
@@ -122,7 +123,7 @@ pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<Ver
 
 /// The contract, as YAML.
 #[utoipa::path(
-    get, path = "/openapi.yaml", tag = "operations",
+    get, path = Route::Contract.path(), tag = "operations",
     responses((status = 200, description = "The contract.", body = Object, content_type = "application/yaml"))
 )]
 pub(super) async fn contract() -> Response {

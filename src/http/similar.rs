@@ -12,6 +12,7 @@ use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::{Results, written};
+use super::route::{Matched, Route};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use crate::ids::CollectionName;
 use crate::service::{Ask, Limits, Service as Lookalike};
@@ -21,7 +22,7 @@ const MATCHES_IN_ALL: usize = 20_000;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
-    get, path = "/similar", tag = "similar", operation_id = "get_similar", params(SimilarParams),
+    get, path = Route::Similar.path(), tag = "similar", operation_id = "get_similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         NotFound, Refused, Unavailable,
@@ -38,22 +39,26 @@ pub(super) async fn by_query(
     deadline.query(one(&state, &collection, ask, stats)).await.map_err(Problem::in_query)
 }
 
-/// Answers `GET /similar` about a hash, which most requests are, without router and future: each would cost as much as
-/// the lookup. What is wrong, or takes longer, goes the usual way.
-pub(super) fn at_once(state: &State, request: &Request) -> Option<Response> {
-    let is_it = *request.method() == Method::GET && request.uri().path() == "/similar";
+/// Answers `GET /similar` for a hash, as most requests are, without a future, which would cost as much as the lookup. What is
+/// invalid, or takes longer, goes to [`by_query`].
+pub(super) fn at_once(state: &State, matched: &Matched, request: &Request) -> Option<Response> {
+    let is_it = matched.route == Route::Similar && *request.method() == Method::GET;
     if !is_it || Deadline::is_set(request.headers()) {
         return None;
     }
+    let named = match matched.collection(request.uri().path()) {
+        None => None,
+        Some(name) => Some(CollectionName::new(&name?).ok()?),
+    };
+    let collection = named.as_ref().unwrap_or_else(|| CollectionName::default_collection());
     let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
-    let found = state.service.similar_at_once(CollectionName::default_collection(), &ask);
-    let found = found.ok()??;
+    let found = state.service.similar_at_once(collection, &ask).ok()??;
     Some(written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, false, text)))
 }
 
 /// The neighbours of a stored document, itself left out.
 #[utoipa::path(
-    get, path = "/documents/{id}/similar", tag = "similar", operation_id = "get_document_similar",
+    get, path = Route::DocumentSimilar.path(), tag = "similar", operation_id = "get_document_similar",
     params(("id" = String, Path, description = "The document."), NearIdParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
@@ -74,7 +79,7 @@ pub(super) async fn by_document(
 
 /// The same for long texts, pages and filters, and for many questions at once in `queries`.
 #[utoipa::path(
-    post, path = "/similar", tag = "similar", operation_id = "post_similar", request_body = SimilarIn,
+    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", request_body = SimilarIn,
     responses(
         (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = AnsweredOneOrSeveral),
         BodyRefused, NotFound, Refused, Unavailable,
