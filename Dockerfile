@@ -4,9 +4,10 @@
 FROM rust:1.95-slim-trixie AS builder
 WORKDIR /build
 
-# The dependencies alone, against an empty program: this layer lasts until Cargo.toml, Cargo.lock or .cargo
-# change. Cargo wants every file that the manifest names, so the benchmark gets an empty one too. What was
-# made of the empty program goes again: cargo judges by file times, and could take it for newer than the sources.
+# The dependencies only, compiled for an empty program: this layer is reused until Cargo.toml, Cargo.lock or
+# .cargo change. Cargo requires every file that the manifest names, so the benchmark gets an empty one too.
+# The output for the empty program is removed: Cargo compares file times, and could consider it newer than
+# the sources.
 COPY Cargo.toml Cargo.lock ./
 COPY .cargo .cargo
 RUN mkdir -p src benches/lookup \
@@ -16,8 +17,8 @@ RUN mkdir -p src benches/lookup \
  && cargo clean --release --locked --package lookalike \
  && rm -r src
 
-# The sources and what they include. Everything else is there by now, hence --offline. The line tables that
-# backtraces need stay in the binary, compressed: that halves it.
+# The sources and the files that they include. Everything else has been downloaded, hence --offline. The
+# line tables that backtraces need stay in the binary, compressed, which halves its size.
 COPY assets assets
 COPY docs/errors.md docs/errors.md
 COPY src src
@@ -25,14 +26,16 @@ RUN cargo build --release --locked --offline \
  && objcopy --compress-debug-sections=zlib target/release/lookalike /build/lookalike
 
 FROM debian:trixie-slim
-# A new volume takes its owner from this directory. The user is a number, and needs no entry in /etc/passwd.
+# A new volume inherits the owner of this directory. The user is a number, and needs no entry in
+# /etc/passwd.
 RUN install -d -o 10001 -g 10001 -m 0750 /data
 COPY --from=builder /build/lookalike /usr/local/bin/lookalike
-# These overrule a settings file; config/default.toml shows every setting and its variable.
-# OPEN: inside a container every address is the container's own, so it listens on all of them without asking for keys.
-# Who may reach it is what `docker run -p` says: publish the port to 127.0.0.1, or make keys first and set OPEN to false.
-# Without keys it answers as localhost and under IP addresses. For another name, such as the container's in a
-# network of containers, add -e LOOKALIKE_SERVER__HOSTS=NAME.
+# These override a settings file; config/default.toml shows every setting and its variable.
+# OPEN: every address inside a container belongs to the container, so the server listens on all of them and
+# requires no keys. `docker run -p` decides who can reach it: publish the port to 127.0.0.1, or create keys
+# first and set OPEN to false.
+# Without keys it accepts the host name localhost and IP addresses. For another name, such as that of the
+# container in a network of containers, add -e LOOKALIKE_SERVER__HOSTS=NAME.
 ENV LOOKALIKE_SERVER__LISTEN=0.0.0.0:8080 \
     LOOKALIKE_SERVER__OPEN=true \
     LOOKALIKE_DATA__DIR=/data
@@ -40,7 +43,8 @@ USER 10001:10001
 VOLUME /data
 EXPOSE 8080
 STOPSIGNAL SIGTERM
-# Not ready while it reads its data, which takes the longer the more there is: failures count after start-period.
+# The server is not ready while it reads its data, which takes longer the more there is: failures count only
+# after start-period.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["/usr/local/bin/lookalike", "healthcheck"]
 ENTRYPOINT ["/usr/local/bin/lookalike"]

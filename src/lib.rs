@@ -1,26 +1,30 @@
-//! lookalike: exact near-duplicate lookup. Which stored documents lie within Hamming distance k of this one.
+//! lookalike: exact near-duplicate lookup. It finds the stored documents within Hamming distance k of a
+//! given one.
 //!
-//! Two roads run through the crate. The pure one goes from text to neighbours, without I/O, clock or async:
+//! The crate has two halves. The pure half turns text into neighbours, without I/O, clock or async:
 //!
 //! - [`text`]: pages to main text, normalisation, script runs, segmentation
 //! - [`features`]: words, pairs, character grams, keywords; their weights and hashes
 //! - [`fingerprint`]: SimHash by a named, versioned [`fingerprint::Profile`]
 //! - [`index`]: the concurrent pigeonhole index, exact for every k
 //!
-//! The other serves it: [`http`] calls [`service`], which fingerprints on the [`pool`] and asks the [`engine`],
-//! which holds the index, the durable [`store`] and [`snapshot`]s of the index. [`server`] puts it together from
-//! [`config`], [`profiles`] and what the [`machine`] gives; [`cli`] is the binary. [`ids`] and [`telemetry`] are used by all. `ARCHITECTURE.md` says who may
-//! import whom, and `tests/architecture.rs` enforces it.
+//! The other half serves it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
+//! queries the [`engine`], which holds the index, the durable [`store`] and [`snapshot`]s of the index.
+//! [`server`] builds all of it from [`config`], [`profiles`] and the limits of the [`machine`]; [`cli`] is
+//! the binary. [`ids`] has shared types, and [`telemetry`] has logs, metrics and traces. `ARCHITECTURE.md`
+//! lists which module may import which, and `tests/architecture.rs` enforces it.
 //!
-//! The whole road in a few lines:
+//! The pure half in a few lines:
 //!
 //! ```
 //! use lookalike::fingerprint::Profile;
 //! use lookalike::index::of_width;
 //!
 //! let profile = Profile::default_profile();
-//! let stored = "The harbour ferry will run every twenty minutes during the summer festival, the council said.";
-//! let edited = "The harbour ferry will run every twenty minutes during the summer festival, the council says.";
+//! let stored = "The harbour ferry will run every twenty minutes during the summer festival, \
+//!               the council said.";
+//! let edited = "The harbour ferry will run every twenty minutes during the summer festival, \
+//!               the council says.";
 //!
 //! let index = of_width(profile.width());
 //! index.insert(profile.fingerprint(stored).hash);

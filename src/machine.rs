@@ -1,23 +1,22 @@
-//! What the machine gives this process: how much memory it may take, how much it has taken, and the time of its
-//! processors.
+//! The resources of this process: its memory limit, its resident memory, and the CPU time of its threads.
 //!
-//! Memory is read from Linux's `/proc` and control groups, of both versions, with the limits of all groups above. Where
-//! they are not to be had, the answer is that nothing is known.
+//! Memory is read from `/proc` and the control groups of Linux, versions 1 and 2, with the limits of all
+//! parent groups. If these are not available, the result is `None`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A limit on memory and who sets it.
+/// A memory limit and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryLimit {
     /// Bytes.
     pub bytes: u64,
-    /// The file that says so.
+    /// The file that states it.
     pub from: PathBuf,
 }
 
-/// The least of the limits on this process's memory: its control groups' and the machine's memory.
+/// The lowest memory limit of this process: those of its control groups, and the memory of the machine.
 pub fn memory_limit() -> Option<MemoryLimit> {
     limit_under(Path::new("/"))
 }
@@ -27,13 +26,14 @@ pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// The time of a processor that this thread has taken: on a busy machine the clock on the wall says more about its other work.
+/// The CPU time that this thread has used. On a busy machine, wall-clock time would mostly measure other
+/// work.
 ///
 /// # Panics
-/// Never: the clock begins at 0.
+/// Never: the clock starts at 0.
 pub fn thread_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    now.try_into().expect("a clock that begins at 0")
+    now.try_into().expect("the clock starts at 0")
 }
 
 fn limit_under(root: &Path) -> Option<MemoryLimit> {
@@ -53,23 +53,24 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
 
 /// A mounted hierarchy of control groups that may limit memory.
 struct Hierarchy {
-    /// Which group the mount shows at its top.
+    /// The group that is the root of the mount.
     top: PathBuf,
     mount: PathBuf,
-    /// The files of a group that limit it.
+    /// The files of a group that contain its limits.
     files: &'static [&'static str],
-    /// What the process's group is listed under: empty for version 2.
+    /// The controller under which the group of the process is listed: empty for version 2.
     controller: &'static str,
 }
 
-/// The limits of the process's groups and of all above them, as far as they can be seen.
+/// The limits of the groups of the process and of all their parents, as far as they are visible.
 fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
     let mut limits = Vec::new();
     for hierarchy in mounts.lines().filter_map(hierarchy) {
         let Some(group) = group_of(groups, hierarchy.controller) else {
             continue;
         };
-        // In a container the group may have a path that its own mount does not show: its top is the group then.
+        // In a container the path of the group may be outside its own mount: the root of the mount is the
+        // group then.
         let below = Path::new(group).strip_prefix(&hierarchy.top).unwrap_or(Path::new(""));
         let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         for above in below.ancestors() {
@@ -77,7 +78,7 @@ fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
             for file in hierarchy.files {
                 let from = directory.join(file);
                 let text = fs::read_to_string(&from).unwrap_or_default();
-                // Without a limit version 2 says "max", and version 1 a number beyond all memory.
+                // If there is no limit, version 2 has "max", and version 1 a number larger than any memory.
                 if let Ok(bytes) = text.trim().parse() {
                     limits.push(MemoryLimit { bytes, from });
                 }
@@ -87,7 +88,7 @@ fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
     limits
 }
 
-/// A line of `mountinfo`: … group-at-the-top mount-point options - kind source options.
+/// A line of `mountinfo`: … root mount-point options - type source options.
 fn hierarchy(line: &str) -> Option<Hierarchy> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ').skip(3);
@@ -104,7 +105,7 @@ fn hierarchy(line: &str) -> Option<Hierarchy> {
     }
 }
 
-/// The group of a line `4:cpu,memory:/path`.
+/// The group in a line such as `4:cpu,memory:/path`.
 fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -117,7 +118,7 @@ fn group_of<'a>(groups: &'a str, controller: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    /// A machine of these files.
+    /// A root directory with these files.
     fn machine(files: &[(&str, &str)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (path, text) in files {
@@ -139,18 +140,19 @@ mod tests {
         ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw\n");
     const V1: (&str, &str) = (
         "proc/self/mountinfo",
-        "33 30 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n34 30 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
+        "33 30 0:30 /docker/abc /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
+         34 30 0:31 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
     );
 
     #[test]
-    fn without_groups_it_is_the_machine_s_memory() {
+    fn without_groups_the_limit_is_the_memory_of_the_machine() {
         assert_eq!(limit(&[MEMORY]), Some((2_097_152, "proc/meminfo".into())));
         assert_eq!(limit(&[]), None);
         assert_eq!(limit(&[("proc/meminfo", "MemTotal: lots\n")]), None);
     }
 
     #[test]
-    fn the_least_of_a_group_and_those_above_it_counts() {
+    fn the_lowest_limit_of_a_group_and_its_parents_counts() {
         let group = ("proc/self/cgroup", "0::/a/b\n");
         let files = |own: &'static str, above: &'static str| {
             [MEMORY, V2, group, ("sys/fs/cgroup/a/b/memory.max", own), ("sys/fs/cgroup/a/memory.max", above)]
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn version_one_in_a_container_is_read_at_the_top_of_its_mount() {
+    fn version_one_in_a_container_is_read_at_the_root_of_its_mount() {
         let file = "sys/fs/cgroup/memory/memory.limit_in_bytes";
         let own = [MEMORY, V1, ("proc/self/cgroup", "5:cpu:/x\n4:memory:/docker/abc\n"), (file, "4096")];
         assert_eq!(limit(&own), Some((4_096, file.into())));

@@ -1,8 +1,9 @@
-//! The file of users' profiles: a TOML table for each, the key `like` first, then what differs.
+//! The file of users' profiles: a TOML table for each profile, with the key `like` for its base profile and
+//! keys for the differences.
 //!
-//! Promises: an error names the file, the profile and the key. Files that a definition names (`user_dictionary`,
-//! `stop_words`, `idf`) are read relative to the file of the definitions. Leaves out: what keys mean, which is
-//! `fingerprint::Definition`'s.
+//! Guarantees: an error names the file, the profile and the key. Files that a definition names
+//! (`user_dictionary`, `stop_words`, `idf`) are relative to the directory of the file. Not here: the
+//! meaning of the keys (`fingerprint::Definition`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,15 +12,15 @@ use toml::{Table, Value as Toml};
 
 use crate::fingerprint::{Definition, DefinitionError, Profile, Profiles, Value};
 
-/// The most bytes of a file that a definition names: a dictionary or a table of words.
+/// The most bytes of the file, and of each file that a definition names.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 /// The most profiles in a file.
 const MAX_PROFILES: usize = 256;
 
-/// Why the file cannot be used.
+/// The reason why the file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilesError {
-    /// It cannot be read.
+    /// A file cannot be read.
     #[error("{}: {error}", path.display())]
     Read {
         /// The file.
@@ -27,41 +28,41 @@ pub enum ProfilesError {
         /// The cause.
         error: std::io::Error,
     },
-    /// It is not TOML, or not tables.
+    /// The file is too large, is not TOML, or does not consist of tables.
     #[error("{}: {detail}", path.display())]
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         detail: String,
     },
-    /// A definition is wrong.
+    /// A definition is invalid.
     #[error("{}: profile {name}: {error}", path.display())]
     Definition {
         /// The file.
         path: PathBuf,
         /// The profile.
         name: String,
-        /// What is wrong.
+        /// The fault.
         error: DefinitionError,
     },
 }
 
-/// The built-in profiles and those of the file, if one is named.
+/// The built-in profiles, and those of the file if there is one.
 ///
 /// # Errors
-/// [`ProfilesError`] for the first fault found.
+/// [`ProfilesError`] for the first fault.
 pub fn load(file: Option<&Path>) -> Result<Profiles, ProfilesError> {
     let Some(path) = file else { return Ok(Profiles::default()) };
     let form = |detail: String| ProfilesError::Form { path: path.to_owned(), detail };
     let tables: Table = toml::from_str(&read(path)?).map_err(|error| form(error.to_string()))?;
     if tables.len() > MAX_PROFILES {
-        return Err(form(format!("{} profiles; at most {MAX_PROFILES} are taken", tables.len())));
+        return Err(form(format!("{} profiles; at most {MAX_PROFILES} are allowed", tables.len())));
     }
     let mut own = Vec::with_capacity(tables.len());
     for (name, table) in &tables {
         let Toml::Table(table) = table else {
-            return Err(form(format!("{name:?} is not a table; each profile is one: [{name}]")));
+            return Err(form(format!("{name:?} is not a table; write each profile as a table: [{name}]")));
         };
         own.push(define(path, name, table)?);
     }
@@ -106,7 +107,7 @@ fn read(path: &Path) -> Result<String, ProfilesError> {
     let wrong = |error| ProfilesError::Read { path: path.to_owned(), error };
     let bytes = fs::metadata(path).map_err(wrong)?.len();
     if bytes > MAX_FILE_BYTES {
-        let detail = format!("{bytes} bytes; at most {MAX_FILE_BYTES} are read");
+        let detail = format!("the file has {bytes} bytes; at most {MAX_FILE_BYTES} are allowed");
         return Err(ProfilesError::Form { path: path.to_owned(), detail });
     }
     fs::read_to_string(path).map_err(wrong)
@@ -128,7 +129,8 @@ mod tests {
     fn a_file_defines_profiles() {
         let profiles = loaded(
             "[house]\nlike = \"copies-64\"\nk = 5\nuser_dictionary = \"words.txt\"\n\
-             [pairs]\nwords = [2, 2]\nfeatures = \"words\"\nhash = \"md5\"\nbits = 128\nversion = 3\nsummary = \"x\"\n",
+             [pairs]\nwords = [2, 2]\nfeatures = \"words\"\nhash = \"md5\"\nbits = 128\nversion = 3\n\
+             summary = \"x\"\n",
         )
         .unwrap();
         let house = profiles.named("house").unwrap();
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_the_file_and_the_profile() {
         let cases = [
             ("house = 1", "\"house\" is not a table"),
             ("[house", "TOML"),

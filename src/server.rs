@@ -1,12 +1,14 @@
-//! The composition root: builds everything from the settings, starts it and stops it in order.
+//! The composition root: builds everything from the settings, starts it, and stops it in order.
 //!
-//! It is handed its listener and its shutdown signal, so that a test can run it as the binary does. The
+//! Its listener and its shutdown signal are arguments, so that a test can run it as the binary does. The
 //! clock and the source of ids enter here.
 //!
-//! Start: the port is open from the first moment, and `/readyz` says 503 until the data has been read. Stop:
-//! `/readyz` says 503 while requests are still taken, so that whoever sends them looks elsewhere; then no connection
-//! is accepted any more, requests under way get three quarters of the drain time and are cut, what is queued is written,
-//! a last snapshot is taken. Whoever runs the process ends it when [`longest_stop`] is over.
+//! Start: the port is open from the beginning, and `/readyz` returns 503 until the data has been read.
+//!
+//! Stop: `/readyz` returns 503 while requests are still accepted, so that clients choose another server.
+//! Then no connection is accepted any more. Running requests get three quarters of the drain time and are
+//! cut after that; queued writes are written; a last snapshot is taken. The caller must end the process
+//! when [`longest_stop`] has passed.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
-use crate::call::Accountant;
+use crate::call::{Accountant, Ceiling};
 use crate::config::Settings;
 use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, StoreSettings};
 use crate::engine::{Engine, EngineError, OpenError};
@@ -32,19 +34,19 @@ use crate::telemetry::Metrics;
 
 /// How often recorded metrics are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(2);
-/// How often the files of keys and certificates are looked at.
+/// How often the files of keys and certificates are checked for changes.
 const FILES: Duration = Duration::from_secs(1);
-/// The least time that the engine has to close.
+/// The minimum time for closing the engine.
 const LEAST_CLOSE: Duration = Duration::from_secs(1);
-/// The file of keys in the data directory, if no other is named.
+/// The name of the file of keys in the data directory, if no other file is set.
 const KEY_FILE: &str = "keys.toml";
 
-/// How to stop.
+/// The way to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Take requests for a while yet: others have to learn that there is one server less.
+    /// Accept requests for a while, until clients know that this server is stopping.
     AfterLameDuck,
-    /// Take none from now on: somebody waits at a terminal.
+    /// Accept no more requests: a user waits at a terminal.
     AtOnce,
 }
 
@@ -54,8 +56,8 @@ pub enum ServerError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The collection `default` cannot be made.
-    #[error("the collection \"default\" cannot be made as collection.profile and collection.k have it")]
+    /// The collection `default` cannot be created.
+    #[error("the collection \"default\" cannot be created with collection.profile and collection.k")]
     Default(#[source] ServiceError),
     /// The profiles of the user cannot be used.
     #[error("the profiles that profiles.file names cannot be used")]
@@ -63,10 +65,10 @@ pub enum ServerError {
     /// The file of keys cannot be read.
     #[error(transparent)]
     Keys(#[from] KeyError),
-    /// The file of keys that was named is not there.
+    /// The named file of keys does not exist.
     #[error(
-        "keys.file names {}, which is not there: without it everyone would be let in. Correct the path, make a key \
-         (lookalike keys create --help), or leave keys.file out",
+        "keys.file names {}, which is not there: without it everyone would have access. Correct the path, \
+         create a key (lookalike keys create --help), or leave keys.file out",
         .0.display()
     )]
     NoKeyFile(std::path::PathBuf),
@@ -76,10 +78,11 @@ pub enum ServerError {
     /// One of the two files of TLS is missing.
     #[error("tls.certificate and tls.key go together: name both files, or none")]
     HalfTls,
-    /// There is no key, and strangers could reach the server.
+    /// There is no key, and other machines can reach the server.
     #[error(
-        "there are no keys, and {listen} can be reached by others than this machine: make one (lookalike keys create \
-         --help), listen on 127.0.0.1, or let everyone in who reaches it (server.open = true, --open)"
+        "there are no keys, and other machines can reach {listen}: create a key (lookalike keys create \
+         --help), listen on 127.0.0.1, or give access to everyone who can reach it (server.open = true, \
+         --open)"
     )]
     Unguarded {
         /// The address.
@@ -128,7 +131,7 @@ pub async fn run(
             render_metrics: Box::new(move || render.render()),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
             keys,
-            accountant: Arc::new(Accountant::new(request_bytes(&settings))),
+            accountant: Arc::new(accountant(&settings)),
             sites: http::Sites {
                 hosts: settings.server.hosts.clone(),
                 origins: settings.server.origins.clone(),
@@ -137,11 +140,11 @@ pub async fn run(
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
-    let upkeep = tokio::spawn(keep_metrics(metrics));
+    let upkeep = tokio::spawn(fold_metrics(metrics));
     tokio::pin!(serving, shutdown);
     let engine = tokio::select! {
         engine = start(&settings, pool, &service) => engine?,
-        // Nothing was acknowledged yet, so there is nothing to finish.
+        // Nothing has been acknowledged yet, so there is nothing to finish.
         _ = &mut shutdown => return Ok(()),
     };
     tracing::info!("ready, listening on {address} (documentation: {address}/docs)");
@@ -176,8 +179,9 @@ pub async fn run(
     Ok(())
 }
 
-/// The time between the request to stop and the end of the process: the lame duck, if there is one, and the drain time.
-/// What takes longer, such as a disk that does not answer, is not worth waiting for: nothing acknowledged depends on it.
+/// The maximum time from the signal to stop to the end of the process: the lame duck time, if it applies,
+/// and the drain time. Anything slower, such as a disk that does not respond, is not waited for: nothing
+/// acknowledged depends on it.
 pub fn longest_stop(settings: &Settings, how: Stop) -> Duration {
     let lame_duck = if how == Stop::AfterLameDuck { settings.server.lame_duck_seconds } else { 0 };
     Duration::from_secs(lame_duck) + drain(settings).max(2 * LEAST_CLOSE)
@@ -187,11 +191,11 @@ fn drain(settings: &Settings) -> Duration {
     Duration::from_secs(settings.server.drain_seconds)
 }
 
-/// Judges the settings as [`run`] does at a first start, without a listener and without the data: later ones have the
-/// collection `default` already and look at its settings no more.
+/// Checks the settings as [`run`] does at a first start, without a listener and without the data. Later
+/// starts find the collection `default` and ignore its settings.
 ///
 /// # Errors
-/// [`ServerError`] for the first with which the server would not start.
+/// The first [`ServerError`] that would prevent the start.
 pub fn check(settings: &Settings) -> Result<(), ServerError> {
     keys(settings)?;
     tls(settings)?;
@@ -200,7 +204,7 @@ pub fn check(settings: &Settings) -> Result<(), ServerError> {
     Service::check_collection(profiles, default, default_collection(settings)).map_err(ServerError::Default)
 }
 
-/// Reads the data and gives the service its engine.
+/// Reads the data and hands the engine to the service.
 async fn start(
     settings: &Settings,
     pool: CpuPool,
@@ -214,7 +218,7 @@ async fn start(
     let opening = tokio::task::spawn_blocking(open);
     let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
     let default = CollectionName::default_collection().clone();
-    // Made before the first request can see the engine: the unprefixed routes act on it.
+    // Created before the first request can see the engine, because the unprefixed routes use it.
     match engine.settings(&default).await {
         Err(EngineError::NoCollection(_)) => {
             let made = service.make_collection(&engine, &default, default_collection(settings)).await;
@@ -227,7 +231,7 @@ async fn start(
     Ok(engine)
 }
 
-/// The collection `default` as it is made at the first start.
+/// The settings of the collection `default` at the first start.
 fn default_collection(settings: &Settings) -> WantedCollection {
     WantedCollection {
         profile: Some(settings.collection.profile.clone()),
@@ -239,9 +243,9 @@ fn default_collection(settings: &Settings) -> WantedCollection {
     }
 }
 
-/// Folds what was recorded into the histograms, which hold every sample until then: without it the memory of
-/// a server that nobody scrapes would grow with every request.
-async fn keep_metrics(metrics: Metrics) {
+/// Folds recorded samples into the histograms, which keep every sample until then. Without it, the memory
+/// of a server that is not scraped would grow with every request.
+async fn fold_metrics(metrics: Metrics) {
     let mut tick = tokio::time::interval(METRICS_UPKEEP);
     loop {
         tick.tick().await;
@@ -252,8 +256,8 @@ async fn keep_metrics(metrics: Metrics) {
 /// The keys in use.
 ///
 /// # Errors
-/// [`ServerError::Unguarded`] if there are none where they are needed, [`ServerError::NoKeyFile`] if their file was named
-/// and is not there.
+/// [`ServerError::Unguarded`] if there are none where they are required, [`ServerError::NoKeyFile`] if the
+/// named file does not exist.
 fn keys(settings: &Settings) -> Result<Arc<Keyring>, ServerError> {
     let keyring = Keyring::open(key_file(settings))?;
     if let (None, Some(named)) = (&*keyring.keys(), &settings.keys.file) {
@@ -265,14 +269,17 @@ fn keys(settings: &Settings) -> Result<Arc<Keyring>, ServerError> {
         (Some(keys), _) => tracing::info!(keys = keys.len(), "every request needs a key"),
         (None, true) if !settings.server.open => return Err(ServerError::Unguarded { listen }),
         (None, true) => {
-            tracing::warn!(%listen, "there are no keys: everyone who reaches this address may read and change everything");
+            tracing::warn!(
+                %listen,
+                "there are no keys: everyone who can reach this address may read and change everything"
+            );
         }
         (None, false) => {}
     }
     Ok(Arc::new(keyring))
 }
 
-/// The file of keys of these settings.
+/// The file of keys for these settings.
 pub fn key_file(settings: &Settings) -> KeyFile {
     KeyFile::at(settings.keys.file.clone().unwrap_or_else(|| settings.data.dir.join(KEY_FILE)))
 }
@@ -322,7 +329,7 @@ fn limits(settings: &Settings) -> Limits {
     }
 }
 
-/// How the engine is to work, by the settings.
+/// The settings of the engine.
 pub fn embedded(settings: &Settings) -> EmbeddedSettings {
     let budget = memory_budget(settings).map(|budget| budget.bytes);
     EmbeddedSettings {
@@ -347,13 +354,13 @@ pub fn embedded(settings: &Settings) -> EmbeddedSettings {
     }
 }
 
-/// How much memory the process may take, and who says so.
+/// The memory budget of the process, and its source.
 struct MemoryBudget {
     bytes: u64,
     from: String,
 }
 
-/// The budget that was set, or four fifths of what the process may have.
+/// The budget from the settings, or four fifths of the memory limit of the process.
 fn memory_budget(settings: &Settings) -> Option<MemoryBudget> {
     match (settings.memory.budget, machine::memory_limit()) {
         (Some(bytes), _) => Some(MemoryBudget { bytes, from: "memory.budget".to_owned() }),
@@ -370,18 +377,25 @@ fn log_memory_budget(settings: &Settings) {
     if let Some(MemoryBudget { bytes, from }) = memory_budget(settings) {
         tracing::info!(bytes, from, requests, "memory budget");
     } else {
-        tracing::warn!("there is no memory budget: the machine tells no limit and memory.budget is not set");
+        tracing::warn!("there is no memory budget: no memory limit was found, and memory.budget is not set");
     }
 }
 
-/// Bytes that requests may hold together if nobody said: a third of the budget. Documents are refused above nine tenths
-/// of the budget, so what requests hold fits between that and the limit, of which the budget is four fifths.
+/// The bytes that all requests together may hold: by default a third of the budget. Documents are refused
+/// above nine tenths of the budget, and the budget is four fifths of the limit, so the memory of requests
+/// fits between these two.
 fn request_bytes(settings: &Settings) -> usize {
     let usual = || memory_budget(settings).map_or(256 << 20, |budget| budget.bytes / 3);
     usize::try_from(settings.memory.requests.unwrap_or_else(usual)).unwrap_or(usize::MAX)
 }
 
-/// Bytes for the posting cache if nobody said: next to nothing of the budget.
+/// The accountant of the memory of requests, below the budget as its ceiling.
+fn accountant(settings: &Settings) -> Accountant {
+    let ceiling = |budget: MemoryBudget| Ceiling { bytes: budget.bytes, resident: machine::resident_bytes };
+    Accountant::new(request_bytes(settings)).with_ceiling(memory_budget(settings).map(ceiling))
+}
+
+/// The bytes of the posting cache by default: a fiftieth of the budget.
 fn posting_cache_bytes(budget: Option<u64>) -> u64 {
     budget.map_or(64 << 20, |budget| (budget / 50).clamp(16 << 20, 1 << 30))
 }

@@ -1,7 +1,11 @@
-//! What fingerprints, explanations, comparisons and pages allocate at most, held against what is reserved for them.
+//! The peak memory of fingerprints, explanations, comparisons and pages, compared with the memory that the
+//! server reserves for them.
 //!
-//! `--nocapture` prints those that take the most. One test, since what is allocated is counted for the whole process.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, in its helpers too")]
+//! `--nocapture` prints the largest. There is only one test, because allocations are counted for the whole
+//! process.
+//!
+//! Not here: the processor time of the same inputs (`tests/service/pathological.rs`).
+#![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue; so do its helpers")]
 
 #[path = "pathological/inputs.rs"]
 mod inputs;
@@ -14,9 +18,9 @@ use peak_alloc::PeakAlloc;
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
 
-/// Long enough that what a thread may take anyway does not count.
+/// Long enough that the fixed memory of a thread is negligible.
 const TEXT: Inputs = Inputs { bytes: 256 << 10 };
-/// One profile for each way through the code, the one that takes the most of its kind.
+/// One profile for each code path: the one of its kind that takes the most memory.
 const KINDS: [&str; 9] = [
     "copies-64@1",
     "copies-64@3",
@@ -28,10 +32,10 @@ const KINDS: [&str; 9] = [
     "minhash-copies@3",
     "longest-sentences@1",
 ];
-/// Those with the most features.
+/// The profiles with the most features.
 const EXPLAINED: [&str; 2] = ["minhash-copies@2", "copies-128@1"];
 
-/// The most bytes that were allocated at once by some work, beyond what was before.
+/// The peak memory of `work` in bytes, beyond the memory in use before, and its result.
 fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = ALLOCATOR.current_usage();
     ALLOCATOR.reset_peak_usage();
@@ -39,30 +43,30 @@ fn peak<T>(work: impl FnOnce() -> T) -> (usize, T) {
     (ALLOCATOR.peak_usage().saturating_sub(before), result)
 }
 
-/// What took how much of what was reserved.
+/// The share of its reservation that each case takes, and the name of the case.
 #[derive(Default)]
 struct Measured(Vec<(f64, String)>);
 
 impl Measured {
-    fn add(&mut self, what: String, taken: usize, reserved: usize) {
-        self.0.push((taken as f64 / reserved as f64, what));
+    fn add(&mut self, name: String, taken: usize, reserved: usize) {
+        self.0.push((taken as f64 / reserved as f64, name));
     }
 
-    /// Prints those that took the most and fails if one took more than was reserved.
-    fn judge(mut self) {
+    /// Prints the cases with the largest shares. Fails if a case takes more than its reservation.
+    fn check(mut self) {
         self.0.sort_by(|a, b| b.0.total_cmp(&a.0));
         self.0
             .iter()
             .take(12)
-            .for_each(|(share, what)| println!("{:>4.0} % of the reserved: {what}", share * 100.0));
+            .for_each(|(share, name)| println!("{:>4.0} % of the reservation: {name}", share * 100.0));
         assert!(self.0[0].0 <= 1.0, "{:?}", self.0[0]);
     }
 }
 
 #[test]
-fn no_more_is_allocated_than_is_reserved() {
+fn peak_memory_stays_within_the_reservation() {
     for profile in Profile::all() {
-        // Dictionaries and tables are loaded once.
+        // Loads the dictionaries and tables, which are not part of the measurements.
         profile.sign("臺灣的 word ภาษา あ 東京へ行く");
     }
     let of = |ids: &'static [&str]| ids.iter().map(|id| Profile::named(id).unwrap());
@@ -86,8 +90,8 @@ fn no_more_is_allocated_than_is_reserved() {
             );
         }
     }
-    fingerprints.judge();
-    explanations.judge();
+    fingerprints.check();
+    explanations.check();
 
     let mut comparisons = Measured::default();
     let different = |name: char| TEXT.numbered("", |n| format!("{name}{n:07x} "));
@@ -100,7 +104,7 @@ fn no_more_is_allocated_than_is_reserved() {
         let bytes = texts[0].len() + texts[1].len();
         comparisons.add(profile.id().to_string(), peak(compare).0, Profile::EXPLAINED_PER_BYTE * bytes);
     }
-    comparisons.judge();
+    comparisons.check();
 
     let mut pages = Measured::default();
     for bytes in [64 << 10, 256 << 10, 1 << 20] {
@@ -109,5 +113,5 @@ fn no_more_is_allocated_than_is_reserved() {
             pages.add(format!("{name}, {bytes}"), taken, memory_for_page(page.len()));
         }
     }
-    pages.judge();
+    pages.check();
 }

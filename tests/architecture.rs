@@ -1,12 +1,12 @@
-//! The layers of `ARCHITECTURE.md`, enforced: which module may import which, and how every file begins.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+//! The layers of `ARCHITECTURE.md`, enforced: which module may import which, and how every file starts.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each module may import. A new row or edge is a decision: it changes this table and says why in
-/// `ARCHITECTURE.md`.
+/// The modules that each module may import. A new row or edge is a decision: change this table and give the
+/// reason in `ARCHITECTURE.md`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("ids", &[]),
     ("call", &[]),
@@ -103,7 +103,8 @@ fn module_of(path: &Path) -> String {
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// The modules that a source names: after `crate::`, alone or in braces, and after `lookalike::` in the binary.
+/// The modules that a source names: after `crate::`, alone or in braces, and after `lookalike::` in the
+/// binary.
 fn named_modules(source: &str) -> Vec<String> {
     let code: String = source
         .lines()
@@ -153,12 +154,12 @@ fn modules_import_only_what_the_table_allows() {
             }
         }
     }
-    assert!(edges > 100, "only {edges} imports were seen: the test reads them wrongly");
+    assert!(edges > 100, "only {edges} imports were found: the test does not parse them");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
-fn the_pure_layers_touch_nothing_outside() {
+fn the_pure_layers_have_no_side_effects() {
     let mut wrong = Vec::new();
     for (path, source) in sources() {
         if !PURE.contains(&module_of(&path).as_str()) {
@@ -176,7 +177,7 @@ fn the_pure_layers_touch_nothing_outside() {
 }
 
 #[test]
-fn http_error_alone_knows_statuses_of_errors() {
+fn only_http_error_names_error_statuses() {
     for (path, source) in sources() {
         if source.contains("StatusCode::") && !path.ends_with("http/error.rs") {
             let successes = ["OK", "CREATED", "ACCEPTED", "NO_CONTENT"];
@@ -188,7 +189,7 @@ fn http_error_alone_knows_statuses_of_errors() {
     }
 }
 
-/// The names that stand first between the brackets of these macros.
+/// The names that are the first argument of these macros.
 fn named_metrics(source: &str, macros: [&str; 3]) -> Vec<String> {
     let calls = macros.iter().flat_map(|name| source.match_indices(*name).map(|(at, _)| at + name.len()));
     let names = calls.filter_map(|at| source[at..].trim_start().strip_prefix('"')?.split('"').next());
@@ -201,14 +202,14 @@ fn every_metric_is_described() {
     for source in sources().values() {
         let descriptions = ["describe_counter!(", "describe_gauge!(", "describe_histogram!("];
         described.extend(named_metrics(source, descriptions));
-        // What describes ends in the same words.
+        // The describing macros end in the names of the recording ones.
         let rest =
             descriptions.iter().fold(source.clone(), |rest, description| rest.replace(description, ""));
         used.extend(named_metrics(&rest, ["counter!(", "gauge!(", "histogram!("]));
     }
-    assert!(used.len() > 15, "only {used:?} were seen: the test reads them wrongly");
+    assert!(used.len() > 15, "only {used:?} were found: the test does not parse them");
     used.retain(|name| !described.contains(name));
-    assert!(used.is_empty(), "src/telemetry describes none of {used:?}: promtool finds them wrong");
+    assert!(used.is_empty(), "src/telemetry describes none of {used:?}: promtool rejects them");
 }
 
 #[test]
@@ -216,12 +217,13 @@ fn every_file_says_what_it_is_and_none_is_too_long() {
     for (path, source) in sources() {
         assert!(source.starts_with("//!"), "{} does not open with //!", path.display());
         let lines = source.lines().count();
-        assert!(lines <= 600, "{} has {lines} lines; cut it where it has two subjects", path.display());
+        assert!(lines <= 600, "{} has {lines} lines; split it by subject", path.display());
     }
 }
 
 #[test]
-fn the_reader_of_imports_sees_them_in_every_form() {
-    let source = "use crate::ids::Hash;\nuse crate::{text, features::Bag};\nlet x = crate::store::open(); // crate::not\n";
+fn imports_are_parsed_in_every_form() {
+    let source = "use crate::ids::Hash;\nuse crate::{text, features::Bag};\n\
+                  let x = crate::store::open(); // crate::not\n";
     assert_eq!(named_modules(source), ["ids", "text", "features", "store"]);
 }

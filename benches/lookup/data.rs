@@ -1,6 +1,6 @@
 //! Seeded hashes and queries, the same in every run.
 
-/// The splitmix64 sequence (Steele, Lea and Flood, 2014): even, seeded, and a few instructions a number.
+/// The splitmix64 sequence (Steele, Lea and Flood, 2014): uniform, seeded, and cheap.
 pub struct Even(pub u64);
 
 impl Iterator for Even {

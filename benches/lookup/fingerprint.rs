@@ -1,6 +1,6 @@
-//! From text to hash: every profile in MB/s on one core, beside jieba-rs cutting alone.
+//! Fingerprinting: every profile in MB/s on one core, compared with word segmentation by jieba-rs alone.
 //!
-//! Counted in processor time of the thread, since the machine is shared.
+//! Times are processor times of the thread, because the machine is shared.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -13,7 +13,7 @@ use lookalike::machine::thread_time;
 
 use crate::rounds::{ROUNDS, median};
 
-/// Megabytes of each set.
+/// MiB of text from each set.
 const MEGABYTES: usize = 4;
 
 pub fn run() {
@@ -21,7 +21,7 @@ pub fn run() {
     let sets = ["zh_edits", "zh_revisions", "en_reuters", "en_abstracts"];
     let texts: Vec<Vec<String>> = sets.iter().filter_map(|set| read(set)).collect();
     if texts.len() < sets.len() {
-        println!("skipped: the sets in ../shared/data are not all there\n");
+        println!("skipped: sets are missing in ../shared/data\n");
         return;
     }
     println!("| what | {} |\n|---|{}", sets.join(" | "), "--:|".repeat(sets.len()));
@@ -36,10 +36,10 @@ pub fn run() {
     println!();
 }
 
-fn row(what: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
+fn row(name: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
     let figures = sets.iter().map(|texts| {
         let bytes: usize = texts.iter().map(String::len).sum();
-        // What is loaded on demand is loaded here.
+        // Load the data that is loaded on demand before the measurement.
         std::hint::black_box(each(&texts[0]));
         let rates = (0..ROUNDS).map(|_| {
             let start = thread_time();
@@ -48,7 +48,7 @@ fn row(what: &str, sets: &[Vec<String>], each: impl Fn(&str) -> usize) {
         });
         format!("{:.1}", median(rates.collect::<Vec<_>>()))
     });
-    println!("| {what} | {} |", figures.collect::<Vec<_>>().join(" | "));
+    println!("| {name} | {} |", figures.collect::<Vec<_>>().join(" | "));
 }
 
 fn read(set: &str) -> Option<Vec<String>> {

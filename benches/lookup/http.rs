@@ -1,4 +1,4 @@
-//! `GET /similar` beside a bare axum handler: the same load (wrk, keep-alive) in turns.
+//! `GET /similar` compared with a bare axum handler, with the same load (wrk, keep-alive), in turn.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -13,33 +13,41 @@ use crate::data::Even;
 use crate::rounds::{median, ratio, take_turns_in};
 use crate::server::Server;
 
-/// Seconds of one round of one contender, and how many rounds: what else the machine does changes within seconds.
+/// Seconds of a round of one contender. Rounds are short and many, because the other load of the machine
+/// changes within seconds.
 const SECONDS: &str = "1";
 const ROUNDS: usize = 25;
 const CONNECTIONS: &str = "32";
-/// Connections that ask by the thousand: with more, some would wait longer for their turn than `pool.wait_ms` on a machine that
-/// stands still for a tenth of a second now and then.
+/// Connections for batches of `BATCH` hashes. With more, some requests would wait longer than
+/// `pool.wait_ms` on a machine that stalls for 0.1 s now and then.
 const BATCHING: &str = "4";
-/// What the store gets after a million writes to finish its compactions, which would take a core.
+/// The pause after the inserts, in which the store finishes its compactions. They would otherwise take a
+/// core during the measurement.
 const SETTLE: std::time::Duration = std::time::Duration::from_secs(5);
-/// What the bare handler answers: as long as the answer without a match.
+/// The answer of the bare handler, which has the length of an answer without a match.
 const BARE: &str = r#"{"hash":"0123456789abcdef","k":3,"similar":[]}"#;
 
-/// Matches asked for again and again, as popular documents are; what was looked up lately is at hand.
+/// The number of documents that are looked up repeatedly, so that their rows are cached.
 const POPULAR: usize = 20_000;
 
-/// The queries, one a line: every other one of these with one bit flipped, the others random; all random if there are
-/// none. And the script that has wrk ask them in turn.
+/// A wrk script that sends queries in turn, and the file of queries that it reads. Every other query is one
+/// of `near` with one bit flipped, the others are random; all are random if `near` is empty.
 fn load<'a>(near: impl Iterator<Item = &'a u64>) -> (NamedTempFile, NamedTempFile) {
-    let mut asked: Vec<u64> =
+    let mut queried: Vec<u64> =
         Even(7).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
-    if asked.is_empty() {
-        asked.extend(Even(7).take(2 * POPULAR));
+    if queried.is_empty() {
+        queried.extend(Even(7).take(2 * POPULAR));
     }
-    let lines: String = asked.iter().map(|query| format!("{query:016x}\n")).collect();
+    let lines: String = queried.iter().map(|query| format!("{query:016x}\n")).collect();
     let queries = file_with(&lines);
     let script = format!(
-        "local hashes = {{}}\nfor line in io.lines(\"{}\") do hashes[#hashes + 1] = line end\nlocal at = 0\nfunction request()\n  at = at % #hashes + 1\n  return wrk.format(\"GET\", \"/similar?hash=\" .. hashes[at] .. \"&k=3\")\nend\n",
+        "local hashes = {{}}\n\
+         for line in io.lines(\"{}\") do hashes[#hashes + 1] = line end\n\
+         local at = 0\n\
+         function request()\n\
+         at = at % #hashes + 1\n\
+         return wrk.format(\"GET\", \"/similar?hash=\" .. hashes[at] .. \"&k=3\")\n\
+         end\n",
         queries.path().display()
     );
     (file_with(&script), queries)
@@ -47,7 +55,7 @@ fn load<'a>(near: impl Iterator<Item = &'a u64>) -> (NamedTempFile, NamedTempFil
 
 fn file_with(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
-    file.write_all(text.as_bytes()).expect("room for it");
+    file.write_all(text.as_bytes()).expect("space for it");
     file
 }
 
@@ -70,24 +78,25 @@ pub fn run(count: usize) {
         address
     });
     println!(
-        "| | requests/s, median | bare handler in the same rounds | ratio, median of the rounds |\n|---|---|---|---|"
+        "| | requests/s, median | bare handler in the same rounds | ratio, median of the rounds |\n\
+         |---|---|---|---|"
     );
     let random = [load([].iter())];
     let popular = [load(stored.iter().step_by((stored.len() / POPULAR).max(1)).take(POPULAR))];
     let first: Vec<_> = stored.chunks(stored.len().div_ceil(ROUNDS)).map(|part| load(part.iter())).collect();
-    for (what, queries) in [
+    for (case, queries) in [
         ("no match", &random[..]),
         ("every other one with a match among 20,000", &popular),
-        ("every other one with a match never asked for before", &first),
+        ("every other one with a match looked up for the first time", &first),
     ] {
-        let ask = |address: SocketAddr| {
+        let run_wrk = |address: SocketAddr| {
             let mut scripts = queries.iter().cycle();
             move || scripts.next().map_or(0.0, |script| requests_a_second(address, &script.0, CONNECTIONS))
         };
-        let [similar, floor] = take_turns_in(ROUNDS, [&mut ask(server.address), &mut ask(bare)]);
+        let [similar, floor] = take_turns_in(ROUNDS, [&mut run_wrk(server.address), &mut run_wrk(bare)]);
         let medians = (median(similar.iter().copied()), median(floor.iter().copied()));
         println!(
-            "| `GET /similar`, {what} | {:.0} | {:.0} | {:.2} |",
+            "| `GET /similar`, {case} | {:.0} | {:.0} | {:.2} |",
             medians.0,
             medians.1,
             ratio(&similar, &floor)
@@ -101,28 +110,36 @@ pub fn run(count: usize) {
     );
 }
 
-/// Hashes asked about in one request.
+/// Hashes in one request.
 const BATCH: usize = 1_000;
 
-/// A script that has wrk ask about hashes by the thousand, half of them within one bit of a stored one.
+/// A wrk script that sends batches of `BATCH` queries, half of them one bit from a stored hash, and the
+/// file of bodies that it reads.
 fn batches(stored: &[u64]) -> (NamedTempFile, NamedTempFile) {
     let near = stored.iter().step_by((stored.len() / POPULAR).max(1)).take(POPULAR);
-    let asked: Vec<u64> =
+    let queried: Vec<u64> =
         Even(9).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
     let body = |part: &[u64]| {
         let queries: Vec<String> =
             part.iter().map(|hash| format!("{{\"hash\":\"{hash:016x}\",\"k\":3}}")).collect();
         format!("{{\"queries\":[{}]}}\n", queries.join(","))
     };
-    let bodies = file_with(&asked.chunks_exact(BATCH).map(body).collect::<String>());
+    let bodies = file_with(&queried.chunks_exact(BATCH).map(body).collect::<String>());
     let script = format!(
-        "local bodies = {{}}\nfor line in io.lines(\"{}\") do bodies[#bodies + 1] = line end\nlocal at = 0\nlocal headers = {{[\"content-type\"] = \"application/json\"}}\nfunction request()\n  at = at % #bodies + 1\n  return wrk.format(\"POST\", \"/similar\", headers, bodies[at])\nend\n",
+        "local bodies = {{}}\n\
+         for line in io.lines(\"{}\") do bodies[#bodies + 1] = line end\n\
+         local at = 0\n\
+         local headers = {{[\"content-type\"] = \"application/json\"}}\n\
+         function request()\n\
+         at = at % #bodies + 1\n\
+         return wrk.format(\"POST\", \"/similar\", headers, bodies[at])\n\
+         end\n",
         bodies.path().display()
     );
     (file_with(&script), bodies)
 }
 
-/// Stores the hashes over HTTP, durable, and waits until the store has settled.
+/// Stores the hashes durably over HTTP, and waits until the store is idle.
 async fn fill(server: &Server, stored: &[u64]) {
     let client = reqwest::Client::new();
     let start = std::time::Instant::now();
@@ -144,7 +161,7 @@ async fn fill(server: &Server, stored: &[u64]) {
     tokio::time::sleep(SETTLE).await;
 }
 
-/// What wrk gets done in a round, asking by this script.
+/// Requests a second of wrk in one round with this script.
 pub fn requests_a_second(address: SocketAddr, script: &NamedTempFile, connections: &str) -> f64 {
     let output = Command::new("wrk")
         .args([

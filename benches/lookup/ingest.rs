@@ -1,4 +1,4 @@
-//! Storing Chinese articles as an NDJSON stream, durable, beside fingerprinting them alone on all cores.
+//! Inserts of Chinese articles as an NDJSON stream, durable, compared with fingerprinting alone on all cores.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -15,10 +15,10 @@ use crate::server::Server;
 const ARTICLES: &str = "../shared/data/zh_edits/docs.jsonl.gz";
 
 pub fn run() {
-    println!("## Storing Chinese articles, durable, beside fingerprinting alone\n");
+    println!("## Storing Chinese articles, durable, compared with fingerprinting alone\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(ARTICLES);
     let Ok(file) = File::open(&path) else {
-        println!("skipped: {ARTICLES} is not there\n");
+        println!("skipped: {ARTICLES} is missing\n");
         return;
     };
     let lines: Vec<String> = BufReader::new(GzDecoder::new(file)).lines().map_while(Result::ok).collect();
@@ -42,10 +42,10 @@ pub fn run() {
     println!("{} articles, {megabytes:.1} MB of text, profile {}\n", texts.len(), profile.id());
     println!("| | MB/s, median | articles/s |\n|---|---|---|");
     let rate = |figure: f64| figure / megabytes * texts.len() as f64;
-    for (what, figures) in [("fingerprinting alone, all cores", &alone), ("NDJSON stream, durable", &stored)]
+    for (name, figures) in [("fingerprinting alone, all cores", &alone), ("NDJSON stream, durable", &stored)]
     {
         let figure = median(figures.iter().copied());
-        println!("| {what} | {figure:.1} | {:.0} |", rate(figure));
+        println!("| {name} | {figure:.1} | {:.0} |", rate(figure));
     }
     println!("| ratio, median of the rounds | {:.2} | |\n", ratio(&stored, &alone));
 }
@@ -66,7 +66,7 @@ fn fingerprint_all(profile: &Profile, texts: &[String], megabytes: f64) -> f64 {
     megabytes / start.elapsed().as_secs_f64()
 }
 
-/// Stores all articles in a new collection and deletes it again; only storing counts.
+/// Stores all articles in a new collection and deletes the collection. Only the insert is measured.
 async fn store_all(client: &reqwest::Client, url: &str, body: &bytes::Bytes, megabytes: f64) -> f64 {
     let collection = format!("{url}/collections/articles");
     while !client
@@ -85,7 +85,8 @@ async fn store_all(client: &reqwest::Client, url: &str, body: &bytes::Bytes, meg
     let figure = megabytes / start.elapsed().as_secs_f64();
     assert!(answer.trim_end().ends_with("\"errors\":0}}"), "{}", answer.lines().last().unwrap_or_default());
     client.delete(&collection).send().await.expect("an answer");
-    // What the deleted collection leaves is swept away within 40 ms, and not while the other contender is at work.
+    // The server removes the deleted collection within 40 ms, which must not overlap with the other
+    // contender.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     figure
 }

@@ -1,9 +1,11 @@
-//! Fingerprints of every profile, and lookups side by side: the index, `mih-rs`, the linear scan, and the same over HTTP beside a bare handler.
+//! Benchmarks: fingerprints with every profile; lookups with the index, `mih-rs` and the linear scan;
+//! lookups over HTTP compared with a bare handler; snapshots and inserts.
 //!
-//! Machines are shared and noisy, so each comparison runs in rounds that take turns, and what counts is the
-//! median of the rounds' ratios. `cargo bench --bench lookup` runs all of it with 1,000,000 hashes; after `--`
-//! come parts (`fingerprint`, `index`, `snapshot`, `http`, `ingest`, `singles`) and other numbers of hashes. Parts of
-//! `index` can be asked for alone: `built`, `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
+//! Machines are shared and noisy, so each comparison runs its contenders in turn for several rounds, and
+//! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
+//! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
+//! `ingest`, `singles`) and other numbers of hashes. Parts of `index` can be selected separately: `built`,
+//! `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
 
 mod data;
 mod fingerprint;
@@ -15,12 +17,12 @@ mod server;
 mod singles;
 mod snapshot;
 
-/// The binary's allocator, so that the bare handler beside it has the same.
+/// The allocator of the binary, so that the bare handler uses the same one.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() {
-    // The HTTP client asks for one even where it speaks no TLS.
+    // The HTTP client needs a provider even without TLS.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [part, name, count] = &arguments[..]

@@ -1,21 +1,21 @@
-//! Medians of rounds that take turns.
+//! Rounds in which several contenders run in turn, and their medians.
 
-/// How many rounds a comparison has.
+/// The number of rounds of a comparison.
 pub const ROUNDS: usize = 5;
 
-/// The median of some figures, of which there is at least one.
+/// The median of a non-empty sequence.
 pub fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Runs every contender once a round and answers with the figures of each, round by round.
+/// Runs every contender once in each round. Returns the figures of each contender, by round.
 pub fn take_turns<const N: usize>(contenders: [&mut dyn FnMut() -> f64; N]) -> [Vec<f64>; N] {
     take_turns_in(ROUNDS, contenders)
 }
 
-/// The same in so many rounds: many short ones where the machine is slower at one time than at another.
+/// Like `take_turns`, with `rounds` rounds. Many short rounds suit a machine whose speed varies.
 pub fn take_turns_in<const N: usize>(
     rounds: usize,
     mut contenders: [&mut dyn FnMut() -> f64; N],
@@ -29,7 +29,7 @@ pub fn take_turns_in<const N: usize>(
     figures
 }
 
-/// The median of the ratios of two contenders, round by round.
+/// The median of the ratios of two contenders in each round.
 pub fn ratio(of: &[f64], to: &[f64]) -> f64 {
     median(of.iter().zip(to).map(|(of, to)| of / to))
 }

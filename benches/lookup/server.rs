@@ -1,4 +1,4 @@
-//! The release binary as a server of the benchmark, ended with it.
+//! The release binary as the server of a benchmark, killed at its end.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
@@ -14,7 +14,7 @@ pub struct Server {
 impl Server {
     /// Starts the binary on a data directory and waits until it is ready.
     pub async fn start(data: &Path) -> Server {
-        // Bound and given back: nobody else on this machine is likely to take it in between.
+        // The port is bound and released: it is unlikely that another process takes it in between.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.expect("a free port");
         let child = Command::new(env!("CARGO_BIN_EXE_lookalike"))

@@ -1,5 +1,6 @@
-//! Documents one by one, each acknowledged when it is durable, by more and more connections; beside what the disk syncs
-//! alone. With group commit one sync acknowledges all that came during the one before.
+//! Single-document inserts, each acknowledged when it is durable, for several numbers of connections,
+//! compared with the syncs a second of the disk alone. With group commit one sync acknowledges all writes
+//! that arrived during the previous one.
 
 use std::fs::File;
 use std::io::Write;
@@ -12,13 +13,14 @@ use crate::http::requests_a_second;
 use crate::rounds::{median, take_turns};
 use crate::server::Server;
 
-/// One address may have 128 by default, and those of the round before go by and by.
+/// Numbers of connections. They stay below the default limit of 128 for one address, because connections of
+/// the previous round are closed with a delay.
 const CONNECTIONS: [&str; 4] = ["1", "4", "16", "64"];
-/// About what the journal writes for one document.
+/// Bytes that the journal writes for one document, approximately.
 const RECORD: usize = 256;
 
 pub fn run() {
-    println!("## Documents one by one, `POST /documents` with a hash, durable\n");
+    println!("## Single documents, `POST /documents` with a hash, durable\n");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let data = tempfile::tempdir().expect("a temporary directory");
     let server = runtime.block_on(Server::start(&data.path().join("data")));
@@ -46,17 +48,25 @@ pub fn run() {
     println!();
 }
 
-/// Has wrk store documents that no other run stores.
+/// A wrk script that stores documents with ids that no other run uses.
 fn script(run: u32) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
     let text = format!(
-        "local at = 0\nmath.randomseed({run})\nlocal headers = {{[\"content-type\"] = \"application/json\"}}\nfunction request()\n  at = at + 1\n  local body = string.format('{{\"id\":\"{run}-%d\",\"hash\":\"%08x%08x\"}}', at, math.random(0, 4294967295), math.random(0, 4294967295))\n  return wrk.format(\"POST\", \"/documents\", headers, body)\nend\n"
+        "local at = 0\n\
+         math.randomseed({run})\n\
+         local headers = {{[\"content-type\"] = \"application/json\"}}\n\
+         function request()\n\
+         at = at + 1\n\
+         local high, low = math.random(0, 4294967295), math.random(0, 4294967295)\n\
+         local body = string.format('{{\"id\":\"{run}-%d\",\"hash\":\"%08x%08x\"}}', at, high, low)\n\
+         return wrk.format(\"POST\", \"/documents\", headers, body)\n\
+         end\n"
     );
-    file.write_all(text.as_bytes()).expect("room for it");
+    file.write_all(text.as_bytes()).expect("space for it");
     file
 }
 
-/// Groups made durable so far.
+/// The number of group commits so far.
 async fn commits(client: &reqwest::Client, server: &Server) -> f64 {
     let answer = client.get(server.url("/metrics")).send().await.expect("an answer");
     let text = answer.text().await.expect("all of it");
@@ -64,15 +74,15 @@ async fn commits(client: &reqwest::Client, server: &Server) -> f64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
 }
 
-/// Records written one after the other into a file that has its room, each with a sync.
+/// Syncs a second for records written sequentially to a preallocated file, with a sync after each.
 fn sync_alone(dir: &std::path::Path) -> f64 {
     let path = dir.join("alone");
     let file = File::create(&path).expect("a file");
-    file.write_all_at(&vec![1; 8 << 20], 0).expect("room for it");
+    file.write_all_at(&vec![1; 8 << 20], 0).expect("space for it");
     file.sync_all().expect("a disk that syncs");
     let (start, mut syncs) = (Instant::now(), 0u64);
     while start.elapsed() < Duration::from_secs(1) {
-        file.write_all_at(&[2; RECORD], syncs * RECORD as u64 % (8 << 20)).expect("room for it");
+        file.write_all_at(&[2; RECORD], syncs * RECORD as u64 % (8 << 20)).expect("space for it");
         file.sync_data().expect("a disk that syncs");
         syncs += 1;
     }

@@ -1,5 +1,5 @@
-//! Snapshots: how long one takes to write and to load, its size beside the information in it, and the memory that loading
-//! takes at its peak, each load in a process of its own; format 1 and plain insertion beside it.
+//! Snapshots: the time to write and to load one, its size compared with its information content, and the
+//! peak memory of a load, each load in a separate process; compared with format 1 and with plain insertion.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -16,13 +16,13 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::index::data::{self, Spread};
 
-/// Hashes of a chunk of format 1.
+/// Hashes in a chunk of format 1.
 const PLAIN_CHUNK: usize = 65_536;
-/// The ways to load that are held against each other.
-const WAYS: [&str; 3] = ["format 2", "format 1", "format 1, hash by hash"];
+/// The compared methods of loading.
+const METHODS: [&str; 3] = ["format 2", "format 1", "format 1, hash by hash"];
 
 pub fn run(counts: &[usize]) {
-    let dir = tempfile::tempdir().expect("there is room for temporary files");
+    let dir = tempfile::tempdir().expect("space for temporary files");
     for &count in counts {
         for spread in [Spread::Even, Spread::Skewed] {
             println!("\n## snapshot of {count} hashes of 64 bits, {spread}\n");
@@ -39,7 +39,7 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     sorted.sort_unstable();
     let plain = dir.join("format-1");
     let start = Instant::now();
-    write_plain(&plain, &sorted).expect("there is room for a file");
+    write_plain(&plain, &sorted).expect("space for a file");
     let plain_seconds = start.elapsed().as_secs_f64();
     let runs: Vec<Vec<W>> = sorted.chunks(PLAIN_CHUNK).map(<[W]>::to_vec).collect();
     drop(sorted);
@@ -50,7 +50,7 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     let content = [Content { section, index, without: HashSet::new() }];
     let start = Instant::now();
     let file = snapshot::write(dir, Sequence(1), &content, &|| Ok(()), || Ok(Sequence(1)))
-        .expect("there is room for a file");
+        .expect("space for a file");
     let seconds = start.elapsed().as_secs_f64();
     drop(content);
     let bound = information(count, W::WIDTH);
@@ -65,23 +65,26 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
         println!("| {name} | {seconds:.2} | {bits:.3} | {:.4} |", bits / bound);
     }
     println!(
-        "\n| loaded from | s | processor s | M hashes/s | bytes a hash, own account | resident then, MB | peak, MB | peak ÷ then |"
+        "\n| loaded from | s | processor s | M hashes/s | bytes a hash, computed | resident after, MB \
+         | peak, MB | peak ÷ after |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    for way in WAYS {
-        let path = if way == "format 2" { &file.path } else { &plain };
+    for method in METHODS {
+        let path = if method == "format 2" { &file.path } else { &plain };
         let own = std::env::current_exe().expect("this program has a file");
-        let output =
-            std::process::Command::new(own).args(["load".as_ref(), way.as_ref(), path.as_os_str()]).output();
+        let output = std::process::Command::new(own)
+            .args(["load".as_ref(), method.as_ref(), path.as_os_str()])
+            .output();
         let output = output.expect("this program can be run");
-        println!("| {way} | {} |", String::from_utf8_lossy(&output.stdout).trim());
+        println!("| {method} | {} |", String::from_utf8_lossy(&output.stdout).trim());
     }
 }
 
-/// Loads a snapshot in a process of its own, and prints what it took.
-pub fn load(way: &str, path: &Path) {
+/// Loads a snapshot and prints time and memory. Runs in a separate process, so that the peak is that of the
+/// load.
+pub fn load(method: &str, path: &Path) {
     let start = Instant::now();
-    let index = if way == WAYS[2] { inserted(path) } else { at_once(path) };
+    let index = if method == METHODS[2] { inserted(path) } else { at_once(path) };
     let (seconds, busy) = (start.elapsed().as_secs_f64(), processor_seconds());
     std::thread::sleep(Duration::from_secs(1));
     let (resident, peak) = (status("VmRSS:"), status("VmHWM:"));
@@ -100,7 +103,7 @@ fn at_once(path: &Path) -> Arc<dyn HashIndex> {
     loaded.sections.into_iter().next().expect("it has a section").1
 }
 
-/// As format 1 was loaded before there was another: chunk by chunk, inserted as they come.
+/// Loads format 1 by insertion of one chunk after the other, as a baseline.
 fn inserted(path: &Path) -> Arc<dyn HashIndex> {
     let mut file = std::io::BufReader::with_capacity(1 << 20, File::open(path).expect("it was just written"));
     let mut take = |count: usize| {
@@ -122,7 +125,7 @@ fn inserted(path: &Path) -> Arc<dyn HashIndex> {
     }
 }
 
-/// Format 1, which the library reads and does not write any more.
+/// Writes format 1, which the library can only read.
 fn write_plain<W: Filed>(path: &Path, sorted: &[W]) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut whole = Xxh3Default::new();
@@ -151,22 +154,24 @@ fn write_plain<W: Filed>(path: &Path, sorted: &[W]) -> std::io::Result<()> {
     file.into_inner()?.sync_all()
 }
 
-/// The information in so many distinct hashes, in bits a hash: log2 of the number of sets of so many, by Stirling.
+/// The information in `count` distinct uniform hashes, in bits a hash: log2 of the number of such sets, by
+/// Stirling's formula, divided by `count`.
 fn information(count: usize, width: Width) -> f64 {
     let count = count as f64;
     let tail = (2.0 * std::f64::consts::PI * count).log2() / (2.0 * count);
     f64::from(width.bits()) - count.log2() + std::f64::consts::LOG2_E - tail
 }
 
-/// The time that processors worked for this process: on a busy machine, what the time would be on a quiet one.
+/// The processor time of this process in seconds. Unlike the elapsed time, it does not depend on the load
+/// of the machine.
 fn processor_seconds() -> f64 {
     let status = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = status.rsplit(')').next().unwrap_or_default().split(' ');
-    // User and system time, in the kernel's hundredths of a second.
+    // User and system time, in units of 10 ms.
     fields.skip(12).take(2).filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
-/// A line of the process's status, in megabytes.
+/// A field of `/proc/self/status`, in megabytes.
 fn status(name: &str) -> f64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Backups: a tar as it is, and one whose entries are anything and whose sums are right.
+//! Fuzz target for backups: arbitrary bytes as a tar, and arbitrary entries with correct checksums.
 #![no_main]
 
 use std::io::Write;
@@ -18,21 +18,23 @@ fn read(tar: &[u8]) {
     let _ = backup::read(tar, backup::LINE_BYTES, |_| Ok(()), take);
 }
 
-/// A backup with this manifest and these lines.
-fn with_sums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
-    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    packed.write_all(lines).expect("memory");
-    let packed = packed.finish().expect("memory");
+/// A backup with this manifest and these lines, and correct checksums.
+fn with_checksums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::none());
+    compressed.write_all(lines).expect("memory");
+    let compressed = compressed.finish().expect("memory");
     let documents = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
     let part = "documents/00000001.ndjson.gz";
-    let sum = |bytes: &[u8]| format!("{:016x}", xxh3_64(bytes));
+    let checksum = |bytes: &[u8]| format!("{:016x}", xxh3_64(bytes));
     let end = serde_json::json!({
-        "manifest_xxh3": sum(manifest), "documents": documents,
-        "parts": [{"name": part, "bytes": packed.len(), "documents": documents, "xxh3": sum(&packed)}],
+        "manifest_xxh3": checksum(manifest), "documents": documents,
+        "parts": [{
+            "name": part, "bytes": compressed.len(), "documents": documents, "xxh3": checksum(&compressed),
+        }],
     });
     let end = end.to_string().into_bytes();
     let mut tar = tar::Builder::new(Vec::new());
-    for (name, bytes) in [("manifest.json", manifest), (part, &packed), ("end.json", &end)] {
+    for (name, bytes) in [("manifest.json", manifest), (part, &compressed), ("end.json", &end)] {
         let mut header = tar::Header::new_ustar();
         header.set_size(bytes.len() as u64);
         header.set_mode(0o644);
@@ -41,14 +43,15 @@ fn with_sums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
     tar.into_inner().expect("memory")
 }
 
-const MANIFEST: &str = "{\"format\":\"lookalike backup\",\"version\":1,\"software\":\"x\",\"collection\":\"news\",\"profile\":\
-    \"copies-64@2\",\"bits\":64,\"k\":7,\"keep_text\":true,\"expires_in\":null,\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
+const MANIFEST: &str = "{\"format\":\"lookalike backup\",\"version\":1,\"software\":\"x\",\
+    \"collection\":\"news\",\"profile\":\"copies-64@2\",\"bits\":64,\"k\":7,\"keep_text\":true,\
+    \"expires_in\":null,\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
     match kind % 4 {
         0 => read(bytes),
-        1 => read(&with_sums(bytes, b"")),
-        _ => read(&with_sums(MANIFEST.as_bytes(), bytes)),
+        1 => read(&with_checksums(bytes, b"")),
+        _ => read(&with_checksums(MANIFEST.as_bytes(), bytes)),
     }
 });

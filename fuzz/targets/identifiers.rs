@@ -1,4 +1,4 @@
-//! Hashes, ids, names, shapes of signatures, and words cut out of a text.
+//! Fuzz target for hashes, ids, collection names, and fingerprints of arbitrary text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,9 +16,9 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(name) = CollectionName::new(&text) {
         assert!(!name.as_str().contains(['/', '.', '\0']));
     }
-    // Of any text at all: a hash or the word that there is none, and twice the same.
+    // Every text has either features or the status `Empty`, and its fingerprint is deterministic.
     for profile in ["copies-64", "copies-128", "keywords-zh", "longest-sentences"].map(Profile::named) {
-        let profile = profile.expect("it is built in");
+        let profile = profile.expect("a built-in profile");
         let made = profile.fingerprint(&text);
         assert_eq!(made.status == Status::Empty, made.features == 0);
         assert_eq!(profile.sign(&text).fingerprint.hash, made.hash);

@@ -1,4 +1,4 @@
-//! Pages: bytes of any charset to characters, and HTML to its main text.
+//! Fuzz target for pages: decoding of bytes in any charset, and extraction of the main text from HTML.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

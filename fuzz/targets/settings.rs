@@ -1,4 +1,4 @@
-//! What a file of settings, of keys and of profiles may hold, and what variables may.
+//! Fuzz target for settings files, key files, profile files, and environment variables.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use lookalike::{config, keys::KeyFile, profiles};
 use tempfile::TempDir;
 
 static DIRECTORY: LazyLock<TempDir> = LazyLock::new(|| {
-    // In memory, where there is such a place: files are written for each run.
+    // In memory if possible, because each run writes a file.
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a directory")
 });
 
@@ -29,7 +29,8 @@ fuzz_target!(|bytes: &[u8]| {
             let _ = KeyFile::at(&path).read();
         }
         2 => {
-            // A profile is kept for ever once it is read; one that was read is not read again.
+            // `profiles::load` keeps definitions for the life of the process: skip inputs without one, to
+            // save memory.
             if text.contains("like") || text.contains('[') {
                 std::fs::write(&path, bytes).expect("a file");
                 let _ = profiles::load(Some(&path));

@@ -1,4 +1,5 @@
-//! Snapshots: as they are, and with every checksum made right, so that what stands behind them is reached.
+//! Fuzz target for snapshots: arbitrary bytes, and arbitrary fields with correct checksums, so that the
+//! input reaches the code behind the checksums.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -11,10 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 static DIRECTORY: LazyLock<TempDir> =
     LazyLock::new(|| TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).expect("a directory"));
 
-/// Bytes to be taken from the front; zeros when there are no more.
-struct Taken<'a>(&'a [u8]);
+/// The remaining input, read from the front. A number beyond its end is 0.
+struct Input<'a>(&'a [u8]);
 
-impl<'a> Taken<'a> {
+impl<'a> Input<'a> {
     fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;
@@ -26,8 +27,8 @@ impl<'a> Taken<'a> {
     }
 }
 
-/// A snapshot of the shape that `docs/formats.md` draws, whose numbers are anything and whose checksums are right.
-fn with_checksums(mut from: Taken<'_>) -> Vec<u8> {
+/// A snapshot with the structure of `docs/formats.md`, arbitrary numbers, and correct checksums.
+fn with_checksums(mut from: Input<'_>) -> Vec<u8> {
     let mut file = b"lklsnap\n".to_vec();
     let format = 1 + from.number(1) % 3;
     file.extend((format as u32).to_le_bytes());
@@ -70,8 +71,8 @@ fn with_checksums(mut from: Taken<'_>) -> Vec<u8> {
         file.extend(0_u32.to_le_bytes());
     }
     if format != 1 {
-        let told = if from.number(1) == 7 { from.number(4) } else { hashes };
-        file.extend(told.to_le_bytes());
+        let stated = if from.number(1) == 7 { from.number(4) } else { hashes };
+        file.extend(stated.to_le_bytes());
     }
     file.extend(from.number(2).to_le_bytes());
     let sum = xxh3_64(&file);
@@ -81,7 +82,7 @@ fn with_checksums(mut from: Taken<'_>) -> Vec<u8> {
 
 fuzz_target!(|bytes: &[u8]| {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    let file = if kind % 8 == 0 { bytes.to_vec() } else { with_checksums(Taken(bytes)) };
+    let file = if kind % 8 == 0 { bytes.to_vec() } else { with_checksums(Input(bytes)) };
     let path = DIRECTORY.path().join("1.snapshot");
     std::fs::write(&path, file).expect("a file");
     let _ = snapshot::load(&path, &Progress::default());

@@ -1,19 +1,19 @@
-//! What can be wrong with a backup.
+//! Errors of a backup.
 
 use std::io;
 
 use super::format::VERSION;
 
-/// An error of a backup. Nothing of it is to be used then.
+/// An error of a backup. The caller must not use any of its content.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// It is no backup of ours.
+    /// The file is not a backup of this program.
     #[error("this is no backup made by lookalike: {what}")]
     Foreign {
-        /// Why not.
+        /// The reason.
         what: String,
     },
-    /// It was made by a newer version.
+    /// A newer version made the backup.
     #[error(
         "the backup has format {found}; this version reads up to {VERSION}. Use a newer version of lookalike"
     )]
@@ -21,7 +21,7 @@ pub enum BackupError {
         /// Its format.
         found: u64,
     },
-    /// It is not as it was written.
+    /// The backup is damaged.
     #[error("the backup is damaged: {entry} at byte {offset}: {what}; use another copy")]
     Damaged {
         /// The entry of the tar.
@@ -31,7 +31,7 @@ pub enum BackupError {
         /// What is wrong.
         what: String,
     },
-    /// Its profile is not one of this version's.
+    /// This version does not have the profile of the backup.
     #[error("the backup was made with profile {profile:?} of {bits} bits, which this version does not have")]
     Profile {
         /// The profile.
@@ -40,7 +40,7 @@ pub enum BackupError {
         bits: u32,
     },
     /// A document is too large for a backup.
-    #[error("document {id:?} takes {bytes} bytes in a backup; at most {most} are taken")]
+    #[error("document {id:?} takes {bytes} bytes in a backup; at most {most} are allowed")]
     TooLarge {
         /// The document.
         id: String,
@@ -49,10 +49,13 @@ pub enum BackupError {
         /// The limit.
         most: usize,
     },
-    /// A document of it is longer than whoever reads it takes.
+    /// A document of the backup is longer than the reader accepts.
     #[error(
         "{} in {part} of the backup takes more than {most} bytes there",
-        match after { Some(id) => format!("the document after {id:?}"), None => "the first document".to_owned() }
+        match after {
+            Some(id) => format!("the document after {id:?}"),
+            None => "the first document".to_owned(),
+        }
     )]
     Line {
         /// The entry of the tar.
@@ -62,7 +65,7 @@ pub enum BackupError {
         /// The limit.
         most: usize,
     },
-    /// It cannot be read or written.
+    /// A read or a write failed.
     #[error("the backup cannot be read or written")]
     Io(#[from] io::Error),
 }

@@ -1,4 +1,6 @@
-//! The entries of a backup and what they say.
+//! The entries of a backup and their content.
+//!
+//! *Absent*: the tar around them (`reader`, `writer`).
 
 use std::borrow::Cow;
 
@@ -7,34 +9,35 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape, Width};
 use crate::store::Row;
 
-/// The format that is written, and the last that is read.
+/// The format that is written, and the latest one that can be read.
 pub(super) const VERSION: u64 = 1;
-/// What the manifest says it is.
+/// The manifest contains this text as `format`.
 pub(super) const FORMAT: &str = "lookalike backup";
 /// The first entry.
 pub(super) const MANIFEST: &str = "manifest.json";
 /// The last entry.
 pub(super) const END: &str = "end.json";
 
-/// Bytes of documents in a part, about: it ends with the document that reaches them.
+/// Approximate bytes of documents in a part, before compression: a part ends with the document that reaches
+/// them.
 pub(super) const PART_BYTES: usize = 8 << 20;
-/// Bytes of one document as a line, at most: whoever reads a backup has to hold one.
+/// The most bytes of one document as a line, since a reader has to hold one in memory.
 pub const LINE_BYTES: usize = 256 << 20;
-/// Bytes of the manifest, at most.
+/// The most bytes of the manifest.
 pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
-/// Bytes of the end, at most: half a million parts.
+/// The most bytes of the last entry: half a million parts.
 pub(super) const END_BYTES: u64 = 64 << 20;
 
-/// The name of a part, from 1.
+/// The name of a part. Parts are numbered from 1.
 pub(super) fn part_name(number: u64) -> String {
     format!("documents/{number:08}.ndjson.gz")
 }
 
-/// What a backup is of.
+/// The manifest: what the backup contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
-    /// What it is: always the same words.
+    /// Identifies a backup: always the same text.
     pub format: String,
     /// The format of the backup.
     pub version: u64,
@@ -46,27 +49,27 @@ pub struct Manifest {
     pub profile: String,
     /// The width of its hashes in bits.
     pub bits: u32,
-    /// The shape of the signatures that its hashes are the names of.
+    /// The shape of the signatures that its hashes identify, if they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signatures: Option<Shape>,
-    /// The bytes of the sketches that its documents have for a second check.
+    /// The size in bytes of the sketches of its documents for a second check, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sketch_bytes: Option<u16>,
-    /// The distance that its queries use unless they name another.
+    /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
     /// Whether it keeps texts.
     pub keep_text: bool,
-    /// After how many seconds its documents expire unless they say otherwise.
+    /// The default lifetime of its documents in seconds; `None` is unlimited.
     pub expires_in: Option<u64>,
-    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    /// When the collection was created, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
-    /// The number of the last change that is in the backup.
+    /// The number of the last change that the backup contains.
     pub sequence: u64,
-    /// When the backup was taken, in milliseconds since 1970-01-01 UTC.
+    /// When the backup was made, in milliseconds since 1970-01-01 UTC.
     pub taken_ms: u64,
 }
 
-/// [`SignatureShape`] as a manifest says it.
+/// [`SignatureShape`] as it is stored in a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shape {
@@ -85,14 +88,14 @@ impl From<SignatureShape> for Shape {
 }
 
 impl Shape {
-    /// The shape, if it is one that signatures can have.
+    /// The shape, if it is valid for signatures.
     pub fn checked(self) -> Option<SignatureShape> {
         let Shape { cells, cell_bytes, bands, rows, is_set } = self;
         SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked()
     }
 }
 
-/// What a manifest must have whatever its version is.
+/// The fields that a manifest of every version has.
 #[derive(Deserialize)]
 pub(super) struct Marker {
     pub format: String,
@@ -100,7 +103,7 @@ pub(super) struct Marker {
 }
 
 impl Manifest {
-    /// The manifest of a backup of `collection`, to be filled in.
+    /// The manifest of a backup of `collection`, with the other fields at 0 or absent.
     pub fn of(collection: &CollectionName, profile: String, width: Width) -> Manifest {
         Manifest {
             format: FORMAT.into(),
@@ -121,7 +124,7 @@ impl Manifest {
     }
 }
 
-/// A part as the end describes it.
+/// The description of a part in the last entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Part {
@@ -131,7 +134,7 @@ pub(super) struct Part {
     pub xxh3: String,
 }
 
-/// What the last entry says.
+/// The content of the last entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct End {
@@ -140,23 +143,23 @@ pub(super) struct End {
     pub parts: Vec<Part>,
 }
 
-/// A checksum as it is written.
+/// A checksum as 16 hexadecimal digits.
 pub(super) fn digits(checksum: u64) -> String {
     format!("{checksum:016x}")
 }
 
-/// A backup that was read to its end.
+/// The result of reading a whole backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// What it is of.
+    /// Its manifest.
     pub manifest: Manifest,
-    /// How many documents it has.
+    /// The number of its documents.
     pub documents: u64,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
-/// A document as a line. Metadata are a string, because they are kept as they came, line feeds and all.
+/// A document as a line. Metadata are a string, because every byte of them is kept, including line feeds.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line<'a> {
@@ -196,16 +199,19 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The document, if every field is what it must be.
+    /// The document, if every field is valid.
+    ///
+    /// # Errors
+    /// A text that names the invalid field.
     pub fn document(self, width: Width) -> Result<(DocumentId, Row), String> {
         let id = DocumentId::new(&self.id).map_err(|error| error.to_string())?;
         let hash: Hash = self.hash.parse().map_err(|error| format!("{error}"))?;
         if hash.width() != width {
-            return Err(format!("a hash of {} bits in place of {}", hash.width().bits(), width.bits()));
+            return Err(format!("a hash of {} bits instead of {}", hash.width().bits(), width.bits()));
         }
         let is_object = |text: &str| matches!(serde_json::from_str(text), Ok(serde_json::Value::Object(_)));
         if self.metadata.as_ref().is_some_and(|text| !is_object(text)) {
-            return Err("metadata that are no JSON object".into());
+            return Err("metadata that are not a JSON object".into());
         }
         let row = Row {
             hash,

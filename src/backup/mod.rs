@@ -1,17 +1,17 @@
-//! Backups: a collection as a tar, written as it streams and read back whole or not at all.
+//! Backups: a collection as a tar file, written as a stream, and read back whole or not at all.
 //!
 //! ```text
-//! manifest.json                  what it is a backup of, and of which moment
-//! documents/00000001.ndjson.gz   documents by id, some megabytes a part
+//! manifest.json                  what the backup contains, and the change up to which it does
+//! documents/00000001.ndjson.gz   documents sorted by id, some megabytes in each part
 //! …
 //! end.json                       every part with its size, count and checksum, and the manifest's checksum
 //! ```
 //!
-//! What is in it can be read with `tar`, `gunzip` and `jq`, without this program. It promises that a backup that
-//! was cut, changed in any byte that counts, or made by something else is told from a good one, and that the
-//! error names the entry and the byte. Drawn in `docs/formats.md`.
+//! `tar`, `gunzip` and `jq` can read a backup without this program. This module guarantees that a backup
+//! that was truncated, changed in any significant byte, or made by another program is refused, and that the
+//! error names the entry and the byte. `docs/formats.md` documents the format.
 //!
-//! *Absent*: where the documents come from and where they go, and any clock.
+//! *Absent*: the source and the destination of the documents, and any clock.
 
 mod error;
 mod format;

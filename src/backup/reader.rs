@@ -1,7 +1,9 @@
-//! Reading a backup from anything that gives bytes, from its first byte to its last.
+//! Reads a backup from any byte stream, from its first byte to its last.
 //!
-//! Documents are handed on as they are read, before the end was seen: whoever must not act on half a backup
-//! reads it twice, the first time for nothing but the verdict.
+//! Documents are passed on as they are read, before the end is verified. A caller that must not act on half
+//! a backup reads it twice: the first time only to verify it.
+//!
+//! *Absent*: what is done with the documents.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,11 +24,11 @@ use crate::store::Row;
 
 const BUFFER: usize = 64 << 10;
 
-/// Reads a backup whose documents take up to `longest` bytes each. `begin` is told the manifest before the first document,
-/// `take` each document, in the order of their ids.
+/// Reads a backup whose documents have at most `longest` bytes each. Calls `begin` with the manifest before
+/// the first document, and `take` with each document, in the order of their ids.
 ///
 /// # Errors
-/// [`BackupError`] as soon as something is wrong, and what `begin` and `take` refuse with.
+/// [`BackupError`] at the first flaw, and any error of `begin` or `take`.
 pub fn read<E: From<BackupError>>(
     input: impl Read,
     longest: usize,
@@ -54,7 +56,7 @@ pub fn read<E: From<BackupError>>(
             }
             _ if name == next => reading.read_part(&name, &mut entry, &mut take)?,
             _ => {
-                return Err(reading.damaged(&name, format!("{next} or {END} should stand here")).into());
+                return Err(reading.damaged(&name, format!("{next} or {END} is expected here")).into());
             }
         }
     }
@@ -65,7 +67,7 @@ pub fn read<E: From<BackupError>>(
     Ok(Summary { manifest, documents: reading.end.documents, bytes: at.get() })
 }
 
-/// Counts the bytes that were read.
+/// Counts the bytes that are read.
 struct Counting<R> {
     input: R,
     at: Rc<Cell<u64>>,
@@ -79,7 +81,7 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// Computes the checksum of what is read.
+/// Computes the checksum of the bytes that are read.
 struct Hashing<R> {
     input: R,
     checksum: Xxh3Default,
@@ -95,15 +97,15 @@ impl<R: Read> Read for Hashing<R> {
     }
 }
 
-/// How far a backup has been read.
+/// The state of a read.
 struct Reading {
     at: Rc<Cell<u64>>,
-    /// The bytes of a document, at most.
+    /// The most bytes of a document.
     longest: usize,
     manifest: Option<Manifest>,
-    /// What the end must say.
+    /// The expected content of the last entry.
     end: End,
-    /// The last document.
+    /// The id of the last document.
     last: Option<DocumentId>,
 }
 
@@ -112,7 +114,7 @@ impl Reading {
         BackupError::Damaged { entry: entry.into(), offset: self.at.get(), what: what.into() }
     }
 
-    /// An error while reading: of the disk, or of what was on it.
+    /// Converts an error of a read: either the input failed, or its content is wrong.
     fn failed(&self, entry: &str, error: io::Error) -> BackupError {
         if error.raw_os_error().is_some() {
             return BackupError::Io(error);
@@ -143,10 +145,10 @@ impl Reading {
         if self.manifest.is_none() {
             return Err(BackupError::Foreign { what: format!("it begins with {name:?} and not {MANIFEST}") });
         }
-        Err(self.damaged(&name, "an entry that is no file"))
+        Err(self.damaged(&name, "an entry that is not a file"))
     }
 
-    /// An entry that is small, whole.
+    /// Reads a small entry whole.
     fn small<R: Read>(
         &self,
         name: &str,
@@ -154,7 +156,7 @@ impl Reading {
         most: u64,
     ) -> Result<Vec<u8>, BackupError> {
         if entry.size() > most {
-            return Err(self.damaged(name, format!("{} bytes, of at most {most}", entry.size())));
+            return Err(self.damaged(name, format!("{} bytes, but at most {most} are allowed", entry.size())));
         }
         let mut content = Vec::new();
         entry.read_to_end(&mut content).map_err(|error| self.failed(name, error))?;
@@ -232,7 +234,7 @@ impl Reading {
             }
         }
         drop(lines);
-        // What comes behind the packed lines counts for the checksum too.
+        // The checksum also covers bytes after the compressed lines.
         io::copy(&mut raw, &mut io::sink()).map_err(|error| self.failed(name, error))?;
         let Hashing { checksum, bytes, .. } = raw.into_inner();
         if bytes != size {
@@ -258,15 +260,15 @@ impl Reading {
 
     fn read_end<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), BackupError> {
         let content = self.small(END, entry, END_BYTES)?;
-        let said: End = self.parsed(END, &content)?;
+        let stated: End = self.parsed(END, &content)?;
         let read = &self.end;
-        if said == *read {
+        if stated == *read {
             return Ok(());
         }
-        if said.manifest_xxh3 != read.manifest_xxh3 {
-            return Err(self.damaged(MANIFEST, format!("its checksum is not the one in {END}")));
+        if stated.manifest_xxh3 != read.manifest_xxh3 {
+            return Err(self.damaged(MANIFEST, format!("its checksum differs from the one in {END}")));
         }
-        let wrong = said.parts.iter().zip(&read.parts).find(|(said, read)| said != read);
+        let wrong = stated.parts.iter().zip(&read.parts).find(|(stated, read)| stated != read);
         match wrong {
             Some((_, part)) => {
                 Err(self.damaged(&part.name, format!("its checksum, size or count is not the one in {END}")))
@@ -274,9 +276,9 @@ impl Reading {
             None => Err(self.damaged(
                 END,
                 format!(
-                    "it tells of {} documents in {} parts, and there are {} in {}",
-                    said.documents,
-                    said.parts.len(),
+                    "it states {} documents in {} parts, but there are {} in {}",
+                    stated.documents,
+                    stated.parts.len(),
                     read.documents,
                     read.parts.len()
                 ),
@@ -284,14 +286,14 @@ impl Reading {
         }
     }
 
-    /// A tar ends with zeros, and nothing comes after them.
+    /// Checks that only zeros follow the last entry.
     fn check_rest(&self, mut rest: impl Read) -> Result<(), BackupError> {
         let mut buffer = vec![0; BUFFER];
         loop {
             match rest.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(read) if buffer[..read].iter().all(|byte| *byte == 0) => {}
-                Ok(_) => return Err(self.damaged(END, "something comes after it")),
+                Ok(_) => return Err(self.damaged(END, "other bytes follow it")),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(BackupError::Io(error)),
             }

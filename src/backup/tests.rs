@@ -1,4 +1,4 @@
-//! Backups in memory: what goes in comes out, and what is not whole does not.
+//! Backups in memory: a whole backup reads back unchanged, and any other one is refused.
 
 use proptest::prelude::*;
 
@@ -53,7 +53,7 @@ fn some(count: u64) -> Documents {
 }
 
 #[test]
-fn what_goes_in_comes_out() {
+fn documents_read_back_unchanged() {
     for count in [0, 1, 1_000] {
         let documents = some(count);
         let bytes = written(&documents);
@@ -75,7 +75,7 @@ fn a_large_backup_has_several_parts() {
 }
 
 #[test]
-fn every_cut_is_seen() {
+fn every_truncation_is_noticed() {
     let bytes = written(&some(300));
     for end in (0..bytes.len() - 1_024).step_by(7) {
         let error = read_back(&bytes[..end]).expect_err("cut");
@@ -84,7 +84,7 @@ fn every_cut_is_seen() {
 }
 
 #[test]
-fn every_changed_byte_is_refused_or_counts_for_nothing() {
+fn every_changed_byte_is_refused_or_insignificant() {
     let documents = some(300);
     let bytes = written(&documents);
     let (mut refused, mut same) = (0, 0);
@@ -104,26 +104,26 @@ fn every_changed_byte_is_refused_or_counts_for_nothing() {
 }
 
 #[test]
-fn what_is_foreign_or_newer_is_named() {
+fn foreign_and_newer_files_are_named() {
     let bytes = written(&some(3));
-    let said = |bytes: &[u8]| read_back(bytes).unwrap_err().to_string();
-    assert!(said(b"").contains("no backup made by lookalike: it is empty"));
-    assert!(said(&[7; 4_096]).contains("it is no tar"));
-    assert!(said(&[0; 4_096]).contains("it is empty"));
+    let message = |bytes: &[u8]| read_back(bytes).unwrap_err().to_string();
+    assert!(message(b"").contains("no backup made by lookalike: it is empty"));
+    assert!(message(&[7; 4_096]).contains("it is no tar"));
+    assert!(message(&[0; 4_096]).contains("it is empty"));
     let mut other = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_gnu();
     header.set_size(2);
     other.append_data(&mut header, "photo.jpg", &b"hi"[..]).unwrap();
-    assert!(said(&other.into_inner().unwrap()).contains("begins with \"photo.jpg\""));
+    assert!(message(&other.into_inner().unwrap()).contains("begins with \"photo.jpg\""));
     let newer = Manifest::of(&CollectionName::new("a").unwrap(), "x".into(), Width::Bits64);
     let newer = serde_json::to_string(&newer).unwrap().replace("\"version\":1", "\"version\":2,\"extra\":0");
     let mut tar = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_size(newer.len() as u64);
     tar.append_data(&mut header, "manifest.json", newer.as_bytes()).unwrap();
-    assert!(said(&tar.into_inner().unwrap()).contains("has format 2; this version reads up to 1"));
+    assert!(message(&tar.into_inner().unwrap()).contains("has format 2; this version reads up to 1"));
     let twice = [bytes.clone(), bytes].concat();
-    assert!(said(&twice).contains("something comes after it"));
+    assert!(message(&twice).contains("other bytes follow it"));
 }
 
 #[test]
@@ -139,7 +139,10 @@ fn documents_out_of_order_are_refused() {
 
 proptest! {
     #[test]
-    fn no_bytes_make_the_reader_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4_000), at in 0usize..20_000) {
+    fn no_bytes_make_the_reader_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..4_000),
+        at in 0usize..20_000,
+    ) {
         let _ = read_back(&bytes);
         let mut good = written(&some(40));
         let at = at % good.len();

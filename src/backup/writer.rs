@@ -1,4 +1,6 @@
-//! Writing a backup to anything that takes bytes. In memory it holds one part.
+//! Writes a backup to any byte stream. Memory holds one part.
+//!
+//! *Absent*: where the documents come from.
 
 use std::io::{self, Write};
 
@@ -12,22 +14,22 @@ use super::format::{END, End, LINE_BYTES, Line, MANIFEST, Manifest, PART_BYTES, 
 use crate::ids::DocumentId;
 use crate::store::Row;
 
-/// A backup being written.
+/// A backup that is being written.
 pub struct Writer<W: Write> {
     tar: Builder<W>,
-    /// Seconds since 1970-01-01 UTC that the entries bear.
+    /// The modification time of the entries, in seconds since 1970-01-01 UTC.
     time: u64,
     end: End,
     part: GzEncoder<Vec<u8>>,
-    /// Bytes and documents of the part so far.
+    /// Bytes and documents in the current part.
     filled: (usize, u64),
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a backup.
+    /// Begins a backup with its manifest.
     ///
     /// # Errors
-    /// [`BackupError::Io`] if `out` takes no more.
+    /// [`BackupError::Io`] if `out` fails.
     pub fn begin(out: W, manifest: &Manifest) -> Result<Writer<W>, BackupError> {
         let mut writer = Writer {
             tar: Builder::new(out),
@@ -42,10 +44,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds a document, whose id comes after that of the one before.
+    /// Adds a document. Its id must be greater than the one before.
     ///
     /// # Errors
-    /// [`BackupError::Io`] if `out` takes no more, [`BackupError::TooLarge`].
+    /// [`BackupError::Io`] if `out` fails; [`BackupError::TooLarge`].
     pub fn document(&mut self, id: &DocumentId, row: &Row) -> Result<(), BackupError> {
         let mut line = serde_json::to_vec(&Line::of(id, row)).map_err(io::Error::from)?;
         if line.len() > LINE_BYTES {
@@ -61,10 +63,10 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Ends it: what comes before is a backup only with this.
+    /// Writes the last entry. Without it the output is not a valid backup.
     ///
     /// # Errors
-    /// [`BackupError::Io`] if `out` takes no more.
+    /// [`BackupError::Io`] if `out` fails.
     pub fn finish(mut self) -> Result<W, BackupError> {
         if self.filled.1 > 0 {
             self.end_part()?;
@@ -75,12 +77,12 @@ impl<W: Write> Writer<W> {
     }
 
     fn end_part(&mut self) -> Result<(), BackupError> {
-        let packed = std::mem::replace(&mut self.part, encoder()).finish()?;
+        let compressed = std::mem::replace(&mut self.part, encoder()).finish()?;
         let (_, documents) = std::mem::take(&mut self.filled);
         let name = part_name(self.end.parts.len() as u64 + 1);
-        self.append(&name, &packed)?;
+        self.append(&name, &compressed)?;
         self.end.documents += documents;
-        let (bytes, xxh3) = (packed.len() as u64, digits(xxh3_64(&packed)));
+        let (bytes, xxh3) = (compressed.len() as u64, digits(xxh3_64(&compressed)));
         self.end.parts.push(Part { name, bytes, documents, xxh3 });
         Ok(())
     }

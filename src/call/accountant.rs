@@ -1,15 +1,20 @@
-//! The accountant: how much memory all requests together may hold, and how much of it one client.
+//! The accountant: limits the memory that all requests together hold, and the share of one client.
 //!
-//! Requests hold memory for bodies, for what is parsed from them, for pages of documents, for answers that were not read
-//! yet, and for jobs. All of it is reserved here before it is allocated. Without that a few peers could make the kernel
-//! end the process, each within its own limits.
+//! Requests hold memory for bodies, for data parsed from them, for pages of documents, for answers that
+//! have not been read yet, and for jobs. All of it is reserved here before it is allocated. Without this, a
+//! few peers, each within its limits, could make the kernel end the process.
 //!
-//! One client may hold half of it. So whoever sends as much as it may leaves the other half to all others.
+//! One client may hold half of the memory, so that a client at its limit leaves the other half to all
+//! others.
 //!
-//! *Absent*: bodies and answers of a few kilobytes, which the number of connections limits, and what the index, the
-//! store and the queue of writes hold, each of which has a limit of its own.
+//! A [`Ceiling`] bounds what requests and the rest of the process hold together: right after a large import, or with full
+//! caches, requests get less than the capacity.
+//!
+//! *Absent*: bodies and answers of a few kilobytes, which the number of connections limits; and the memory
+//! of the index, the store and the write queue, each of which has a separate limit.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -20,39 +25,56 @@ use super::Client;
 /// Why memory was not reserved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMemory {
-    /// It is more than one client can have.
+    /// The request is larger than the share of one client.
     #[error(
-        "this takes {asked} bytes of memory, and one client can have {most} (half of memory.requests); send less at a \
-         time, ask for less, or give the server more memory"
+        "this takes {asked} bytes of memory, and one client can have {most} (half of memory.requests); send \
+         less at a time, request less, or give the server more memory"
     )]
     TooLarge {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: usize,
         /// Bytes that one client can have.
         most: usize,
     },
-    /// Others hold it, or other requests of this client do.
+    /// Other clients hold the memory, or other requests of this client do.
     #[error(
-        "the memory for requests is taken: {asked} bytes were asked for, {client} are held for this client and {all} of \
-         {capacity} for all (memory.requests); try again in a moment, with fewer requests at a time"
+        "the memory for requests is taken: {asked} bytes were requested, {client} are held for this client \
+         and {all} of {capacity} for all (memory.requests); try again in a moment, with fewer requests at a \
+         time"
     )]
     Taken {
-        /// Bytes that were asked for.
+        /// The requested bytes.
         asked: usize,
         /// Bytes that this client holds.
         client: usize,
         /// Bytes that all clients hold.
         all: usize,
-        /// Bytes that there are.
+        /// The capacity in bytes.
         capacity: usize,
     },
 }
 
-/// Counts the memory of requests.
+/// The bytes that the whole process should not exceed, and how to measure it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ceiling {
+    /// The bytes.
+    pub bytes: u64,
+    /// Measures the resident memory of the process; `None` where that is not possible.
+    pub resident: fn() -> Option<u64>,
+}
+
+/// How long a measurement of resident memory is valid.
+const VALID: Duration = Duration::from_millis(50);
+/// The share of the capacity that requests may hold however much the rest of the process holds: the server must be able to
+/// answer.
+const LEAST_SHARE: usize = 8;
+
+/// Counts the memory that requests hold.
 #[derive(Debug)]
 pub struct Accountant {
     capacity: usize,
-    /// Held for one addition, never across an `.await`.
+    ceiling: Option<Ceiling>,
+    /// Locked for one addition, never across an `.await`.
     books: Mutex<Books>,
     released: Notify,
 }
@@ -60,27 +82,34 @@ pub struct Accountant {
 #[derive(Debug, Default)]
 struct Books {
     all: usize,
-    /// Clients that hold something.
+    /// The bytes that the ceiling leaves to requests, and when that was measured.
+    left: Option<(usize, Instant)>,
+    /// The bytes of each client that holds any.
     clients: HashMap<Client, usize>,
 }
 
 impl Accountant {
-    /// An accountant of so many bytes.
+    /// An accountant with this capacity in bytes.
     pub fn new(capacity: usize) -> Accountant {
-        Accountant { capacity, books: Mutex::default(), released: Notify::new() }
+        Accountant { capacity, ceiling: None, books: Mutex::default(), released: Notify::new() }
     }
 
-    /// Bytes that requests may hold together.
+    /// The same accountant with a ceiling.
+    pub fn with_ceiling(self, ceiling: Option<Ceiling>) -> Accountant {
+        Accountant { ceiling, ..self }
+    }
+
+    /// The bytes that all requests together may hold.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// Bytes that requests hold.
+    /// The bytes that all requests hold.
     pub fn reserved(&self) -> usize {
         self.books.lock().all
     }
 
-    /// Bytes that one client can have.
+    /// The bytes that one client can have.
     pub(super) fn most(&self) -> usize {
         self.capacity / 2
     }
@@ -94,14 +123,32 @@ impl Accountant {
             return Ok(());
         }
         let mut books = self.books.lock();
+        let capacity = self.available(&mut books);
         let own = books.clients.get(&client).copied().unwrap_or_default();
-        if own + asked > most || books.all + asked > self.capacity {
+        if own + asked > most || books.all + asked > capacity {
             metrics::counter!("lookalike_memory_refusals_total").increment(1);
-            return Err(NoMemory::Taken { asked, client: own, all: books.all, capacity: self.capacity });
+            return Err(NoMemory::Taken { asked, client: own, all: books.all, capacity });
         }
         books.all += asked;
         books.clients.insert(client, own + asked);
         Ok(())
+    }
+
+    /// The bytes that requests may hold now: the capacity, or what the rest of the process leaves below the ceiling.
+    fn available(&self, books: &mut Books) -> usize {
+        let Some(Ceiling { bytes, resident }) = self.ceiling else {
+            return self.capacity;
+        };
+        match books.left {
+            Some((left, measured)) if measured.elapsed() < VALID => left,
+            _ => {
+                let others = resident().unwrap_or_default().saturating_sub(books.all as u64);
+                let left = usize::try_from(bytes.saturating_sub(others)).unwrap_or(usize::MAX);
+                let left = left.clamp(self.capacity / LEAST_SHARE, self.capacity);
+                books.left = Some((left, Instant::now()));
+                left
+            }
+        }
     }
 
     pub(super) fn release(&self, client: Client, bytes: usize) {
@@ -120,7 +167,7 @@ impl Accountant {
         self.released.notify_waiters();
     }
 
-    /// Resolves when something is released after this call.
+    /// Resolves at the next release after this call.
     pub(super) fn released(&self) -> Notified<'_> {
         self.released.notified()
     }
@@ -128,6 +175,8 @@ impl Accountant {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
 
     #[test]
@@ -149,10 +198,35 @@ mod tests {
         assert!(accountant.books.lock().clients.is_empty());
     }
 
+    #[test]
+    fn requests_get_what_the_rest_of_the_process_leaves() {
+        static RESIDENT: AtomicU64 = AtomicU64::new(0);
+        let ceiling = Ceiling { bytes: 10_000, resident: || Some(RESIDENT.load(Ordering::Relaxed)) };
+        for (resident, most) in [(0, 800), (9_200, 800), (9_600, 400), (9_950, 100), (20_000, 100)] {
+            RESIDENT.store(resident, Ordering::Relaxed);
+            let accountant = Accountant::new(800).with_ceiling(Some(ceiling));
+            let [one, two] = ["one", "two"].map(|name| Client::of(&name));
+            accountant.reserve(one, most / 2).unwrap();
+            assert!(matches!(accountant.reserve(two, most / 2 + 1), Err(NoMemory::Taken { .. } | NoMemory::TooLarge { .. })));
+            accountant.reserve(two, most / 2).unwrap();
+        }
+        // What requests hold is part of what is resident, and is not counted twice.
+        RESIDENT.store(9_600, Ordering::Relaxed);
+        let accountant = Accountant::new(800).with_ceiling(Some(ceiling));
+        let client = Client::of(&"one");
+        accountant.reserve(client, 400).unwrap();
+        RESIDENT.store(10_000, Ordering::Relaxed);
+        std::thread::sleep(VALID);
+        accountant.release(client, 100);
+        accountant.reserve(client, 100).unwrap();
+    }
+
     proptest::proptest! {
-        /// Against a dumb twin: a list of all that is held.
+        /// Compares the accountant with a model: a list of all reservations.
         #[test]
-        fn the_books_are_the_sum_of_what_is_held(steps in proptest::collection::vec((0_u8..3, 1_usize..400, 0_usize..9), 0..60)) {
+        fn the_books_are_the_sum_of_all_reservations(
+            steps in proptest::collection::vec((0_u8..3, 1_usize..400, 0_usize..9), 0..60),
+        ) {
             let accountant = Accountant::new(1_000);
             let mut held: Vec<(Client, usize)> = Vec::new();
             for (name, bytes, which) in steps {

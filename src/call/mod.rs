@@ -1,10 +1,12 @@
-//! The request that work is done for: which client sent it, and the memory that it has reserved.
+//! The current request: which client sent it, and how much memory it has reserved.
 //!
-//! The pool shares its threads fairly among clients, and the accountant shares memory among them. Both learn the client
-//! from here: a call surrounds the handling of a request, on the async workers as on the threads of the pool, so that no
-//! signature in between has to name it. Work outside a call is the server's own: it reserves nothing and waits for nobody.
+//! The pool shares its threads fairly among clients, and the accountant shares memory among them. Both get
+//! the client from here. A call surrounds the handling of a request, on the async workers as well as on the
+//! threads of the pool, so that no signature in between has to name it. Work outside a call belongs to the
+//! server: it reserves nothing and does not wait for memory.
 //!
-//! *Absent*: what a request asks, and its deadline. Whoever waits for a result drops the future, which cancels the work.
+//! *Absent*: the content of a request and its deadline. A caller that drops the future of its result
+//! cancels the work.
 
 mod accountant;
 
@@ -12,13 +14,14 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::Either;
 
-pub use accountant::{Accountant, NoMemory};
+pub use accountant::{Accountant, Ceiling, NoMemory};
 
-/// Who sends requests: a key, or an address where no keys are asked for.
+/// The sender of requests: a key, or an address if requests need no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(u64);
 
@@ -26,13 +29,17 @@ impl Client {
     /// The server itself.
     pub const SERVER: Client = Client(0);
 
-    /// The client of this name or address. Two with one number share what is one client's; nothing else happens.
-    pub fn of(who: &impl Hash) -> Client {
+    /// The client with this name or address. Two clients with the same number share the limits of one;
+    /// there is no other effect.
+    pub fn of(name: &impl Hash) -> Client {
         let mut hasher = DefaultHasher::new();
-        who.hash(&mut hasher);
+        name.hash(&mut hasher);
         Client(hasher.finish())
     }
 }
+
+/// How often a request that waits for memory tries again, even if no memory was released.
+const RECHECK: Duration = Duration::from_millis(100);
 
 tokio::task_local! {
     static CALL: Arc<Call>;
@@ -43,22 +50,22 @@ tokio::task_local! {
 pub struct Call {
     client: Client,
     accountant: Arc<Accountant>,
-    /// Bytes that are released when the call ends.
+    /// Bytes to release when the call ends.
     kept: AtomicUsize,
 }
 
 impl Call {
-    /// A request of this client begins.
+    /// Starts a request of this client.
     pub fn begin(client: Client, accountant: &Arc<Accountant>) -> Arc<Call> {
         Arc::new(Call { client, accountant: Arc::clone(accountant), kept: AtomicUsize::new(0) })
     }
 
-    /// The call that this task or thread works for.
+    /// The call of the current task or thread.
     pub fn current() -> Option<Arc<Call>> {
         CALL.try_with(Arc::clone).ok()
     }
 
-    /// Bytes that its client can have.
+    /// The bytes that its client can have.
     pub fn most(&self) -> usize {
         self.accountant.most()
     }
@@ -68,37 +75,38 @@ impl Call {
         self.client
     }
 
-    /// Handles the request: everything in `work` is done for this call.
+    /// Runs `work` as part of this call.
     pub fn surround<F: Future>(self: Arc<Call>, work: F) -> impl Future<Output = F::Output> {
         CALL.scope(self, work)
     }
 
-    /// Does work on a thread for this call.
+    /// Runs `work` on the current thread as part of this call.
     pub fn within<T>(self: Arc<Call>, work: impl FnOnce() -> T) -> T {
         CALL.sync_scope(self, work)
     }
 
-    /// Reserves memory before it is allocated.
+    /// Reserves memory, which must be done before it is allocated.
     ///
     /// # Errors
-    /// [`NoMemory`] if there is not as much left, for this client or at all.
+    /// [`NoMemory`] if there is not enough left, for this client or in total.
     pub fn reserve(self: &Arc<Call>, bytes: usize) -> Result<Reserved, NoMemory> {
         self.accountant.reserve(self.client, bytes)?;
         Ok(Reserved { call: Some(Arc::clone(self)), bytes })
     }
 
-    /// Reserves memory, and waits for it as long as others hold it.
+    /// Reserves memory, and waits while others hold it.
     ///
     /// # Errors
-    /// [`NoMemory::TooLarge`] for what no client can have.
+    /// [`NoMemory::TooLarge`] for more than one client can have.
     async fn reserve_in_time(self: &Arc<Call>, bytes: usize) -> Result<Reserved, NoMemory> {
         loop {
             let released = self.accountant.released();
             tokio::pin!(released);
-            // Registered before the look: what is released in between wakes it.
+            // Registered before the attempt, so that a release in between wakes it.
             released.as_mut().enable();
             match self.reserve(bytes) {
-                Err(NoMemory::Taken { .. }) => released.await,
+                // The ceiling may rise without a release.
+                Err(NoMemory::Taken { .. }) => drop(tokio::time::timeout(RECHECK, released).await),
                 done => return done,
             }
         }
@@ -111,7 +119,8 @@ impl Drop for Call {
     }
 }
 
-/// Does work for a call, if there is one: for what goes on after the handler that began it.
+/// Runs `work` as part of a call, if there is one: for work that continues after the handler that started
+/// it.
 pub fn for_call<F: Future>(call: Option<Arc<Call>>, work: F) -> impl Future<Output = F::Output> {
     match call {
         Some(call) => Either::Left(call.surround(work)),
@@ -119,18 +128,18 @@ pub fn for_call<F: Future>(call: Option<Arc<Call>>, work: F) -> impl Future<Outp
     }
 }
 
-/// Reserves memory for the current call. Outside a call nothing is counted.
+/// Reserves memory for the current call. Nothing is counted outside a call.
 ///
 /// # Errors
-/// [`NoMemory`] if there is not as much left, for this client or at all.
+/// [`NoMemory`] if there is not enough left, for this client or in total.
 pub fn reserve(bytes: usize) -> Result<Reserved, NoMemory> {
     Call::current().map_or(Ok(Reserved::default()), |call| call.reserve(bytes))
 }
 
-/// Reserves memory for a call, and waits for it as long as others hold it. Without a call nothing is counted.
+/// Reserves memory for a call, and waits while others hold it. Nothing is counted without a call.
 ///
 /// # Errors
-/// [`NoMemory::TooLarge`] for what no client can have.
+/// [`NoMemory::TooLarge`] for more than one client can have.
 pub async fn reserve_in_time(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
     match call {
         Some(call) => call.reserve_in_time(bytes).await,
@@ -138,7 +147,7 @@ pub async fn reserve_in_time(call: Option<&Arc<Call>>, bytes: usize) -> Result<R
     }
 }
 
-/// Memory that was reserved, released when this is dropped.
+/// Reserved memory, released when this is dropped.
 #[derive(Debug, Default)]
 pub struct Reserved {
     call: Option<Arc<Call>>,
@@ -146,15 +155,15 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// How much it is; 0 where nothing is counted.
+    /// The reserved bytes; 0 outside a call.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Reserves more, so that it is `bytes` in all. Nothing happens if it is as much already.
+    /// Grows the reservation to `bytes` in total. Does nothing if it is as large already.
     ///
     /// # Errors
-    /// [`NoMemory`] if there is not as much left; what was reserved stays so.
+    /// [`NoMemory`] if there is not enough left; the reservation does not change then.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoMemory> {
         if let Some(call) = self.call.as_ref().filter(|_| bytes > self.bytes) {
             call.accountant.reserve(call.client, bytes - self.bytes)?;
@@ -163,7 +172,7 @@ impl Reserved {
         Ok(())
     }
 
-    /// Releases what is more than `bytes`.
+    /// Releases all but `bytes`.
     pub fn shrink_to(&mut self, bytes: usize) {
         if let Some(call) = self.call.as_ref().filter(|_| bytes < self.bytes) {
             call.accountant.release(call.client, self.bytes - bytes);
@@ -171,14 +180,15 @@ impl Reserved {
         }
     }
 
-    /// Keeps it reserved until the call ends: for what is made of a request and lives as long as that is handled.
+    /// Keeps the memory reserved until the call ends: for data derived from a request that lives until the
+    /// request is handled.
     pub fn keep(mut self) {
         if let Some(call) = &self.call {
             call.kept.fetch_add(std::mem::take(&mut self.bytes), Ordering::Relaxed);
         }
     }
 
-    /// The bytes of `all`, with this reservation until the last of them is dropped.
+    /// Attaches this reservation to `all`: it is released when the last slice is dropped.
     pub fn bytes_of(self, all: Vec<u8>) -> Bytes {
         if self.call.is_none() { Bytes::from(all) } else { Bytes::from_owner(Held { all, _reserved: self }) }
     }
@@ -190,7 +200,7 @@ impl Drop for Reserved {
     }
 }
 
-/// Bytes and the reservation for them.
+/// Bytes with their reservation.
 struct Held {
     all: Vec<u8>,
     _reserved: Reserved,
@@ -213,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_released_by_whatever_holds_it_last() {
+    fn memory_is_released_with_its_last_holder() {
         let accountant = Arc::new(Accountant::new(1_000));
         let one = call(&accountant, "one");
         let mut reserved = one.reserve(200).unwrap();
         reserved.grow_to(300).unwrap();
         reserved.grow_to(100).unwrap();
         assert_eq!(accountant.reserved(), 300);
-        assert!(reserved.grow_to(600).is_err(), "more than half is no client's");
+        assert!(reserved.grow_to(600).is_err(), "one client can have half at most");
         reserved.shrink_to(100);
         assert_eq!(accountant.reserved(), 100);
         let bytes = reserved.bytes_of(vec![7; 100]);
@@ -253,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_memory_gets_it_when_it_is_released() {
+    async fn a_waiting_request_gets_memory_when_it_is_released() {
         let accountant = Arc::new(Accountant::new(1_000));
         let (one, two) = (call(&accountant, "one"), call(&accountant, "two"));
         let (held, other) = (one.reserve(500).unwrap(), two.reserve(450).unwrap());

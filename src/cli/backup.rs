@@ -1,4 +1,4 @@
-//! `lookalike backup`: a collection of a server as a file, checked when it is there.
+//! `lookalike backup`: writes a collection of a server to a file, and verifies the file.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ use crate::ids::CollectionName;
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArguments {
-    /// File to write; a directory gets a file named after collection and time; - is standard output
+    /// Output file; in a directory, a file named after the collection and the time; - is standard output
     #[arg(value_name = "TO")]
     to: PathBuf,
     #[command(flatten)]

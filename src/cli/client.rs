@@ -1,4 +1,4 @@
-//! What the commands that talk to a server share: where it is, the key, a runtime, errors in words.
+//! What the commands that talk to a server share: its address, the key, a runtime, and error messages.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use crate::ids::CollectionName;
 
 #[derive(Clone, Debug, Args)]
 pub(super) struct Server {
-    /// The server
+    /// URL of the server
     #[arg(long, default_value = "http://127.0.0.1:8080", value_name = "URL")]
     url: String,
     #[command(flatten)]
@@ -20,10 +20,10 @@ pub(super) struct Server {
 
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Access {
-    /// Key, if the server asks for one; better in the environment, where the list of processes does not show it
+    /// Key, if the server requires one; prefer the variable, which the process list does not show
     #[arg(long, env = "LOOKALIKE_KEY", hide_env_values = true, value_name = "KEY")]
     key: Option<String>,
-    /// Of a server with TLS: trust the certificates of this PEM file in place of the system's
+    /// For a server with TLS: trust the certificates of this PEM file instead of those of the system
     #[arg(long, env = "LOOKALIKE_CACERT", value_name = "FILE")]
     cacert: Option<PathBuf>,
 }
@@ -34,7 +34,7 @@ impl Server {
         Server { url, access }
     }
 
-    /// A client of it.
+    /// Creates a client of this server.
     pub(super) fn client(self) -> Result<Client, Failure> {
         Ok(Client::new(&self.url, self.access.key, self.access.cacert.as_deref())?)
     }
@@ -43,7 +43,7 @@ impl Server {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Failure {
         match error {
-            // The cause would only say the same again.
+            // This error has no cause to append.
             ClientError::Refused { .. } => Failure::new(error.to_string()),
             _ => Failure::of(&error, 1),
         }

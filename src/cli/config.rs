@@ -1,4 +1,5 @@
-//! `lookalike config print`: every setting that is in force, where it was set, and whether `serve` would start with it.
+//! `lookalike config print`: prints every setting in force and where it was set, and checks whether `serve`
+//! would start with them.
 
 use std::io::Write;
 
@@ -16,8 +17,9 @@ pub(super) struct ConfigArguments {
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Print the settings that `serve` would have with the same flags and environment, as TOML; the comment behind
-    /// each says where it comes from. Settings with which `serve` would not start end with its message and exit code.
+    /// Print the settings that `serve` would use with the same flags and environment, as TOML; the comment
+    /// after each says where it was set. If `serve` would not start with them, the command ends with the
+    /// message and exit code of `serve`.
     Print(ServeArguments),
 }
 
@@ -43,7 +45,7 @@ fn write(given: &[Given]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A value as a file would have it: variables and flags are text, whatever they stand for.
+/// The value as it would be in a file: variables and flags are strings, even for numbers and switches.
 fn toml_value(written: &str) -> &str {
     let bare = written.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     let is_plain = |text: &&str| text.parse::<i64>().is_ok() || matches!(*text, "true" | "false");

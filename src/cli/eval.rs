@@ -1,4 +1,5 @@
-//! `lookalike eval`: what profiles find on labelled texts, or on edited copies of anybody's own, and what they cost.
+//! `lookalike eval`: measures what profiles find, and at what cost, on labelled texts or on edited copies
+//! of the user's texts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,60 +23,62 @@ use crate::text::{main_text, visible_text};
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct EvalArguments {
-    /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv, or with --edits files of documents
+    /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv; with --edits or --pages, also files of
+    /// documents
     #[arg(required = true, value_name = "SET")]
     sets: Vec<PathBuf>,
-    /// Profiles to measure; if there are none, the newest of all that find copies by hashes of 64 or 128 bits
+    /// Profiles to measure; by default the newest version of each that finds copies with hashes of 64 or
+    /// 128 bits
     #[arg(long, short, value_name = "PROFILE")]
     profile: Vec<String>,
-    /// A TOML file with profiles of your own
+    /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
-    /// Make one edited copy of each text in place of reading labels
+    /// Make one edited copy of each text instead of reading labels
     #[arg(long)]
     edits: bool,
-    /// Put each text into pages of two web sites in place of reading labels, and take this of each page
+    /// Put each text into pages of two web sites instead of reading labels, and use this part of each page
     #[arg(long, value_name = "WHAT", conflicts_with = "edits")]
     pages: Option<OfPage>,
-    /// With --edits or --pages, take each distinct sentence as a text of its own: what short texts are like
+    /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
     sentences: bool,
-    /// The seed of edits and pages
+    /// Seed for edits and pages
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// At most so many texts of each set
+    /// Maximum number of texts from each set
     #[arg(long, default_value_t = 50_000)]
     texts: usize,
-    /// The number of documents that profile and k are recommended for
+    /// Number of documents for which a profile and k are recommended
     #[arg(long, default_value_t = 1_000_000)]
     documents: u64,
-    /// Measure the second check, too: candidates within 15 of 64 bits and 31 of 128
+    /// Also measure the second check, on candidates within 11 and 15 of 64 bits or 23 and 31 of 128
     #[arg(long)]
     check: bool,
-    /// The profile whose features the second check compares
+    /// Profile whose features the second check compares
     #[arg(long, value_name = "PROFILE", default_value = "pairs-64")]
     check_by: String,
-    /// Measure MinHash, too
+    /// Also measure MinHash
     #[arg(long)]
     minhash: bool,
-    /// A set whose marks tell of a common origin and not of likeness: similarities decide there
+    /// Set whose marked pairs have a common origin but need not be similar: similarity.tsv decides there
     #[arg(long, value_name = "SET")]
     revisions: Vec<String>,
-    /// Write the curves as SVG
+    /// SVG file for the curves
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// What of a page counts.
+/// The part of a page that is used.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum OfPage {
-    /// The main text, as the server takes it
+    /// The main text, as the server extracts it
     Main,
     /// All visible text
     Visible,
 }
 
-/// A document; what else a line says is passed over.
+/// A document. Other fields of the line are ignored.
 #[derive(Deserialize)]
 struct Document {
     id: String,
@@ -88,7 +91,7 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     let by = named(known, &arguments.check_by)?;
     let names: Vec<String> = arguments.sets.iter().map(|path| name_of(path)).collect();
     if let Some(other) = arguments.revisions.iter().find(|name| !names.contains(name)) {
-        let detail = format!("--revisions {other:?} is none of the sets; they are {}", names.join(", "));
+        let detail = format!("--revisions {other:?} is not one of the sets, which are {}", names.join(", "));
         return Err(Failure::new(detail));
     }
     let sets: Vec<Set> =
@@ -125,7 +128,8 @@ fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Pro
     }
     let of_hashes = |name: &String| match named(known, name)? {
         profile if profile.signatures().is_some() => Err(Failure::new(format!(
-            "profile {} makes signatures, whose distances are no bits: leave it out; --minhash measures those of MinHash",
+            "profile {} makes signatures, whose distances are not in bits: leave it out; --minhash measures \
+             the signatures of MinHash",
             profile.id()
         ))),
         profile => Ok(profile),
@@ -139,7 +143,8 @@ fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
         .ok_or_else(|| Failure::new(format!("there is no profile {name:?}; there are {}", known.listing())))
 }
 
-/// The second check behind 15 of 64 bits and 31 of 128, at thresholds from 0.2 to 0.8.
+/// The second check of candidates within 11 and 15 of 64 bits or 23 and 31 of 128, at thresholds from 0.2
+/// to 0.8.
 fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String, u32, Vec<Checked>)> {
     let thresholds: Vec<f64> = (4..=16).map(|step| f64::from(step) / 20.0).collect();
     let of = |profile: &&'static Profile| {
@@ -152,13 +157,13 @@ fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String
     profiles.iter().flat_map(of).collect()
 }
 
-/// The recipes with their own cuts, and others of the same features.
+/// Every MinHash recipe with each of three bandings.
 fn bands(set: &Set) -> Vec<Banded> {
     let thresholds: Vec<f64> = (0..=18).map(|step| f64::from(step) / 20.0).collect();
     let cut = |bands, rows| Banding { bands, rows };
-    let others = [cut(16, 8), cut(32, 4), cut(50, 4)];
+    let bandings = [cut(16, 8), cut(32, 4), cut(50, 4)];
     let of = |recipe: &MinHash| {
-        others
+        bandings
             .iter()
             .filter_map(|&banding| banded(recipe, banding, set, &thresholds, thread_time))
             .collect::<Vec<_>>()
@@ -185,7 +190,8 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
             Some(OfPage::Main) => with_pages(&name, &texts, arguments.seed, main_text),
             Some(OfPage::Visible) => with_pages(&name, &texts, arguments.seed, visible_text),
         };
-        // What stood there twice before is found rightly.
+        // Texts that are near-duplicates before the edits are found correctly, so they do not count as
+        // errors.
         set_aside_copies(&mut set, by);
         return Ok(set);
     }
@@ -194,7 +200,7 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
     let marked = read_pairs(&path.join("pairs.tsv"), &numbers, |kind| Ok(kind.to_owned()))?;
     let similar = read_pairs(&path.join("similarity.tsv"), &numbers, similarity)?;
     if marked.is_none() && similar.is_none() {
-        let detail = "neither pairs.tsv nor similarity.tsv is there; --edits makes labels";
+        let detail = "neither pairs.tsv nor similarity.tsv exists; --edits makes labels";
         return Err(Failure::new(format!("{}: {detail}", path.display())));
     }
     let is_kind = |kind: &str| {
@@ -212,7 +218,7 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
     Ok(Set { name, texts, labels, edits: kinds })
 }
 
-/// A similarity as it stands in a file.
+/// Parses a similarity.
 fn similarity(text: &str) -> Result<f64, String> {
     let value = text.trim().parse::<f64>().ok().filter(|value| (0.0..=1.0).contains(value));
     value.ok_or_else(|| format!("{text:?} is no similarity from 0 to 1"))
@@ -221,11 +227,11 @@ fn similarity(text: &str) -> Result<f64, String> {
 fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
     let files = ["docs.jsonl", "docs.jsonl.gz"].map(|name| folder.join(name));
     let missing =
-        || Failure::new(format!("{}: neither docs.jsonl nor docs.jsonl.gz is there", folder.display()));
+        || Failure::new(format!("{}: neither docs.jsonl nor docs.jsonl.gz exists", folder.display()));
     files.into_iter().find(|file| file.exists()).ok_or_else(missing)
 }
 
-/// Ids and texts.
+/// The ids and texts of the first `most` documents.
 fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Failure> {
     let file = File::open(path).map_err(|error| at(path, &error))?;
     let reader: Box<dyn Read> = if path.extension().is_some_and(|extension| extension == "gz") {
@@ -247,8 +253,8 @@ fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>)
     Ok((ids, texts))
 }
 
-/// Lines of two ids and something about the pair; `None` if there is no such file. Pairs of texts that were not
-/// read are passed over, and how many that are is told.
+/// Reads lines of two ids and a field about the pair, separated by tabs; `None` if the file does not exist.
+/// Pairs of texts that were not read are skipped, and their number is printed.
 fn read_pairs<T>(
     path: &Path,
     numbers: &HashMap<&str, u32>,
@@ -262,7 +268,7 @@ fn read_pairs<T>(
     for (number, line) in (1..).zip(text.lines()) {
         let wrong = |what: &str| Failure::new(format!("{}:{number}: {what}", path.display()));
         let fields: Vec<&str> = line.split('\t').collect();
-        let [a, b, ..] = fields[..] else { return Err(wrong("two ids and a tab are needed")) };
+        let [a, b, ..] = fields[..] else { return Err(wrong("two ids separated by a tab are needed")) };
         if a == b {
             return Err(wrong("a document is paired with itself"));
         }
@@ -273,7 +279,7 @@ fn read_pairs<T>(
         }
     }
     if unknown > 0 {
-        eprintln!("{}: {unknown} pairs are of documents that were not read", path.display());
+        eprintln!("{}: {unknown} pairs skipped, whose documents were not read", path.display());
     }
     Ok(Some(rows))
 }

@@ -1,4 +1,4 @@
-//! `lookalike export`: every document of a collection as NDJSON, which `import` takes.
+//! `lookalike export`: writes every document of a collection as NDJSON, which `import` accepts.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(super) struct ExportArguments {
     /// Collection to export
     #[arg(long, default_value = "default", value_parser = collection_name)]
     collection: CollectionName,
-    /// File to write; standard output if there is none
+    /// Output file; by default standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }

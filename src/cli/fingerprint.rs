@@ -1,4 +1,4 @@
-//! `lookalike fingerprint`: files to hashes, without a server.
+//! `lookalike fingerprint`: prints the fingerprints of files, without a server.
 
 use std::borrow::Cow;
 use std::fs;
@@ -20,16 +20,16 @@ pub(super) struct FingerprintArguments {
     /// Profile, with or without version
     #[arg(long, default_value = "copies-64")]
     profile: String,
-    /// A TOML file with profiles of your own
+    /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
-    /// Take the files for HTML pages and use their main text
+    /// Treat the files as HTML pages and use their main text
     #[arg(long)]
     html: bool,
-    /// The charset of the files, gbk for example; without it UTF-8, or what they say or look like
+    /// Charset of the files, such as gbk; by default UTF-8, else the declared or detected one
     #[arg(long)]
     charset: Option<String>,
-    /// Print a JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     if failed > 0 { Err(Failure::new(format!("{failed} of the files could not be read"))) } else { Ok(()) }
 }
 
-/// The profile of this name, among the built-in ones and those of a file.
+/// The profile with this name, built in or defined in `file`.
 pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profile, Failure> {
     let profiles = profiles::load(file).map_err(|error| Failure::of(&error, 78))?;
     profiles.named(name).ok_or_else(|| {
@@ -87,9 +87,7 @@ fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Re
     }
     if made.status != Status::Ok {
         let features = made.features;
-        eprintln!(
-            "lookalike: {name}: {status}: {features} features, too few for near-duplicates to be trusted"
-        );
+        eprintln!("lookalike: {name}: {status}: {features} features, too few for reliable near-duplicates");
     }
     writeln!(out, "{}  {name}", made.hash)
 }

@@ -1,6 +1,7 @@
-//! `lookalike healthcheck`: for containers, which have no other program to ask with.
+//! `lookalike healthcheck`: checks whether a server is ready, for containers, which have no other HTTP
+//! client.
 //!
-//! Without `--url` it asks where a server with the same settings would listen.
+//! Without `--url` it checks the address on which a server with the same settings listens.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -14,7 +15,7 @@ use super::serve::ServeArguments;
 
 #[derive(Debug, Args)]
 pub(super) struct HealthcheckArguments {
-    /// The server; without it the one that the settings of this environment describe
+    /// URL of the server; by default the one that the settings and the environment describe
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     #[command(flatten)]

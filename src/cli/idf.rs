@@ -1,4 +1,5 @@
-//! `lookalike idf`: how rare words are in texts of one's own, for a profile with `weights = "tf-idf"`.
+//! `lookalike idf`: computes the inverse document frequency of words from the user's texts, for a profile
+//! with `weights = "tf-idf"`.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -15,16 +16,16 @@ use crate::text::{Dictionary, normalise};
 
 #[derive(Debug, Args)]
 pub(super) struct IdfArguments {
-    /// Files: .jsonl and .jsonl.gz have a {"text": …} a line, every other file is one text
+    /// Input files: .jsonl and .jsonl.gz hold one {"text": …} per line, any other file is one text
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Leave out words that fewer texts have; they weigh as much as unknown ones
+    /// Leave out words that occur in fewer texts than this; they get the weight of unknown words
     #[arg(long, default_value_t = 2)]
     least: u32,
-    /// Words beside the built-in dictionary, one a line
+    /// Words to add to the built-in dictionary, one per line
     #[arg(long, value_name = "FILE")]
     user_dictionary: Option<PathBuf>,
-    /// File to write; standard output if there is none
+    /// Output file; by default standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -34,7 +35,7 @@ struct Document {
     text: String,
 }
 
-/// In how many texts each word is.
+/// The number of texts that contain each word.
 #[derive(Default)]
 struct Counts {
     texts: u32,
@@ -65,7 +66,8 @@ fn dictionary(path: &Path) -> Result<Dictionary, Failure> {
 
 impl Counts {
     fn add(&mut self, text: &str, dictionary: &Dictionary) {
-        // Whatever a profile can have as a word: what is not in the table weighs as much as the rarest.
+        // Counts every word that any profile can extract: a word that is missing from the table gets the
+        // weight of the rarest one.
         let plan = WordPlan {
             cutter: Cutter::Guess,
             least_characters: 1,
@@ -82,10 +84,11 @@ impl Counts {
         words.into_iter().for_each(|word| *self.words.entry(word).or_default() += 1);
     }
 
-    /// Words by how many texts have them, the most first, and what unknown words have: one text's.
+    /// Writes the weights by document frequency, the highest first, after the weight of unknown words,
+    /// which is that of a word in one text.
     fn write(&self, least: u32, out: impl Write) -> io::Result<()> {
         let mut out = BufWriter::new(out);
-        // 0 would say that a word does not count; a word of every text counts for next to nothing.
+        // A weight of 0 would drop the word. A word of every text gets almost 0 instead.
         let idf = |texts: u32| (f64::from(self.texts) / f64::from(texts)).ln().max(0.001);
         let mut words: Vec<(&String, u32)> = self
             .words
@@ -94,7 +97,7 @@ impl Counts {
             .filter(|(_, texts)| *texts >= least)
             .collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        writeln!(out, "# {} texts, words of {least} and more", self.texts)?;
+        writeln!(out, "# {} texts, words in at least {least} of them", self.texts)?;
         writeln!(out, "* {:.6}", idf(1))?;
         for (word, texts) in words {
             writeln!(out, "{word} {:.6}", idf(texts))?;

@@ -1,4 +1,5 @@
-//! `lookalike keys`: make, list and revoke keys. Works on the file; a running server follows it within a second.
+//! `lookalike keys`: creates, lists and revokes keys. It changes the file; a running server applies the
+//! change within a second.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -21,26 +22,26 @@ pub(super) struct KeysArguments {
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make a key and print it, this one time. From the first on the server asks for keys.
+    /// Create a key and print it once. After the first key exists, every request needs one.
     Create(CreateArguments),
-    /// Show the keys: name, what each may do, where, and when it was made.
+    /// List the keys: name, role, collections, rate, and time of creation.
     List(ServeArguments),
-    /// Take a key back. A running server refuses it within a second.
+    /// Revoke a key. A running server refuses it within a second.
     Revoke(RevokeArguments),
 }
 
 #[derive(Debug, Args)]
 struct CreateArguments {
-    /// What the key is called
+    /// Name of the key
     name: String,
-    /// What it may do; each may do what those before it may
+    /// What the key allows; each role includes the ones before it
     #[arg(long, value_enum)]
     role: RoleArgument,
-    /// Collection for which it is good; may be given several times. Without it: all
+    /// Collection that the key gives access to; may be given several times. By default all
     #[arg(long = "collection", value_name = "NAME", value_parser = collection_name)]
     collections: Vec<CollectionName>,
-    /// Units a second that may be asked for with it: one for each request, or millisecond of answering it, or document
-    /// of a stream. Without it: as many as there are
+    /// Units per second that the key may use: one for each request, or for each millisecond of a longer
+    /// request, or for each document of a stream. By default unlimited
     #[arg(long, value_name = "UNITS", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rate: Option<u64>,
     #[command(flatten)]
@@ -49,7 +50,7 @@ struct CreateArguments {
 
 #[derive(Debug, Args)]
 struct RevokeArguments {
-    /// What the key is called
+    /// Name of the key
     name: String,
     #[command(flatten)]
     settings: ServeArguments,
@@ -61,7 +62,7 @@ enum RoleArgument {
     Read,
     /// Store and delete documents
     Write,
-    /// Make and delete collections, take snapshots
+    /// Create and delete collections, take snapshots
     Admin,
 }
 
@@ -99,16 +100,16 @@ fn create(arguments: CreateArguments) -> Result<(), Failure> {
         Key::new(arguments.name, arguments.role.into(), scope, arguments.rate, made_at, random);
     file.add(key)?;
     writeln!(std::io::stdout().lock(), "{secret}")?;
-    eprintln!("keep it: only its hash is in {}", file.path().display());
+    eprintln!("keep it: {} holds only its hash", file.path().display());
     if is_first {
-        eprintln!("it is the first: every request needs a key from now on");
+        eprintln!("this is the first key: every request needs a key from now on");
     }
     Ok(())
 }
 
 fn list(file: &KeyFile) -> Result<(), Failure> {
     let Some(keys) = file.read()? else {
-        eprintln!("there is no {}: no key is asked for", file.path().display());
+        eprintln!("there is no {}: requests need no key", file.path().display());
         return Ok(());
     };
     let mut out = std::io::stdout().lock();

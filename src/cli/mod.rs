@@ -1,7 +1,8 @@
-//! The command line: one binary, one command a file.
+//! The command line: one binary, and one file for each command.
 //!
-//! Exit codes: 0 done, 1 failed, 2 the command line is wrong, 3 a repair is not complete, 65 the data is damaged or too
-//! new, 78 a setting is wrong, 130, 141 and 143 ended by Ctrl-C, a closed pipe or SIGTERM.
+//! Exit codes: 0 success, 1 failure, 2 wrong command line, 3 incomplete repair, 65 damaged data or data of
+//! a newer version, 75 a server that did not stop in time, 78 wrong setting, 130, 141 and 143 ended by
+//! Ctrl-C, a closed pipe or SIGTERM.
 
 mod backup;
 mod client;
@@ -36,37 +37,37 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve over HTTP; also what happens without a command.
+    /// Serve over HTTP; the default command.
     Serve(serve::ServeArguments),
     /// Print the fingerprints of files.
     Fingerprint(fingerprint::FingerprintArguments),
-    /// Count how rare words are in texts of your own, for a profile by TF-IDF.
+    /// Compute word weights from your texts, for a profile with TF-IDF.
     Idf(idf::IdfArguments),
-    /// Measure what profiles find on labelled texts or on edited copies of your own.
+    /// Measure what profiles find on labelled texts, or on edited copies of your texts.
     Eval(eval::EvalArguments),
     /// Send a file of documents to a server.
     Import(import::ImportArguments),
-    /// Write all documents of a server's collection as NDJSON.
+    /// Write all documents of a collection as NDJSON.
     Export(export::ExportArguments),
-    /// Tell whether a data directory is sound; changes nothing.
+    /// Check a data directory for damage; changes nothing.
     Verify(verify::VerifyArguments),
-    /// Make a new data directory of what can be read of a damaged one.
+    /// Build a new data directory from the readable parts of a damaged one.
     Repair(repair::RepairArguments),
     /// Back up a collection of a server.
     Backup(backup::BackupArguments),
-    /// Make a collection of a backup, or check one.
+    /// Create a collection from a backup, or check a backup.
     Restore(restore::RestoreArguments),
-    /// Make, list and revoke keys.
+    /// Create, list and revoke keys.
     Keys(keys::KeysArguments),
     /// Show the settings.
     Config(config::ConfigArguments),
-    /// Print the contract of the service, openapi.yaml.
+    /// Print the API description, openapi.yaml.
     Openapi,
-    /// Ask a server whether it is ready; exit code 0 if so.
+    /// Check whether a server is ready; exit code 0 if it is.
     Healthcheck(healthcheck::HealthcheckArguments),
 }
 
-/// Exit code when nobody reads the output any more, as a shell has it for SIGPIPE.
+/// Exit code when the output pipe is closed: 128 + SIGPIPE, as in a shell.
 const CLOSED_PIPE: u8 = 141;
 
 /// A failure with its exit code.
@@ -101,7 +102,7 @@ impl Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Failure {
         if error.kind() == std::io::ErrorKind::BrokenPipe {
-            // Whoever reads the output has enough: as other tools, that die of SIGPIPE and say nothing.
+            // The reader has closed the pipe: end silently, as tools do that SIGPIPE kills.
             return Failure { message: String::new(), code: CLOSED_PIPE };
         }
         Failure::of(&error, 1)
@@ -132,7 +133,7 @@ pub fn run() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure.code != CLOSED_PIPE {
-                // The message may quote a URL of the settings or of the command line.
+                // The message may quote a URL that contains a password.
                 eprintln!("lookalike: {}", crate::config::redacted(&failure.message));
             }
             ExitCode::from(failure.code)

@@ -1,8 +1,8 @@
-//! Where a command writes what it fetches: a file that appears under its name when it is whole, or standard output.
+//! Where a command writes the data that it fetches: a file, or standard output.
 //!
-//! Promises: half of what was fetched never stands under the name that was asked for, and what failed or was
-//! interrupted leaves nothing behind. Whoever kills the process outright leaves a `.partial`. A device or a pipe is
-//! written as it is: there is nothing to put in its place.
+//! It guarantees that a file appears under its final name only when it is complete, and that a failure or
+//! an interruption leaves no file behind. Only SIGKILL leaves a `.partial` file. A device or a pipe is
+//! written directly, because there is no file to replace.
 
 use std::fs::{self, File};
 use std::future::Future;
@@ -24,7 +24,7 @@ enum Place {
     File(Partial, PathBuf),
 }
 
-/// A file that is removed unless it was renamed.
+/// A file that is removed when dropped, unless it was renamed.
 struct Partial {
     path: PathBuf,
     file: File,
@@ -40,7 +40,7 @@ impl Drop for Partial {
 }
 
 impl Output {
-    /// Opens a file, or standard output if none is named.
+    /// Opens the file, or standard output if `path` is `None`.
     pub(super) fn open(path: Option<PathBuf>) -> Result<Output, Failure> {
         let Some(path) = path else {
             return Ok(Output { place: Place::Standard, to: Box::new(io::stdout().lock()) });
@@ -60,7 +60,8 @@ impl Output {
         self.to.write_all(bytes).map_err(|error| self.place.failed(error))
     }
 
-    /// Brings everything to the disk and, once `check` has nothing against it, under its name.
+    /// Syncs the file, runs `check` on it, and renames it to its final name if `check` succeeds. Returns
+    /// the result of `check`, or `None` if the output is not a file.
     pub(super) async fn finish<T: Send + 'static>(
         mut self,
         check: impl FnOnce(&Path) -> Result<T, Failure> + Send + 'static,
@@ -96,18 +97,19 @@ fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("{} cannot be written: {error}", path.display()))
 }
 
-/// Long work beside the runtime, which goes on listening for signals; a thread of the runtime's own would be waited for
-/// at the end.
+/// Runs long work on a new thread, so that the runtime still handles signals. A blocking task of the
+/// runtime does not suit, because the runtime waits for it on shutdown.
 async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let (send, done) = tokio::sync::oneshot::channel();
     std::thread::spawn(move || send.send(work()));
-    done.await.unwrap_or_else(|_| Err(Failure::new("the check did not come to its end")))
+    done.await.unwrap_or_else(|_| Err(Failure::new("the check ended without a result")))
 }
 
-/// Work with an output that is dropped, and so leaves nothing behind, when the process is asked to end. Without a file
-/// there is nothing to clean up: then the process ends at once, as it does while it waits for a slow pipe.
+/// Runs `work` with an output that is dropped, and so removed, on SIGINT or SIGTERM. If the output is not a
+/// file, there is nothing to remove: the signals keep their default action, which ends the process at once,
+/// even while it waits for a slow pipe.
 pub(super) async fn interruptible<Work: Future<Output = Result<(), Failure>>>(
     output: Output,
     work: impl FnOnce(Output) -> Work,

@@ -1,4 +1,4 @@
-//! `lookalike repair`: a new data directory of what can be read of a damaged one.
+//! `lookalike repair`: builds a new data directory from the readable parts of a damaged one.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -19,22 +19,23 @@ const INCOMPLETE: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(super) struct RepairArguments {
-    /// Damaged data directory; it is only read
+    /// Damaged data directory; it is never changed
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// New data directory, made by this command
+    /// New data directory; this command creates it
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
-    /// Profile of a collection whose settings are lost, by its number; it is named recovered-NUMBER
+    /// Profile of a collection whose settings are lost, by the number of the collection, which is restored
+    /// as recovered-NUMBER
     #[arg(long, value_name = "NUMBER=PROFILE", value_parser = lost_collection)]
     profile: Vec<(u32, String)>,
-    /// A TOML file with profiles of your own
+    /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
 }
 
 fn lost_collection(text: &str) -> Result<(u32, String), String> {
-    let (number, name) = text.split_once('=').ok_or("write it as NUMBER=PROFILE, 7=copies-64 for example")?;
+    let (number, name) = text.split_once('=').ok_or("write it as NUMBER=PROFILE, for example 7=copies-64")?;
     let number = number.parse().map_err(|_| format!("{number:?} is not the number of a collection"))?;
     Ok((number, name.to_owned()))
 }
@@ -86,7 +87,7 @@ fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Wr
     write!(out, "collection {} ({name}): {} read, {} in the new store", id.0, of.read, of.written)?;
     match of.recorded {
         Some(recorded) => write!(out, "; the damaged store recorded {recorded}")?,
-        None => write!(out, "; how many there were is not known")?,
+        None => write!(out, "; the original number is not known")?,
     }
     if of.uncertain > 0 {
         write!(out, "; {} uncertain: a later change or deletion may be lost", of.uncertain)?;
@@ -103,7 +104,7 @@ fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Wr
         writeln!(
             out,
             "collection {number} is left out: its settings are lost. If it was not deleted, repair again \
-             with --profile {number}=PROFILE, the profile that its fingerprints are of"
+             with --profile {number}=PROFILE, the profile of its fingerprints"
         )?;
     }
     if of.is_renamed {
@@ -117,7 +118,7 @@ fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Wr
     Ok(())
 }
 
-/// All losses in numbers.
+/// The sum of all losses.
 #[derive(Default)]
 struct Lost {
     blocks: u64,

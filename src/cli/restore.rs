@@ -1,4 +1,4 @@
-//! `lookalike restore`: a backup into a server, or only a verdict on it.
+//! `lookalike restore`: sends a backup to a server, or only checks it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -18,7 +18,7 @@ use crate::ids::CollectionName;
 
 /// Exit code for data that is damaged or too new.
 const DATA: u8 = 65;
-/// Bytes sent at a time.
+/// Bytes per piece of the body.
 const PIECE: usize = 64 << 10;
 /// Pieces read ahead.
 const AHEAD: usize = 8;
@@ -30,10 +30,10 @@ pub(super) struct RestoreArguments {
     from: PathBuf,
     #[command(flatten)]
     server: Server,
-    /// Collection to make; the one that the backup is of if there is none
+    /// Collection to create; by default the one named in the backup
     #[arg(long, value_parser = collection_name)]
     collection: Option<CollectionName>,
-    /// Only check that the backup is whole; needs no server
+    /// Only check that the backup is complete and undamaged; needs no server
     #[arg(long)]
     check: bool,
 }
@@ -54,13 +54,14 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
         );
         return Ok(());
     }
-    // Before anything is sent: the server would refuse it too, after all of it.
+    // Checked before anything is sent: the server would refuse a damaged backup only after receiving all of
+    // it.
     let summary = if is_piped { None } else { Some(check(&arguments.from)?) };
     let collection = match (arguments.collection, &summary) {
         (Some(name), _) => name,
         (None, Some(summary)) => CollectionName::new(&summary.manifest.collection).map_err(|error| {
             let message =
-                format!("the backup is of no possible collection: {error}; name one with --collection");
+                format!("the backup names no valid collection: {error}; choose one with --collection");
             Failure { message, code: DATA }
         })?,
         (None, None) => {
@@ -104,7 +105,7 @@ fn open(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| Failure::new(format!("{} cannot be read: {error}", path.display())))
 }
 
-/// What is read, as a body that streams: by a thread of its own, because files and pipes block.
+/// The input as a streaming body. A separate thread reads it, because files and pipes block.
 fn body(mut input: impl Read + Send + 'static) -> Body {
     let (send, receive) = mpsc::channel(AHEAD);
     std::thread::spawn(move || {

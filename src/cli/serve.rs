@@ -1,4 +1,4 @@
-//! `lookalike serve`: settings, listener, signals, and then the server.
+//! `lookalike serve`: reads the settings, opens the listener, handles signals and runs the server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,13 +16,13 @@ use crate::server::{self, ServerError, Stop};
 use crate::store::StoreError;
 use crate::telemetry::{self, LogFormat, TracesTo};
 
-/// How long the runtime waits for threads that still work when all else has ended.
+/// How long the runtime waits at exit for threads that are still working.
 const LAST_WAIT: Duration = Duration::from_secs(2);
-/// The exit code of a process that was asked to stop and could not finish in time: nothing acknowledged is lost, and the
-/// next start replays the journal.
+/// Exit code of a process that could not stop in time. Nothing acknowledged is lost: the next start replays
+/// the journal.
 const UNFINISHED: i32 = 75;
-/// Connections that may wait to be accepted; the system may allow fewer. One for which there is no room there comes
-/// again by itself, a second later.
+/// Connections that may wait to be accepted; the system may allow fewer. If the queue is full, a client
+/// repeats its SYN a second later.
 const BACKLOG: u32 = 4_096;
 /// The variable that names the settings file.
 const CONFIG_VARIABLE: &str = "LOOKALIKE_CONFIG";
@@ -35,10 +35,10 @@ pub(super) struct ServeArguments {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<String>,
-    /// Serve without keys where others than this machine can reach it
+    /// Serve without keys on an address that other machines can reach
     #[arg(long)]
     open: bool,
-    /// Directory of the data; made if it is not there [default: ./data]
+    /// Data directory; created if it does not exist [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
     /// Log level or filter [default: info]
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: ServeArguments) -> Result<(), Failure> {
     result
 }
 
-/// Judges settings as `serve` does, without listening and without the data.
+/// Checks settings as `serve` does, without listening and without reading the data.
 pub(super) fn check(settings: &Settings) -> Result<(), Failure> {
     telemetry::check(&settings.log.level, traces(settings).as_ref())
         .map_err(|error| Failure::of(&error, 78))?;
@@ -73,12 +73,12 @@ fn traces(settings: &Settings) -> Option<TracesTo> {
 }
 
 impl ServeArguments {
-    /// The settings of these flags, the environment and the file that either names.
+    /// The settings from these flags, the environment, and the file that either of them names.
     pub(super) fn settings(self) -> Result<Settings, Failure> {
         self.explained().map(|(settings, _)| settings)
     }
 
-    /// The same, and for each key what was written and where.
+    /// The settings, and for each key the value as written and where it was written.
     pub(super) fn explained(self) -> Result<(Settings, Vec<Given>), Failure> {
         let file = self.config.or_else(|| std::env::var_os(CONFIG_VARIABLE).map(PathBuf::from));
         let flags = [
@@ -89,7 +89,7 @@ impl ServeArguments {
         ];
         let flags: Vec<(&'static str, String)> =
             flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        // Variables that are not Unicode cannot be ours.
+        // A variable that is not Unicode is not one of ours.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         config::explain(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
@@ -117,12 +117,13 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
         };
         end_within(longest[usize::from(how == Stop::AtOnce)]);
         tokio::spawn(async move {
-            // Whoever asks twice does not want to wait. Nothing acknowledged is lost; the next start takes longer.
+            // A second signal ends the process at once. Nothing acknowledged is lost, but the next start
+            // takes longer.
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            tracing::warn!("asked to stop a second time: no connection is waited for, and no snapshot taken");
+            tracing::warn!("second signal to stop: the server waits for no connection and takes no snapshot");
             std::process::exit(1);
         });
         how
@@ -130,7 +131,8 @@ async fn serve(settings: Settings) -> Result<(), Failure> {
     server::run(settings, listener, shutdown).await.map_err(|error| Failure::of(&error, code(&error)))
 }
 
-/// Ends the process after so long, whatever it is doing: a thread of its own, since tasks may all be waiting for the disk.
+/// Ends the process after this time, whatever it is doing. It uses a thread, because all tasks may be
+/// waiting for the disk.
 fn end_within(longest: Duration) {
     let end = move || {
         std::thread::sleep(longest);
@@ -138,24 +140,25 @@ fn end_within(longest: Duration) {
         tracing::error!(
             seconds,
             code = UNFINISHED,
-            "the server did not stop in time and is ended; nothing acknowledged is lost, and the next start replays the journal"
+            "the server did not stop in time and is ended; nothing acknowledged is lost, and the next start \
+             replays the journal"
         );
         std::process::exit(UNFINISHED);
     };
     if let Err(error) = std::thread::Builder::new().name("lookalike-stop".into()).spawn(end) {
-        tracing::warn!(%error, "nothing ends the process if it does not stop by itself");
+        tracing::warn!(%error, "nothing will end the process if it does not stop in time");
     }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart must not wait for connections of the process before it.
+    // A restart must not wait for connections of the previous process.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
-/// Damaged or too new data is told apart: starting again does not help there.
+/// Damaged data, data of a newer version and wrong settings have separate codes: a restart does not help.
 fn code(error: &ServerError) -> u8 {
     match error {
         ServerError::Open(error) => open_code(error),
@@ -177,7 +180,7 @@ pub(super) fn open_code(error: &OpenError) -> u8 {
         | OpenError::Directory { .. }
         | OpenError::NotEmpty { .. }
         | OpenError::Thread(_) => 1,
-        // Nothing says that what is there is wrong.
+        // The error does not show that the data is damaged.
         OpenError::Store(error) if error.is_refused() || error.is_full() => 1,
         OpenError::Newer { .. } | OpenError::Damaged { .. } | OpenError::Store(_) => 65,
     }
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_may_not_be_read_is_not_called_damaged() {
+    fn a_directory_without_access_is_not_reported_as_damaged() {
         let code = |kind: io::ErrorKind| {
             let path = "data/journal/mark".into();
             open_code(&OpenError::Store(StoreError::Io { path, action: "opened", source: kind.into() }))
@@ -198,6 +201,6 @@ mod tests {
         assert_eq!(code(io::ErrorKind::PermissionDenied), 1);
         assert_eq!(code(io::ErrorKind::ReadOnlyFilesystem), 1);
         assert_eq!(code(io::ErrorKind::StorageFull), 1);
-        assert_eq!(code(io::ErrorKind::NotFound), 65, "a file of it is gone");
+        assert_eq!(code(io::ErrorKind::NotFound), 65, "a missing file is damage");
     }
 }

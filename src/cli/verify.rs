@@ -1,4 +1,4 @@
-//! `lookalike verify`: whether a data directory is sound. It changes nothing.
+//! `lookalike verify`: checks a data directory for damage. It changes nothing.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -32,16 +32,20 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     let dir = arguments.dir.display();
     if let Some(why) = &verified.unlocked {
         let why = Failure::of(why, 0);
-        eprintln!("{why}; verified without a lock: what a server wrote meanwhile may look like damage");
+        eprintln!(
+            "{why}; verified without a lock: what a running server writes meanwhile may look like damage"
+        );
     }
     if refused > 0 && grave == 0 {
-        let message =
-            format!("{dir}: {refused} of its files may not be read, and what they hold is not known");
+        let message = format!(
+            "{dir}: access to {refused} files is denied, so it is not known whether they are damaged"
+        );
         return Err(Failure { message, code: 1 });
     }
     if grave > 0 {
         let message = format!(
-            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or copy what can be read with `lookalike repair`"
+            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or copy \
+             what is readable with `lookalike repair`"
         );
         return Err(Failure { message, code: 65 });
     }

@@ -1,9 +1,9 @@
-//! A thin client of the service: where it is, which key it is sent, and what it says when it refuses.
+//! A thin HTTP client of the service: its address, the key, and the errors that refusals become.
 //!
-//! It knows no route: whoever uses it names them, as the contract does. The command line and the tests stand on it.
-//! It goes through no proxy, because what it talks to is named by whoever runs it, and it does not try again: only the
-//! caller knows whether a request may be sent twice. Over TLS it trusts whom the system trusts, or the certificates of
-//! one file and nobody else.
+//! It knows no routes: its callers name them. The command line and the tests use it. It uses no proxy,
+//! because the user names the server explicitly, and it never retries, because only the caller knows
+//! whether a request may be sent twice. Over TLS it trusts the certificates that the system trusts, or only
+//! those of a given file.
 
 mod trust;
 
@@ -16,7 +16,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use tokio_rustls::rustls::crypto::ring;
 
-/// A server, and how it is talked to.
+/// A server and the means to send it requests.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -24,23 +24,23 @@ pub struct Client {
     key: Option<String>,
 }
 
-/// Its key stays out of every log.
+/// Leaves out the key, which must not reach a log.
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("url", &self.url).finish_non_exhaustive()
     }
 }
 
-/// What a refusal says, as far as programs act on it.
+/// The part of a refusal that programs act on.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Refusal {
-    /// The kind of error; never changes.
+    /// The kind of error, as a stable code.
     pub code: String,
-    /// What is wrong, and the way out.
+    /// What is wrong, and how to correct it.
     pub detail: String,
 }
 
-/// Why there is no answer.
+/// Why a request has no successful response.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The file of certificates cannot be read.
@@ -48,7 +48,7 @@ pub enum ClientError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file holds no certificates.
@@ -57,22 +57,23 @@ pub enum ClientError {
         /// The file.
         path: PathBuf,
     },
-    /// There is nothing to talk with.
+    /// No client can be created.
     #[error(
-        "there is no client for {url}: is it a URL, and does the system have certificates (--cacert names others)?"
+        "no client can be created for {url}: is it a URL, and does the system have certificates \
+         (--cacert names others)?"
     )]
     Unusable {
         /// The server.
         url: String,
-        /// What happened.
+        /// The error of the HTTP library.
         source: reqwest::Error,
     },
-    /// There is no connection, or it broke.
+    /// The connection failed, or was never made.
     #[error("{}", broken_in_words(url, source))]
     Transport {
         /// The server.
         url: String,
-        /// What happened.
+        /// The error of the HTTP library.
         source: reqwest::Error,
     },
     /// The server refused.
@@ -80,28 +81,29 @@ pub enum ClientError {
     Refused {
         /// The status.
         status: StatusCode,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
-        /// After how long the same request may be taken, if the server says so.
+        /// How long to wait before the same request may succeed, if the server says so.
         retry_after: Option<Duration>,
     },
 }
 
 impl Client {
-    /// A client of the server at this URL, with the key if it asks for one. Of a URL of HTTPS the certificate has to
-    /// be signed by one of this file, or to be one of them, if a file is named.
+    /// A client of the server at this URL, which sends `key` with every request if there is one. If
+    /// `trusted` names a file and the URL is HTTPS, the certificate of the server must be in that file or
+    /// signed by one in it.
     ///
     /// # Errors
-    /// [`ClientError::File`] and [`ClientError::Pem`] that name the file; [`ClientError::Unusable`] if the system has
-    /// no certificates, or no room.
+    /// [`ClientError::File`] and [`ClientError::Pem`] for the file; [`ClientError::Unusable`] if the system
+    /// has no certificates or no memory.
     pub fn new(url: &str, key: Option<String>, trusted: Option<&Path>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
-        // Another part of the process may have named one before: then that one is used.
+        // This fails if the process has a default already, which is then used.
         let _ = ring::default_provider().install_default();
         let builder = reqwest::Client::builder().no_proxy();
         let builder = match trusted {
             Some(path) => builder.tls_backend_preconfigured(trust::only(path)?),
-            // A system without certificates, such as a small container, can talk without TLS all the same.
+            // Without TLS, a system without certificates is sufficient, such as a small container.
             None if !is_encrypted(&url) => builder.tls_certs_only([]),
             None => builder,
         };
@@ -126,7 +128,7 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// [`ClientError::Transport`], or [`ClientError::Refused`] for every status that is no success.
+    /// [`ClientError::Transport`], or [`ClientError::Refused`] for every status except success.
     pub async fn send(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let response = request.send().await.map_err(|source| self.broken(source))?;
         let status = response.status();
@@ -141,7 +143,7 @@ impl Client {
         Err(ClientError::Refused { status, refusal, retry_after })
     }
 
-    /// The error of a connection that broke later.
+    /// The error for a connection that breaks after the head of the response.
     pub fn broken(&self, source: reqwest::Error) -> ClientError {
         ClientError::Transport { url: self.url.clone(), source }
     }

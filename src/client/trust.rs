@@ -1,9 +1,9 @@
-//! Whom a client trusts over TLS when it was given a file of certificates.
+//! Which servers a client trusts over TLS if it is given a file of certificates.
 //!
-//! Promises: a server is trusted if its certificate is signed by one of the file, or is itself one of the file; its name
-//! and its dates hold in both cases. The second case has to be named because what `openssl req -x509` makes says that it
-//! is an authority, and the rules for chains refuse an authority that serves. Whoever hands over that very certificate
-//! has said that the server may have it.
+//! A server is trusted if its certificate is signed by one in the file, or is itself in the file. Its name
+//! and its dates are checked in both cases. The second case needs code, because a certificate from `openssl
+//! req -x509` is marked as an authority, and the rules for chains refuse an authority that acts as a
+//! server. A user who names that certificate has stated that the server may have it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use tokio_rustls::rustls::{
 
 use super::ClientError;
 
-/// What the rules for chains say of an authority that serves. They look at dates before, and at names after; they say
-/// it with an error that only their own crate can name. Were it called otherwise one day, such servers would be
-/// refused, as before.
+/// The error of the rules for chains for an authority that acts as a server. The dates are checked before
+/// it and the name after it. The type of the error is private to another crate, so this code compares its
+/// text. If that text changes, such servers are refused.
 const AUTHORITY_SERVES: &str = "CaUsedAsEndEntity";
 
-/// TLS that trusts the certificates of a file and nobody else.
+/// A TLS configuration that trusts only the certificates of a file.
 ///
 /// # Errors
 /// [`ClientError::File`] and [`ClientError::Pem`].
@@ -39,7 +39,7 @@ pub(super) fn only(path: &Path) -> Result<ClientConfig, ClientError> {
         roots.add(certificate.clone()).map_err(|_| no_certificate())?;
     }
     let provider = Arc::new(ring::default_provider());
-    // The builder refuses an empty list, and nothing else.
+    // The builder fails for an empty list only.
     let chains = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
         .build()
         .map_err(|_| no_certificate())?;
@@ -59,7 +59,11 @@ struct Given {
 }
 
 fn is_authority_that_serves(error: &Error) -> bool {
-    matches!(error, Error::InvalidCertificate(CertificateError::Other(other)) if other.to_string().contains(AUTHORITY_SERVES))
+    matches!(
+        error,
+        Error::InvalidCertificate(CertificateError::Other(other))
+            if other.to_string().contains(AUTHORITY_SERVES)
+    )
 }
 
 impl ServerCertVerifier for Given {

@@ -1,6 +1,6 @@
-//! Why there are no settings, in sentences that name the key, the value and the place it came from.
+//! Errors of settings: sentences that name the key, the value and the place where it was written.
 //!
-//! Each error is at one place in one layer; `Origin` is how all of them name it.
+//! Each error has one place in one layer, which is an [`Origin`].
 
 use std::fmt;
 use std::io;
@@ -11,11 +11,11 @@ use super::value::Range;
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// No layer sets it.
     BuiltIn,
     /// The file.
     File {
-        /// The path, as it was named.
+        /// The path, as it was given.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
@@ -37,7 +37,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A key with the value that it was given.
+/// A key and its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The key, such as `server.listen`.
@@ -48,12 +48,12 @@ pub struct Given {
     pub origin: Origin,
 }
 
-/// The text with `***` in place of the user and password that a URL has. A password may hold any character,
-/// so that everything from `://` to the last `@` of a line goes.
+/// Replaces the user and password of a URL by `***`. A password may contain any character, so everything from
+/// `://` to the last `@` of a line is replaced.
 ///
 /// ```
-/// let told = lookalike::config::redacted("no collector at http://user:p@ss@localhost:4318/");
-/// assert_eq!(told, "no collector at http://***@localhost:4318/");
+/// let text = lookalike::config::redacted("no collector at http://user:p@ss@localhost:4318/");
+/// assert_eq!(text, "no collector at http://***@localhost:4318/");
 /// ```
 pub fn redacted(text: &str) -> String {
     let line = |line: &str| match line.split_once("://") {
@@ -72,27 +72,27 @@ impl fmt::Display for Given {
     }
 }
 
-/// Why there are no settings. All of it is for the operator to mend; trying again does not help.
+/// Why there are no settings. The operator has to correct each of these; trying again does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file that was named is not there, or cannot be read, or is not UTF-8.
+    /// The given file does not exist, cannot be read, or is not UTF-8.
     #[error("the settings file {} cannot be read", path.display())]
     Unreadable {
-        /// The path, as it was named.
+        /// The path, as it was given.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The file breaks the grammar of TOML.
+    /// The file is not valid TOML.
     #[error("{origin}: this is not TOML")]
     NotToml {
-        /// The line at which reading stopped.
+        /// The line where parsing stopped.
         origin: Origin,
-        /// What was expected there.
+        /// The error of the parser.
         source: Box<toml::de::Error>,
     },
-    /// A variable begins like ours and has another form. In a Kubernetes pod such variables appear by themselves
-    /// when a service of the namespace is called `lookalike`: set `enableServiceLinks: false`, or rename it.
+    /// A variable has our prefix and another form. In a Kubernetes pod such variables exist if the
+    /// namespace has a service named `lookalike`: set `enableServiceLinks: false`, or rename the service.
     #[error(
         "{origin}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
          the sections are {}",
@@ -101,30 +101,30 @@ pub enum ConfigError {
     VariableForm {
         /// The variable.
         origin: Origin,
-        /// The sections there are.
+        /// The existing sections.
         sections: Vec<&'static str>,
     },
-    /// There is no such section.
+    /// The section does not exist.
     #[error("{origin}: there is no section {section:?}; the sections are {}", sections.join(", "))]
     UnknownSection {
         /// Where it is named.
         origin: Origin,
         /// The name.
         section: String,
-        /// The sections there are.
+        /// The existing sections.
         sections: Vec<&'static str>,
     },
-    /// A value stands where the file should have a section.
+    /// The file has a value in the place of a section.
     #[error("{origin}: {section} is a section and has no value; its keys are {}", keys.join(", "))]
     NotASection {
-        /// Where the value stands.
+        /// Where the value is.
         origin: Origin,
         /// The section.
         section: &'static str,
-        /// The keys that it has.
+        /// The keys of the section.
         keys: Vec<&'static str>,
     },
-    /// The section is there, the key is not.
+    /// The section exists, but the key does not.
     #[error("{origin}: section {section} has no key {key:?}; its keys are {}", keys.join(", "))]
     UnknownKey {
         /// Where it is named.
@@ -133,18 +133,18 @@ pub enum ConfigError {
         section: &'static str,
         /// The name.
         key: String,
-        /// The keys that it has.
+        /// The keys of the section.
         keys: Vec<&'static str>,
     },
-    /// The value is of another type than the key's.
+    /// The value has another type than the key.
     #[error("{given}; expected {expected}")]
     WrongType {
         /// The key and its value.
         given: Given,
-        /// What it should have been.
+        /// The expected kind of value.
         expected: String,
     },
-    /// The text says nothing.
+    /// The text is blank.
     #[error("{given}; it must not be empty")]
     Empty {
         /// The key and its value.
@@ -155,15 +155,15 @@ pub enum ConfigError {
     OutOfRange {
         /// The key and its value.
         given: Given,
-        /// The numbers that would do.
+        /// The valid numbers.
         range: Range,
     },
-    /// Two numbers that are in range do not go together.
+    /// Two numbers are in range but contradict each other.
     #[error("{given}; it must not be less than {}, which is {} ({})", floor.key, floor.written, floor.origin)]
     BelowFloor {
         /// The key and its value.
         given: Given,
-        /// The key that it must not fall below, and its value.
+        /// The key that is its lower bound, and its value.
         floor: Box<Given>,
     },
 }

@@ -1,6 +1,6 @@
-//! The file: reading it, and finding keys, values and line numbers in a TOML document.
+//! The settings file: reads it, and finds keys, values and line numbers in its TOML document.
 //!
-//! The document is walked by hand and not deserialized, because only its spans know the lines of what is wrong.
+//! The document is walked, not deserialized, because only its spans give the line numbers for errors.
 
 use std::fs;
 use std::ops;
@@ -18,13 +18,13 @@ pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
     fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
 }
 
-/// A document and where it came from.
+/// A document and the path that it was read from.
 struct Document<'a> {
     path: &'a Path,
     text: &'a str,
 }
 
-/// What the document sets.
+/// The entries of the document.
 pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError> {
     let document = Document { path, text };
     let table = DeTable::parse(text).map_err(|source| ConfigError::NotToml {
@@ -39,7 +39,7 @@ pub(super) fn entries(path: &Path, text: &str) -> Result<Vec<Entry>, ConfigError
 }
 
 impl Document<'_> {
-    /// Where a span begins. A span may lie behind the last character, but not outside the text.
+    /// The line where a span begins. A span may begin after the last character, but not outside the text.
     fn origin(&self, span: &ops::Range<usize>) -> Origin {
         let before = self.text.as_bytes().iter().take(span.start);
         let line = 1 + before.filter(|byte| **byte == b'\n').count();
@@ -75,7 +75,7 @@ impl Document<'_> {
         Entry::new(key, key.kind.read_toml(value.get_ref()), given)
     }
 
-    /// A value on one line: as the author wrote it, unless it may take several.
+    /// A value on one line: as it was written, or its type if it may take several lines.
     fn written(&self, value: &Spanned<DeValue<'_>>) -> String {
         match value.get_ref() {
             DeValue::String(text) => format!("{text:?}"),

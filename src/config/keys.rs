@@ -1,22 +1,22 @@
-//! The table of keys: what each is called, what its value must be, and which key it must not fall below.
+//! The table of keys: the name of each, the kind of its value, and the key that is its lower bound.
 //!
-//! Defaults are not here but in `settings.rs`, so that each is written once. No range passes `u32::MAX` where
-//! the field is a `usize`, so that the table holds on machines of 32 bits too.
+//! Defaults are in `settings.rs`, so that each is written once. No range exceeds `u32::MAX` where the field
+//! is a `usize`, so that the table also holds on 32-bit machines.
 
 use super::error::{ConfigError, Origin};
 use super::value::{HOSTS, Kind, ORIGINS, Range, Unit};
 
-/// What the name of every variable begins with.
+/// The prefix of every variable.
 const PREFIX: &str = "LOOKALIKE_";
-/// The variables that are others' business: the one that names the file, which who calls us has read already, and the
-/// key of the commands that talk to a server.
-const OTHERS: [&str; 3] = ["LOOKALIKE_CONFIG", "LOOKALIKE_KEY", "LOOKALIKE_CACERT"];
+/// Variables that are not settings: the one that names the settings file, which the caller reads, and those
+/// of the commands that talk to a server.
+const NOT_SETTINGS: [&str; 3] = ["LOOKALIKE_CONFIG", "LOOKALIKE_KEY", "LOOKALIKE_CACERT"];
 
 /// One key of one section.
 pub(super) struct Key {
     /// Section and name, as in `server.listen`.
     pub path: &'static str,
-    /// What its value must be.
+    /// The kind of its value.
     pub kind: Kind,
     /// The path of a key of the same kind whose value is a lower bound for this one.
     pub floor: Option<&'static str>,
@@ -104,10 +104,10 @@ impl Key {
     }
 }
 
-/// The key of these two names.
+/// The key with these two names.
 ///
 /// # Errors
-/// [`ConfigError`] that lists what there is instead.
+/// [`ConfigError`] that lists the existing sections or keys.
 pub(super) fn find(section: &str, name: &str, origin: &Origin) -> Result<&'static Key, ConfigError> {
     let section = find_section(section, origin)?;
     KEYS.iter().find(|key| key.section() == section && key.name() == name).ok_or_else(|| {
@@ -116,10 +116,10 @@ pub(super) fn find(section: &str, name: &str, origin: &Origin) -> Result<&'stati
     })
 }
 
-/// The section of this name.
+/// The section with this name.
 ///
 /// # Errors
-/// [`ConfigError::UnknownSection`] that lists what there is instead.
+/// [`ConfigError::UnknownSection`] that lists the existing sections.
 pub(super) fn find_section(name: &str, origin: &Origin) -> Result<&'static str, ConfigError> {
     sections().into_iter().find(|section| *section == name).ok_or_else(|| {
         let (origin, section) = (origin.clone(), name.to_owned());
@@ -139,19 +139,20 @@ pub(super) fn names(section: &str) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.section() == section).map(Key::name).collect()
 }
 
-/// Whether a variable is ours to judge. Kubernetes gives every container variables such as
-/// `LOOKALIKE_SERVICE_HOST` and `LOOKALIKE_PORT_8080_TCP` if there is a service of our name beside it.
+/// Whether a variable must be a setting. Kubernetes gives every container variables such as
+/// `LOOKALIKE_SERVICE_HOST` and `LOOKALIKE_PORT_8080_TCP` if the namespace has a service named `lookalike`:
+/// those are ignored.
 pub(super) fn concerns(variable: &str) -> bool {
     let of_kubernetes =
         |rest: &str| rest.starts_with("SERVICE_") || rest == "PORT" || rest.starts_with("PORT_");
     match variable.strip_prefix(PREFIX) {
         None => false,
-        Some(rest) => !OTHERS.contains(&variable) && (rest.contains("__") || !of_kubernetes(rest)),
+        Some(rest) => !NOT_SETTINGS.contains(&variable) && (rest.contains("__") || !of_kubernetes(rest)),
     }
 }
 
-/// The names of section and key in a variable's name, in the spelling of the keys. `None` if the name has
-/// another form; small letters are another form, or two variables could set one key.
+/// The section and key that a variable names, in lower case. `None` if its name has another form.
+/// Lower-case letters are not accepted, because otherwise two variables could set one key.
 pub(super) fn parts(variable: &str) -> Option<(String, String)> {
     let rest = variable.strip_prefix(PREFIX).filter(|rest| !rest.contains(char::is_lowercase))?;
     let (section, name) = rest.split_once("__")?;

@@ -1,7 +1,7 @@
-//! `Layers`: for each key the value of the last layer that has one, with where it came from.
+//! `Layers`: for each key, the value of the last layer that sets it, and where it was written.
 //!
-//! Adding a layer replaces; checking comes after the last one. Nothing here reads anything: the layers are
-//! handed in.
+//! A layer replaces the values of earlier layers; values are checked after the last layer. This module does
+//! no I/O: callers supply the layers.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::error::{ConfigError, Given, Origin, redacted};
 use super::keys::{self, KEYS, Key};
 use super::settings::Settings;
 
-/// A value of the type that its key wants.
+/// A value of the type that its key requires.
 pub(super) struct Entry {
     key: &'static Key,
     value: Value,
@@ -19,10 +19,10 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A value as it was read; `None` is one that has another type than the key's.
+    /// A value as it was read; `None` stands for a value of another type than that of the key.
     pub fn new(key: &'static Key, value: Option<Value>, mut given: Given) -> Result<Entry, ConfigError> {
         if let Some(list @ Value::Array(_)) = &value {
-            // A variable writes a list in another way than a file, and a file may take several lines.
+            // Variables and files write lists differently, and a file may use several lines.
             given.written = list.to_string();
         }
         given.written = redacted(&given.written);
@@ -51,14 +51,17 @@ impl Entry {
     }
 }
 
-/// What the variables set.
-pub(super) fn of_variables(
+/// The entries of the variables.
+pub(super) fn variable_entries(
     variables: impl Iterator<Item = (String, String)>,
 ) -> Result<Vec<Entry>, ConfigError> {
-    variables.filter(|(name, _)| keys::concerns(name)).map(|(name, text)| of_variable(name, &text)).collect()
+    variables
+        .filter(|(name, _)| keys::concerns(name))
+        .map(|(name, text)| variable_entry(name, &text))
+        .collect()
 }
 
-fn of_variable(name: String, text: &str) -> Result<Entry, ConfigError> {
+fn variable_entry(name: String, text: &str) -> Result<Entry, ConfigError> {
     let parts = keys::parts(&name);
     let origin = Origin::Variable(name);
     match parts {
@@ -67,21 +70,21 @@ fn of_variable(name: String, text: &str) -> Result<Entry, ConfigError> {
     }
 }
 
-/// What the flags set.
-pub(super) fn of_flags(flags: &[(&'static str, String)]) -> Result<Vec<Entry>, ConfigError> {
-    flags.iter().map(|(path, text)| of_flag(path, text)).collect()
+/// The entries of the flags.
+pub(super) fn flag_entries(flags: &[(&'static str, String)]) -> Result<Vec<Entry>, ConfigError> {
+    flags.iter().map(|(path, text)| flag_entry(path, text)).collect()
 }
 
-fn of_flag(path: &str, text: &str) -> Result<Entry, ConfigError> {
+fn flag_entry(path: &str, text: &str) -> Result<Entry, ConfigError> {
     let (section, name) = path.split_once('.').unwrap_or((path, ""));
     Entry::from_text(keys::find(section, name, &Origin::Flag)?, text, Origin::Flag)
 }
 
-/// The layers so far, by the path of the key.
+/// The merged layers, by the path of the key.
 pub(super) struct Layers(BTreeMap<&'static str, Entry>);
 
 impl Layers {
-    /// The lowest layer.
+    /// The built-in defaults.
     pub fn built_in() -> Layers {
         let defaults =
             Table::try_from(Settings::default()).expect("numbers, words and UTF-8 paths fit into TOML");
@@ -93,19 +96,19 @@ impl Layers {
         Layers(KEYS.iter().filter_map(entry).collect())
     }
 
-    /// Puts a layer on top.
+    /// Adds a layer, which overrides the earlier ones.
     pub fn add(&mut self, layer: Vec<Entry>) {
         self.0.extend(layer.into_iter().map(|entry| (entry.key.path, entry)));
     }
 
-    /// Judges each value alone, and then those that bound each other: a bound that is itself out of range is
-    /// the fault to name.
+    /// Checks each value alone, and then those with a lower bound. So if the bound itself is out of range,
+    /// the error names the bound.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.in_order().try_for_each(Entry::check)?;
         self.in_order().try_for_each(|entry| self.check_floor(entry))
     }
 
-    /// In the order of the table, so that of several faults the same one is always named.
+    /// Entries in the order of the table, so that of several errors the same one is always reported.
     fn in_order(&self) -> impl Iterator<Item = &Entry> {
         KEYS.iter().filter_map(|key| self.0.get(key.path))
     }
@@ -118,12 +121,12 @@ impl Layers {
         Err(ConfigError::BelowFloor { given: entry.given.clone(), floor: Box::new(floor.given.clone()) })
     }
 
-    /// What was written for each key, and where, in the order of the table.
+    /// The value of each key as it was written, and where, in the order of the table.
     pub fn given(&self) -> Vec<Given> {
         self.in_order().map(|entry| entry.given.clone()).collect()
     }
 
-    /// What the values mean. They must have been checked.
+    /// Converts the values, which must have been checked.
     pub fn into_settings(self) -> Settings {
         let mut settings = Table::new();
         for entry in self.0.into_values() {

@@ -1,20 +1,21 @@
 //! The settings of the server: typed keys, each with a default, a unit and a range.
 //!
-//! A value is looked for in four layers, and the later one wins: built-in default, file, environment, flag.
-//! The variable of `server.listen` is `LOOKALIKE_SERVER__LISTEN`; every other key is formed the same way.
+//! There are four layers, and a later one overrides an earlier one: built-in default, file, environment,
+//! flag. The variable of `server.listen` is `LOOKALIKE_SERVER__LISTEN`; every other key is formed the same
+//! way.
 //!
-//! It promises that settings which [`load`] returns are in range, and that an error says where the value at
-//! fault came from. A layer that is overruled must still be well-formed: a typing mistake that does nothing
-//! today does something on the day the flag above it goes away. Ranges are judged after merging only, since
-//! some depend on another key.
+//! The module guarantees that settings which [`load`] returns are in range, and that an error names the
+//! place where the wrong value was written. A value that a later layer overrides must still be well-formed:
+//! otherwise a typing error would take effect only when the flag above it is removed. Ranges are checked
+//! only after merging, because some depend on another key.
 //!
-//! What was written (`Layers`) and what it means ([`Settings`]) are separate, and the table in `keys.rs` leads
-//! from one to the other. A key is therefore named three times, there, in its struct and in
-//! `config/default.toml`; the tests hold the three against each other.
+//! The written values (`Layers`) and their meaning ([`Settings`]) are separate, and the table in `keys.rs`
+//! connects them. A key is therefore named three times: there, in its struct, and in `config/default.toml`.
+//! The tests compare the three.
 //!
-//! *Absent*: reading the environment (the caller hands the variables in), secrets, reloading while running,
-//! and what only other modules can judge: whether a profile exists, whether its width admits `collection.k`,
-//! whether `log.level` is a directive.
+//! *Absent*: reading the environment (the caller supplies the variables), secrets, reloading while running,
+//! and what only other modules can check: whether a profile exists, whether its width admits
+//! `collection.k`, whether `log.level` is a directive.
 
 mod error;
 mod file;
@@ -38,10 +39,10 @@ pub use value::{Range, Unit};
 use layers::Layers;
 
 /// Merges the built-in defaults, the `file` if one is named, the `variables` and the `flags`, and checks the
-/// result. It reads the file and touches nothing else.
+/// result. The file is the only input that it reads itself.
 ///
-/// Variables that do not begin with `LOOKALIKE_` are left alone, and so is `LOOKALIKE_CONFIG`, which names the
-/// file and is the caller's business. A flag is a key, such as `server.listen`, with its value as text.
+/// Variables that do not begin with `LOOKALIKE_` are ignored, and so is `LOOKALIKE_CONFIG`, which names the
+/// file and is left to the caller. A flag is a key, such as `server.listen`, with its value as text.
 ///
 /// ```
 /// let variables = [("LOOKALIKE_LIMITS__BATCH_BYTES", "64 MiB"), ("LOOKALIKE_POOL__QUEUE", "8")];
@@ -53,7 +54,7 @@ use layers::Layers;
 /// ```
 ///
 /// # Errors
-/// [`ConfigError`] for the first fault found: a file that cannot be read or is not TOML, a name that does not
+/// [`ConfigError`] for the first error found: a file that cannot be read or is not TOML, a name that does not
 /// exist, a value of the wrong type or out of range.
 pub fn load(
     file: Option<&Path>,
@@ -63,8 +64,8 @@ pub fn load(
     explain(file, variables, flags).map(|(settings, _)| settings)
 }
 
-/// The same, and for each key its value as it was written and where that was. A key that nobody set and that has no
-/// default is left out.
+/// The settings, and for each key its value as it was written and where. A key without a value and without
+/// a default is left out.
 ///
 /// # Errors
 /// As [`load`].
@@ -79,7 +80,7 @@ pub fn explain(
     Ok((layers.into_settings(), given))
 }
 
-/// The layers, checked, once the file is in memory.
+/// Merges and checks the layers; the file has been read already.
 fn merge(
     document: Option<(&Path, &str)>,
     variables: impl Iterator<Item = (String, String)>,
@@ -89,8 +90,8 @@ fn merge(
     if let Some((path, text)) = document {
         layers.add(file::entries(path, text)?);
     }
-    layers.add(layers::of_variables(variables)?);
-    layers.add(layers::of_flags(flags)?);
+    layers.add(layers::variable_entries(variables)?);
+    layers.add(layers::flag_entries(flags)?);
     layers.check()?;
     Ok(layers)
 }

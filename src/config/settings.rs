@@ -1,14 +1,14 @@
-//! What the settings mean: a struct for each section, whose `Default` is the built-in default.
+//! The settings: a struct for each section, whose `Default` is the built-in default.
 //!
-//! Ranges stand beside the fields for the reader; `keys.rs` is what enforces them. Deserializing one of these
-//! structs by hand checks neither ranges nor reads `"32 MiB"`: [`super::load`] does.
+//! The ranges next to the fields are for the reader; `keys.rs` enforces them. Direct deserialization of
+//! these structs neither checks ranges nor reads `"32 MiB"`: [`super::load`] does.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything that can be set, by section.
+/// All settings, by section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -16,23 +16,23 @@ pub struct Settings {
     pub server: Server,
     /// The files for TLS.
     pub tls: Tls,
-    /// Who may do what.
+    /// Access keys.
     pub keys: Keys,
-    /// Where the data lies.
+    /// Where the data is stored.
     pub data: Data,
-    /// What one request may ask.
+    /// The limits of one request.
     pub limits: Limits,
-    /// The threads for work that takes a processor for long.
+    /// The threads for CPU-bound work.
     pub pool: Pool,
-    /// The durable record of documents.
+    /// The durable store of documents.
     pub store: Store,
-    /// How much memory the process may take.
+    /// The memory limits of the process.
     pub memory: Memory,
-    /// When snapshots of the index are taken and how many stay.
+    /// When snapshots of the index are taken, and how many are kept.
     pub snapshots: Snapshots,
-    /// Profiles of the user's own.
+    /// Profiles that the user defines.
     pub profiles: Profiles,
-    /// The collection `default`, as it is made at the first start.
+    /// The collection `default`, as it is created at the first start.
     pub collection: Collection,
     /// What is logged, and how.
     pub log: Log,
@@ -46,29 +46,30 @@ pub struct Settings {
 pub struct Server {
     /// Address and port. Port 0 lets the system choose one.
     pub listen: SocketAddr,
-    /// Whether to serve without keys where others than this machine can reach it.
+    /// Whether to serve without keys on an address that other machines can reach.
     pub open: bool,
-    /// Names under which it answers where there are no keys, beside localhost and IP addresses.
+    /// Host names that are accepted if there are no keys, in addition to localhost and IP addresses.
     pub hosts: Vec<String>,
-    /// Origins whose web pages may use it, beside its own.
+    /// Origins whose web pages may use the server, in addition to its own.
     pub origins: Vec<String>,
-    /// Connections in all, 1 to 1000000.
+    /// Open connections, 1 to 1000000.
     pub connections: usize,
-    /// Connections of one address, 1 to 1000000.
+    /// Open connections of one address, 1 to 1000000.
     pub connections_per_address: usize,
-    /// Seconds until the head of a request is there, 1 to 3600.
+    /// Seconds for the head of a request to arrive, 1 to 3600.
     pub header_seconds: u64,
-    /// Seconds between two requests of a connection, 1 to 86400.
+    /// Seconds that a connection may be idle between requests, 1 to 86400.
     pub idle_seconds: u64,
-    /// Seconds until a body that is read whole is there, 1 to 3600.
+    /// Seconds for a body that is read whole to arrive, 1 to 3600.
     pub body_seconds: u64,
-    /// Bytes a second at which bodies come and answers are read, 0 to 1 GiB.
+    /// Minimum rate of bodies and of reading answers, in bytes per second, 0 to 1 GiB.
     pub bytes_per_second: u64,
     /// Seconds that a stream may be without a line, or an answer without being read, 1 to 3600.
     pub stall_seconds: u64,
-    /// Seconds that requests are still taken after the signal to stop, 0 to 600.
+    /// Seconds that requests are still accepted after the signal to stop, 0 to 600.
     pub lame_duck_seconds: u64,
-    /// Seconds that the server may take to stop after that, running requests three quarters of it. 0 to 3600.
+    /// Seconds that the server may take to stop after that; running requests get three quarters of it. 0 to
+    /// 3600.
     pub drain_seconds: u64,
 }
 
@@ -104,7 +105,7 @@ pub struct Tls {
     pub key: Option<PathBuf>,
 }
 
-/// Who may do what.
+/// Access keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keys {
@@ -113,11 +114,11 @@ pub struct Keys {
     pub file: Option<PathBuf>,
 }
 
-/// Where the data lies.
+/// Where the data is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Data {
-    /// The data directory, not empty. A relative path starts at the working directory.
+    /// The data directory, not empty. A relative path is relative to the working directory.
     pub dir: PathBuf,
 }
 
@@ -127,7 +128,7 @@ impl Default for Data {
     }
 }
 
-/// What one request may ask.
+/// The limits of one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -137,15 +138,15 @@ pub struct Limits {
     pub batch_bytes: usize,
     /// Bytes of a document's metadata, 0 to 16 MiB.
     pub metadata_bytes: usize,
-    /// Matches in an answer when the question names no number, 1 to 100000.
+    /// Matches in an answer if the query gives no number, 1 to 100000.
     pub default_matches: usize,
-    /// Matches that a question may ask for, `default_matches` to 100000.
+    /// Matches that a query may request, `default_matches` to 100000.
     pub matches: usize,
     /// Queries or texts in one request, 1 to 100000.
     pub batch_items: usize,
     /// Documents in one array, 1 to 100000.
     pub batch_documents: usize,
-    /// Milliseconds until a question is answered, 1 to 3600000.
+    /// Milliseconds until a query is answered, 1 to 3600000.
     pub query_ms: u64,
     /// Milliseconds until a document is stored, 1 to 3600000.
     pub write_ms: u64,
@@ -167,15 +168,15 @@ impl Default for Limits {
     }
 }
 
-/// The threads for work that takes a processor for long.
+/// The threads for CPU-bound work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Pool {
-    /// Tasks that run at a time, 0 to 1024; 0 stands for one a core.
+    /// Tasks that run at a time, 0 to 1024; 0 means one per core.
     pub permits: usize,
     /// Callers that wait for a permit at a time, 0 to 65536.
     pub queue: usize,
-    /// Milliseconds that a caller waits before it is turned away, 0 to 60000.
+    /// Milliseconds that a caller waits before it is refused, 0 to 60000.
     pub wait_ms: u64,
 }
 
@@ -185,7 +186,7 @@ impl Default for Pool {
     }
 }
 
-/// The durable record of documents.
+/// The durable store of documents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Store {
@@ -195,11 +196,11 @@ pub struct Store {
     pub queue_bytes: usize,
     /// Bytes of the block cache, 1 MiB to 1 TiB.
     pub cache_bytes: u64,
-    /// Bytes of the journal after which memory is written out, 64 KiB to 1 TiB.
+    /// Bytes of the journal after which the memtables are flushed, 64 KiB to 1 TiB.
     pub journal_bytes: u64,
-    /// Bytes of the disk that are kept free: with less, no writes are taken. 0 to 1 TiB.
+    /// Bytes of the disk that are kept free: with less, writes are refused. 0 to 1 TiB.
     pub reserve_bytes: u64,
-    /// Whether every file is compared with its checksum at the start.
+    /// Whether every file is compared with its checksum at startup.
     pub verify: bool,
 }
 
@@ -216,33 +217,35 @@ impl Default for Store {
     }
 }
 
-/// How much memory the process may take.
+/// The memory limits of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// Bytes of resident memory above nine tenths of which no document is inserted, 16 MiB to 64 TiB; `None` leaves it
-    /// to the machine: 80 % of the limit of the process's control group, or of all memory.
+    /// Bytes of resident memory, 16 MiB to 64 TiB; above nine tenths of it no document is inserted. `None`
+    /// is 80 % of the limit of the control group of the process, or of the memory of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<u64>,
-    /// Bytes for who bears the hashes that were stored or found lately, 0 (none) to 64 GiB; `None` stands for a fiftieth of the
-    /// budget, 16 MiB at least and 1 GiB at most, or 64 MiB if the budget is not known.
+    /// Bytes of the posting cache: the postings of hashes that were stored or found recently. 0 (none)
+    /// to 64 GiB; `None` is a fiftieth of the budget, at least 16 MiB and at most 1 GiB, or 64 MiB if the
+    /// budget is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub posting_cache: Option<u64>,
-    /// Bytes that requests may hold together: bodies, what is made of them, and answers that were not read yet, 1 MiB to
-    /// 64 TiB; `None` stands for a third of the budget, or 256 MiB if the budget is not known.
+    /// Bytes that all requests together may hold: bodies, data derived from them, and answers that have not
+    /// been read yet. 1 MiB to 64 TiB; `None` is a third of the budget, or 256 MiB if the budget is not
+    /// known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<u64>,
 }
 
-/// When snapshots of the index are taken and how many stay.
+/// When snapshots of the index are taken, and how many are kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Snapshots {
     /// Changes after which a snapshot is taken, 1 to 1000000000000.
     pub every_changes: u64,
-    /// Seconds after which one is taken if anything changed, 1 to 2592000 (30 days).
+    /// Seconds after which a snapshot is taken if anything changed, 1 to 2592000 (30 days).
     pub every_seconds: u64,
-    /// Snapshots that stay on disk, 2 to 100. One alone would leave nothing to fall back on if it is damaged.
+    /// Snapshots that are kept, 2 to 100. A single one would leave no fallback if it is damaged.
     pub keep: usize,
 }
 
@@ -252,26 +255,27 @@ impl Default for Snapshots {
     }
 }
 
-/// Profiles of the user's own.
+/// Profiles that the user defines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Profiles {
-    /// The TOML file that defines them, not empty; `None` if there are none. A relative path starts at the working
-    /// directory.
+    /// The TOML file that defines them, not empty; `None` if there are none. A relative path is relative to
+    /// the working directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
 }
 
-/// The collection `default`, as it is made at the first start. Later starts find it and leave it as it is.
+/// The collection `default`, as it is created at the first start. Later starts do not change it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collection {
     /// The profile, by name, not empty.
     pub profile: String,
-    /// The Hamming distance of a lookup that names none, 0 to 128 bits; `None` leaves it to the profile.
+    /// The Hamming distance of a lookup that gives none, 0 to 128 bits; `None` is the default of the
+    /// profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,
-    /// Whether texts are stored beside their hashes.
+    /// Whether texts are stored with their hashes.
     pub keep_text: bool,
 }
 
@@ -285,11 +289,12 @@ impl Default for Collection {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// A filter in the language of `tracing`'s `EnvFilter`, not empty: `info`, or `info,lookalike::http=debug`.
+    /// A filter in the syntax of `tracing`'s `EnvFilter`, not empty: `info`, or
+    /// `info,lookalike::http=debug`.
     pub level: String,
-    /// The form of a line.
+    /// The format of a line.
     pub format: LogFormat,
-    /// Milliseconds from which on a query gets a line, 0 to 3600000.
+    /// Milliseconds from which on a query is logged, 0 to 3600000.
     pub slow_query_ms: u64,
 }
 
@@ -299,14 +304,15 @@ impl Default for Log {
     }
 }
 
-/// Where traces of requests go, and of how many.
+/// Where traces of requests are sent, and for how many requests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Traces {
-    /// The base URL of a collector that speaks OTLP over HTTP, such as `http://localhost:4318`; `None` is nowhere.
+    /// The base URL of a collector that accepts OTLP over HTTP, such as `http://localhost:4318`; `None`
+    /// sends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
-    /// Of how many requests in a hundred that bring no decision of their caller's, 0 to 100.
+    /// The percentage of traced requests among those whose caller has made no sampling decision, 0 to 100.
     pub percent: u32,
 }
 
@@ -316,12 +322,12 @@ impl Default for Traces {
     }
 }
 
-/// The form of a line of the log.
+/// The format of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// For programs: a JSON object a line.
+    /// For programs: one JSON object per line.
     Json,
 }

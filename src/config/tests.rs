@@ -1,4 +1,5 @@
-//! The order of the layers, the sentence of each error, and `config/default.toml` against the code.
+//! Tests: the order of the layers, the message of each error, and `config/default.toml` compared with the
+//! code.
 
 use std::error::Error;
 use std::path::Path;
@@ -25,7 +26,7 @@ fn variable(name: &str, value: &str) -> Result<Settings, ConfigError> {
 }
 
 fn message(result: Result<Settings, ConfigError>) -> String {
-    result.expect_err("the settings are faulty").to_string()
+    result.expect_err("the settings are wrong").to_string()
 }
 
 #[test]
@@ -34,7 +35,7 @@ fn without_any_layer_the_settings_are_the_built_in_defaults() {
 }
 
 #[test]
-fn each_layer_overrules_the_ones_below_it() {
+fn each_layer_overrides_the_ones_below_it() {
     let text = "[pool]\nqueue = 2";
     let variables = [("LOOKALIKE_POOL__QUEUE", "3")];
     let flags = [("pool.queue", "4")];
@@ -54,12 +55,12 @@ fn layers_replace_keys_and_not_sections() {
 }
 
 #[test]
-fn a_value_out_of_range_is_no_fault_if_a_later_layer_overrules_it() {
+fn a_value_out_of_range_is_accepted_if_a_later_layer_overrides_it() {
     assert_eq!(merged("[snapshots]\nkeep = 1", &[], &[("snapshots.keep", "3")]).unwrap().snapshots.keep, 3);
 }
 
 #[test]
-fn a_value_of_the_wrong_type_is_a_fault_even_if_a_later_layer_overrules_it() {
+fn a_value_of_the_wrong_type_is_an_error_even_if_a_later_layer_overrides_it() {
     assert!(merged("[snapshots]\nkeep = true", &[], &[("snapshots.keep", "3")]).is_err());
 }
 
@@ -68,7 +69,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
     for key in &KEYS {
         let value = match key.kind.expected().as_str() {
             "a string" => "other".to_owned(),
-            // Other than its default.
+            // A value that differs from the default.
             "true or false" => (key.path != "store.verify").to_string(),
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
@@ -76,16 +77,16 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
-        // The two that bound others need room above them; the others are tried alone.
-        let room: &[(&str, &str)] = match key.path {
+        // These two are lower bounds of others, which must be raised with them.
+        let raised: &[(&str, &str)] = match key.path {
             "limits.document_bytes" => &[("LOOKALIKE_LIMITS__BATCH_BYTES", "1 GiB")],
             "limits.default_matches" => &[("LOOKALIKE_LIMITS__MATCHES", "100000")],
             _ => &[],
         };
         let variable = format!("LOOKALIKE_{}__{}", key.section(), key.name()).to_ascii_uppercase();
-        let before = merged("", room, &[]).unwrap();
-        let by_variable = merged("", &[room, &[(&variable, &value)]].concat(), &[]).unwrap();
-        let by_flag = merged("", room, &[(key.path, &value)]).unwrap();
+        let before = merged("", raised, &[]).unwrap();
+        let by_variable = merged("", &[raised, &[(&variable, &value)]].concat(), &[]).unwrap();
+        let by_flag = merged("", raised, &[(key.path, &value)]).unwrap();
         assert_ne!(by_variable, before, "{}", key.path);
         assert_eq!(by_variable, by_flag, "{}", key.path);
     }
@@ -99,7 +100,7 @@ fn strings_are_taken_from_variables_verbatim() {
 }
 
 #[test]
-fn variables_of_others_and_the_one_that_names_the_file_are_left_alone() {
+fn variables_that_are_not_settings_are_ignored() {
     let variables = [
         ("PATH", "x"),
         ("lookalike_pool__queue", "x"),
@@ -130,7 +131,7 @@ fn sizes_may_have_a_unit_in_the_file_and_in_variables() {
 }
 
 #[test]
-fn numbers_past_every_machine_word_are_out_of_range_and_not_of_a_wrong_type() {
+fn huge_numbers_are_out_of_range_and_not_of_a_wrong_type() {
     let huge = "99999999999999999999";
     let errors = [
         variable("LOOKALIKE_POOL__QUEUE", huge),
@@ -144,13 +145,13 @@ fn numbers_past_every_machine_word_are_out_of_range_and_not_of_a_wrong_type() {
 }
 
 #[test]
-fn a_file_may_write_numbers_in_any_way_that_toml_knows() {
+fn a_file_may_write_numbers_in_any_toml_syntax() {
     assert_eq!(file("pool.queue = 1_0").unwrap().pool.queue, 10);
     assert_eq!(file("pool = { queue = 0x1F }").unwrap().pool.queue, 31);
 }
 
 #[test]
-fn a_byte_order_mark_neither_hurts_nor_shifts_what_is_quoted() {
+fn a_byte_order_mark_is_ignored_and_shifts_no_quoted_value() {
     assert_eq!(file("\u{feff}[pool]\nqueue = 3").unwrap().pool.queue, 3);
     assert_eq!(
         message(file("\u{feff}[pool]\nqueue = 6.5")),
@@ -159,21 +160,22 @@ fn a_byte_order_mark_neither_hurts_nor_shifts_what_is_quoted() {
 }
 
 #[test]
-fn an_unknown_section_in_the_file_is_named_with_those_there_are() {
+fn an_unknown_section_in_the_file_is_named_with_the_existing_ones() {
     assert_eq!(
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
+         collection, log, traces"
     );
 }
 
 #[test]
-fn an_unknown_key_in_the_file_is_named_with_those_there_are() {
+fn an_unknown_key_in_the_file_is_named_with_the_existing_ones() {
     assert_eq!(
         message(file("[server]\n# é\n\nlistn = \"x\"")),
-        "a.toml:4: section server has no key \"listn\"; its keys are listen, open, hosts, origins, connections, \
-         connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
-         lame_duck_seconds, drain_seconds"
+        "a.toml:4: section server has no key \"listn\"; its keys are listen, open, hosts, origins, \
+         connections, connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, \
+         stall_seconds, lame_duck_seconds, drain_seconds"
     );
 }
 
@@ -214,17 +216,18 @@ fn a_wrong_type_in_the_file_is_named_with_its_line() {
 }
 
 #[test]
-fn an_unknown_variable_is_named_with_the_keys_or_sections_there_are() {
+fn an_unknown_variable_is_named_with_the_existing_keys_or_sections() {
     assert_eq!(
         message(variable("LOOKALIKE_SERVER__LISTN", "x")),
-        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, hosts, origins, connections, \
-         connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, stall_seconds, \
-         lame_duck_seconds, drain_seconds"
+        "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, hosts, \
+         origins, connections, connections_per_address, header_seconds, idle_seconds, body_seconds, \
+         bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
     );
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
-         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
+         the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
+         collection, log, traces"
     );
 }
 
@@ -235,7 +238,8 @@ fn a_variable_of_another_form_is_refused() {
             message(variable(name, "127.0.0.1:1")),
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
-                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, collection, log, traces"
+                 the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
+                 collection, log, traces"
             )
         );
     }
@@ -283,7 +287,7 @@ fn a_list_is_an_array_in_the_file_and_has_commas_in_a_variable() {
 }
 
 #[test]
-fn a_flag_at_fault_is_named_by_its_key() {
+fn a_wrong_flag_is_named_by_its_key() {
     assert_eq!(
         message(merged("", &[], &[("pool.queue", "many")])),
         "command-line flag: pool.queue is \"many\"; expected a whole number"
@@ -320,7 +324,7 @@ fn an_empty_text_is_refused() {
 }
 
 #[test]
-fn a_limit_below_the_one_it_must_hold_is_named_with_both_places() {
+fn a_limit_below_its_lower_bound_is_named_with_both_places() {
     assert_eq!(
         message(variable("LOOKALIKE_LIMITS__DOCUMENT_BYTES", "64 MiB")),
         "built-in default: limits.batch_bytes is 33554432; it must not be less than limits.document_bytes, \
@@ -419,20 +423,20 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
 }
 
 #[test]
-fn both_ends_of_every_range_are_settings() {
+fn both_ends_of_every_range_are_accepted() {
     for key in &KEYS {
         let Some(range) = key.kind.range() else { continue };
         for end in [range.least, range.most] {
-            assert!(settable(key, end), "{} = {end}", key.path);
+            assert!(is_accepted(key, end), "{} = {end}", key.path);
         }
         for outside in [range.least - 1, range.most + 1] {
-            assert!(!settable(key, outside), "{} = {outside}", key.path);
+            assert!(!is_accepted(key, outside), "{} = {outside}", key.path);
         }
     }
 }
 
-/// Whether the key takes the number, with those that it bounds, or is bounded by, out of the way.
-fn settable(key: &'static Key, number: i64) -> bool {
+/// Whether the key accepts the number, if the keys that bound it do not restrict it.
+fn is_accepted(key: &'static Key, number: i64) -> bool {
     let wide = [
         ("limits.document_bytes", "1"),
         ("limits.default_matches", "1"),

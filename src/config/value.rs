@@ -1,7 +1,7 @@
-//! What the value of a key must be: its kind, its range, and how it is read from text and from TOML.
+//! The required value of a key: its kind, its range, and how it is read from text and from TOML.
 //!
-//! Reading judges the type alone. A number too large for 64 bits is read as the largest there is, which lies
-//! outside every range, so that the complaint is about its size and not about its type.
+//! Reading checks only the type. A number beyond 64 bits is read as the nearest 64-bit number, which is
+//! outside every range, so that the error is about its size and not about its type.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use toml::Value;
 use toml::de::DeValue;
 
-/// What a value must be.
+/// The kind of a value.
 pub(super) enum Kind {
     /// An IP address and a port.
     Address,
@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Switch,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Any number of texts of one form; in a variable or flag with commas between them.
+    /// Any number of texts of one form; comma-separated in a variable or flag.
     List(&'static Form),
     /// A whole number.
     Number(Range),
@@ -27,17 +27,17 @@ pub(super) enum Kind {
     Size(Range),
 }
 
-/// What each text of a list must be.
+/// The form of each text of a list.
 pub(super) struct Form {
     /// Completes a sentence that begins with "expected".
     expected: &'static str,
-    is_one: fn(&str) -> bool,
+    is_valid: fn(&str) -> bool,
 }
 
 /// Names of hosts.
 pub(super) const HOSTS: Form = Form {
-    expected: "host names without a port, such as [\"lookalike.example\"] (in a variable with commas between them)",
-    is_one: |text| {
+    expected: "host names without a port, such as [\"lookalike.example\"] (comma-separated in a variable)",
+    is_valid: |text| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
         !text.is_empty() && text.bytes().all(is_name)
     },
@@ -45,15 +45,15 @@ pub(super) const HOSTS: Form = Form {
 
 /// Origins of web pages.
 pub(super) const ORIGINS: Form = Form {
-    expected: "origins as browsers send them, without a path and without the usual port, such as \
-               [\"https://pages.example\"] (in a variable with commas between them)",
-    is_one: |text| {
+    expected: "origins as browsers send them, without a path and without the default port, such as \
+               [\"https://pages.example\"] (comma-separated in a variable)",
+    is_valid: |text| {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
         let parts = text.split_once("://").filter(|(scheme, host)| !scheme.is_empty() && !host.is_empty());
         parts.is_some_and(|(scheme, host)| {
-            let is_usual =
+            let is_default =
                 (scheme == "https" && host.ends_with(":443")) || (scheme == "http" && host.ends_with(":80"));
-            scheme.bytes().chain(host.bytes()).all(is_name) && !is_usual
+            scheme.bytes().chain(host.bytes()).all(is_name) && !is_default
         })
     },
 };
@@ -116,17 +116,17 @@ impl Kind {
 
 impl Form {
     fn read<'a>(&self, mut parts: impl Iterator<Item = Option<&'a str>>) -> Option<Value> {
-        let is_one = |text: &&str| (self.is_one)(text);
+        let is_valid = |text: &&str| (self.is_valid)(text);
         parts
             .try_fold(Vec::new(), |mut list, part| {
-                list.push(Value::from(part.filter(is_one)?));
+                list.push(Value::from(part.filter(is_valid)?));
                 Some(list)
             })
             .map(Value::Array)
     }
 }
 
-/// The nearest number that TOML has.
+/// The nearest number that TOML can represent.
 fn integer(value: i128) -> Value {
     let nearest = value.clamp(i64::MIN.into(), i64::MAX.into());
     Value::Integer(i64::try_from(nearest).unwrap_or(i64::MAX))
@@ -155,25 +155,25 @@ fn bytes(text: &str) -> Option<i128> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The least.
+    /// The minimum.
     pub least: i64,
-    /// The greatest.
+    /// The maximum.
     pub most: i64,
-    /// What is counted.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes, for which there are larger units.
+    /// Bytes, which have larger units.
     Bytes,
-    /// Something else, named in the plural.
+    /// Another unit, in the plural.
     Each(&'static str),
 }
 
 impl Range {
-    /// Whether the number is among them.
+    /// Whether the number is in the range.
     pub fn contains(&self, number: i64) -> bool {
         (self.least..=self.most).contains(&number)
     }

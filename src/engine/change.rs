@@ -1,10 +1,11 @@
-//! Changes of a collection's settings: what a client wants, under which condition, and what comes of it.
+//! Changes of a collection's settings: the requested settings, the condition of the request, and the result.
 //!
-//! A change is partial: it says what the client wrote and nothing else. The writer merges it with the settings as they
-//! are at its turn, so that two clients who change different settings at once both get what they asked for. All here is
-//! pure: the same settings and the same change give the same result.
+//! A change is partial: it holds only the settings that the client wrote. The writer merges it with the
+//! settings that are current when it processes the change, so two clients that change different settings at
+//! the same time both succeed. Everything in this module is pure: the same settings and the same change give
+//! the same result.
 //!
-//! *Absent*: profiles. The caller looks up what a collection has to know of one and sends it as [`ProfileFacts`].
+//! *Absent*: profiles. The caller looks up the properties of a profile and passes them as [`ProfileFacts`].
 
 use std::fmt;
 
@@ -12,45 +13,46 @@ use super::{CollectionInfo, CollectionSettings, EngineError};
 use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape, Width};
 
-/// What a collection has to know of a profile.
+/// The properties of a profile that a collection needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProfileFacts {
     /// Its id, `name@version`.
     pub id: String,
     /// The width of its hashes.
     pub width: Width,
-    /// The shape that a new collection's signatures have, if the profile makes such. It fits the threshold that the
-    /// change names, if it names one.
+    /// The shape of a new collection's signatures, if the profile makes signatures. It suits the change's
+    /// threshold, if the change has one.
     pub signatures: Option<SignatureShape>,
-    /// The distance of a new collection that names none.
+    /// The default distance of a new collection.
     pub k: u32,
 }
 
-/// The settings that a client names. What it leaves out stays as it is, or gets the default in a new collection.
+/// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
+/// collection.
 #[derive(Clone, Debug)]
 pub struct CollectionChange {
     /// The profile, if one is named.
     pub profile: Option<ProfileFacts>,
-    /// The profile of a new collection if none is named.
-    pub usual: ProfileFacts,
-    /// The distance that queries use unless they name another.
+    /// The profile of a new collection if the change names none.
+    pub default_profile: ProfileFacts,
+    /// The distance that queries use by default.
     pub k: Option<u32>,
-    /// The same as a similarity of signatures, 0 to 1; in place of k.
+    /// The same as a similarity of signatures, 0 to 1; an alternative to `k`.
     pub threshold: Option<f64>,
-    /// The bytes of the sketch that documents keep; 0 is none.
+    /// The size in bytes of the sketch that documents keep; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
-    /// After how many seconds documents expire that say nothing of it; `Some(None)` is never.
+    /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
     pub expires_in: Option<Option<u64>>,
 }
 
 impl CollectionChange {
-    /// The settings after the change: of a new collection if there are none before.
+    /// The settings after the change. If `current` is `None`, they are those of a new collection.
     ///
     /// # Errors
-    /// [`EngineError::SettingsConflict`] if what is stored would not fit them, [`EngineError::Invalid`] or
-    /// [`EngineError::Distance`] if the collection cannot have such a setting.
+    /// [`EngineError::SettingsConflict`] if the stored documents would not fit the settings,
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
     pub fn merge(
         &self,
         name: &CollectionName,
@@ -70,16 +72,16 @@ impl CollectionChange {
         if let Some(stored) = current {
             self.check_stored(name, stored, &after)?;
             if let Some(profile) = &self.profile {
-                // A profile of the user's own may have got another version and make the same hashes.
+                // A user-defined profile may have a new version that makes the same hashes.
                 after.profile.clone_from(&profile.id);
             }
         }
         Ok(after)
     }
 
-    /// The settings of a new collection before what else the change names.
+    /// The settings of a new collection before the other settings of the change are applied.
     fn fresh(&self) -> CollectionSettings {
-        let profile = self.profile.as_ref().unwrap_or(&self.usual);
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
         CollectionSettings {
             profile: profile.id.clone(),
             width: profile.width,
@@ -104,7 +106,7 @@ impl CollectionChange {
         }
     }
 
-    /// Refuses what would not fit the documents and the index that are there.
+    /// Rejects settings that would not fit the stored documents and the index.
     fn check_stored(
         &self,
         name: &CollectionName,
@@ -118,7 +120,8 @@ impl CollectionChange {
             if !makes_the_same(&stored.profile, &wanted.id) {
                 return conflict("profile", stored.profile.clone(), wanted.id.clone());
             }
-            // Whoever names profile and threshold wants the bands that such a collection is made with.
+            // A request that names both profile and threshold requires the bands that a new collection would
+            // get.
             if let Some(threshold) = self.threshold
                 && stored.signatures != wanted.signatures
             {
@@ -139,10 +142,10 @@ fn bands(shape: Option<SignatureShape>) -> String {
 }
 
 impl CollectionSettings {
-    /// The distance that is named as such or as a threshold of similarity, or the collection's own.
+    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
     ///
     /// # Errors
-    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection has no such distances.
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have this distance.
     pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
         let invalid = |detail: String| Err(EngineError::Invalid { field: "threshold", detail });
         match (k, threshold, self.signatures) {
@@ -153,8 +156,8 @@ impl CollectionSettings {
             (Some(k), None, _) if k <= self.most() => Ok(k),
             (Some(k), None, _) => Err(EngineError::Distance { k, most: self.most() }),
             (None, Some(_), None) => invalid(
-                "threshold is for collections of signatures, such as those with profile minhash-copies; here nearness \
-                 is a number of bits, k"
+                "threshold is for collections of signatures, such as those with profile minhash-copies; in \
+                 this collection distance is a number of bits, k"
                     .to_owned(),
             ),
             (None, Some(threshold), _) if !(0.0..=1.0).contains(&threshold) => {
@@ -165,8 +168,9 @@ impl CollectionSettings {
     }
 }
 
-/// Which settings a collection has, in a number: two collections, or two settings of one, have different versions. A
-/// collection that is deleted and made anew with the same settings is another one.
+/// Identifies the settings of a collection. Two collections, or two states of one collection's settings,
+/// have different versions. A collection that is deleted and created again with the same settings gets a
+/// different version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettingsVersion(pub u64);
 
@@ -176,25 +180,25 @@ impl fmt::Display for SettingsVersion {
     }
 }
 
-/// What must hold of a collection for a change of it to be made.
+/// The condition under which a collection may be changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// No condition.
     #[default]
     None,
-    /// There is none of this name.
+    /// No collection has this name.
     Absent,
-    /// There is one.
+    /// The collection exists.
     Present,
-    /// There is one, and its settings have one of these versions.
+    /// The collection exists, and its settings have one of these versions.
     Version(Vec<SettingsVersion>),
 }
 
 impl Condition {
-    /// Whether it holds of a collection whose settings have this version, or that is not there.
+    /// Checks the condition for a collection whose settings have this version; `None` if it does not exist.
     ///
     /// # Errors
-    /// [`EngineError::Condition`] if it does not.
+    /// [`EngineError::Condition`] if the condition does not hold.
     pub fn check(&self, name: &CollectionName, version: Option<SettingsVersion>) -> Result<(), EngineError> {
         let holds = match (self, version) {
             (Condition::None, _) => true,
@@ -206,12 +210,12 @@ impl Condition {
     }
 }
 
-/// A collection that was made or changed.
+/// A collection that was created or changed.
 #[derive(Clone, Debug)]
 pub struct Changed {
-    /// Whether it is new.
+    /// Whether the collection is new.
     pub is_new: bool,
-    /// The collection as it was right after the change.
+    /// The collection immediately after the change.
     pub info: CollectionInfo,
 }
 
@@ -235,7 +239,7 @@ mod tests {
     fn change() -> CollectionChange {
         CollectionChange {
             profile: None,
-            usual: hashes(),
+            default_profile: hashes(),
             k: None,
             threshold: None,
             sketch_bytes: None,
@@ -256,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_of_different_settings_add_up_in_any_order() {
+    fn changes_of_different_settings_commute() {
         let all = [
             CollectionChange { k: Some(3), ..change() },
             CollectionChange { keep_text: Some(true), ..change() },
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_stays_what_it_is() {
+    fn settings_that_do_not_fit_stored_documents_conflict() {
         let made = CollectionChange { sketch_bytes: Some(64), ..change() }.merge(&name(), None).unwrap();
         let other = CollectionChange { sketch_bytes: Some(32), ..change() };
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
@@ -298,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_threshold_with_its_profile_asks_for_bands_and_alone_for_a_distance() {
+    fn a_threshold_with_its_profile_requires_bands_and_alone_sets_a_distance() {
         let made = of_minima(minima(25, 8), 0.8).merge(&name(), None).unwrap();
         assert_eq!(made.signatures, SignatureShape::of_minima(25, 8));
         assert_eq!(of_minima(minima(25, 8), 0.8).merge(&name(), Some(&made)).unwrap(), made);
@@ -320,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_or_says_what_there_is() {
+    fn a_failed_condition_reports_the_current_version() {
         let (one, two) = (SettingsVersion(1), SettingsVersion(2));
         for (condition, absent, present) in [
             (Condition::None, true, true),
@@ -333,7 +337,7 @@ mod tests {
             assert_eq!(condition.check(&name(), None).is_ok(), absent, "{condition:?}");
             assert_eq!(condition.check(&name(), Some(one)).is_ok(), present, "{condition:?}");
         }
-        let said = Condition::Version(vec![two]).check(&name(), Some(one)).unwrap_err().to_string();
-        assert!(said.contains("\"0000000000000001\""), "{said}");
+        let message = Condition::Version(vec![two]).check(&name(), Some(one)).unwrap_err().to_string();
+        assert!(message.contains("\"0000000000000001\""), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! What an engine may answer in place of a result, and what the caller may do about it.
+//! The errors of an engine. Each message names the way out where there is one.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,150 +14,173 @@ use crate::store::StoreError;
 /// An error of a running engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// There is no such collection.
-    #[error("there is no collection \"{0}\"; PUT /collections/{0} makes it")]
+    /// There is no collection of this name.
+    #[error("there is no collection \"{0}\"; PUT /collections/{0} creates it")]
     NoCollection(CollectionName),
-    /// What is stored would not fit the settings.
-    #[error("collection {name:?} has {setting} {stored}, and its documents do not fit {setting} {wanted}. {}, or make another collection", way_out(setting), name = .name.as_str())]
+    /// The stored documents would not fit the settings.
+    #[error(
+        "collection {name:?} has {setting} {stored}, and its documents do not fit {setting} {wanted}. {}, or \
+         make another collection",
+        remedy(setting),
+        name = .name.as_str()
+    )]
     SettingsConflict {
         /// The collection.
         name: CollectionName,
-        /// Which setting.
+        /// The setting.
         setting: &'static str,
-        /// What it is.
+        /// Its stored value.
         stored: String,
-        /// What it was to be.
+        /// Its requested value.
         wanted: String,
     },
-    /// A collection cannot have such a setting, or a question about it such a parameter.
+    /// An invalid setting of a collection, or an invalid parameter of a query.
     #[error("{detail}")]
     Invalid {
         /// The field or parameter.
         field: &'static str,
-        /// What is wrong, what the range is, what to do.
+        /// What is wrong, what the range is, and what to do.
         detail: String,
     },
-    /// The collection is not as a request says that it must be. Nothing was done.
-    #[error("{}", said_of_condition(name, *version))]
+    /// The condition of the request does not hold for the collection. Nothing was done.
+    #[error("{}", condition_message(name, *version))]
     Condition {
         /// The collection.
         name: CollectionName,
-        /// Which settings it has, if there is one.
+        /// The version of its settings; `None` if it does not exist.
         version: Option<SettingsVersion>,
     },
-    /// A collection of that name is in the way.
+    /// A collection of this name already exists.
     #[error(
-        "there is a collection \"{0}\" already; restore under another name, or delete it first with DELETE /collections/{0}"
+        "there is a collection \"{0}\" already; restore under another name, or delete it first with DELETE \
+         /collections/{0}"
     )]
     CollectionExists(CollectionName),
-    /// The backup cannot be taken or used.
+    /// The backup cannot be made or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// A document of a backup is larger than documents may be. Nothing was done.
+    /// A document of a backup exceeds the size limit. Nothing was done.
     #[error("{0}")]
     TooLarge(String),
-    /// A backup has something that the limits of inserts do not allow. Nothing was done.
+    /// A backup contains something that the limits for added documents do not allow. Nothing was done.
     #[error("{0}")]
     NotAdmitted(String),
-    /// An upload ended before its end. Nothing was done.
+    /// An upload was incomplete. Nothing was done.
     #[error("the body ended before its end: {0}")]
     Upload(String),
-    /// An upload cannot be kept while it is verified. Nothing was done.
+    /// An upload cannot be stored while it is verified. Nothing was done.
     #[error("the backup cannot be kept under the data directory while it is verified")]
     Spool(#[source] io::Error),
-    /// A hash of another width than the collection's.
-    #[error("the hash has {found} bits, the collection {name:?} has hashes of {expected}", name = .name.as_str(), expected = .expected.bits(), found = .found.bits())]
+    /// The hash has another width than the hashes of the collection.
+    #[error(
+        "the hash has {found} bits, the collection {name:?} has hashes of {expected}",
+        name = .name.as_str(),
+        expected = .expected.bits(),
+        found = .found.bits()
+    )]
     Width {
         /// The collection.
         name: CollectionName,
-        /// Its width.
+        /// The width of its hashes.
         expected: Width,
-        /// The hash's.
+        /// The width of this hash.
         found: Width,
     },
-    /// No signature, or one that is not as long as those of the collection.
-    #[error("the signature has {found} bytes, the collection {name:?} has signatures of {expected}", name = .name.as_str())]
+    /// The signature is missing, or its length is not that of the collection's signatures.
+    #[error(
+        "the signature has {found} bytes, the collection {name:?} has signatures of {expected}",
+        name = .name.as_str()
+    )]
     Signature {
         /// The collection.
         name: CollectionName,
-        /// The bytes of its signatures.
+        /// The length of its signatures in bytes.
         expected: usize,
-        /// The bytes that it has, 0 if there is none.
+        /// The length of this signature in bytes; 0 if it is missing.
         found: usize,
     },
-    /// A name that is no stored signature's.
-    #[error("no stored document has a signature of the name {0}; give a text, an id or the signature itself")]
+    /// No stored signature has this hash.
+    #[error(
+        "no stored document has a signature with the hash {0}; give a text, an id or the signature itself"
+    )]
     NoSignature(Hash),
-    /// A distance past the greatest.
+    /// A distance greater than the maximum.
     #[error("k is {k}; in this collection it ranges from 0 to {most}")]
     Distance {
-        /// The distance.
+        /// The requested distance.
         k: u32,
-        /// The width of the collection's hashes, or the cells of its signatures.
+        /// The maximum: the width of the collection's hashes, or the cells of its signatures.
         most: u32,
     },
     /// One of several queries cannot be answered.
     #[error("{source}")]
     Question {
-        /// Its place among them, from 0.
+        /// Its index among them, from 0.
         at: usize,
         /// What is wrong with it.
         source: Box<EngineError>,
     },
-    /// Too much is queued already. Nothing was done.
+    /// A queue is full. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
     /// The memory budget is used up. Nothing was done.
-    #[error("{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more memory (memory.budget)", match .state { MemoryState::Full => "no new documents are taken", _ => "documents are taken one at a time only" })]
+    #[error(
+        "{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more \
+         memory (memory.budget)",
+        match .state {
+            MemoryState::Full => "no new documents are accepted",
+            _ => "documents are accepted one at a time only",
+        }
+    )]
     MemoryFull {
         /// Bytes of resident memory.
         resident: u64,
         /// The budget in bytes.
         budget: u64,
-        /// What is refused.
+        /// Which writes are rejected.
         state: MemoryState,
     },
-    /// No writes are taken. Nothing was done.
-    #[error("no writes are taken: {0}")]
+    /// No writes are accepted. Nothing was done.
+    #[error("no writes are accepted: {0}")]
     ReadOnly(String),
-    /// There is no room on the disk. Nothing was done; it may be tried again when there is.
-    #[error("no writes are taken: {0}")]
+    /// The disk has no free space. Nothing was done; the write may be retried when there is space.
+    #[error("no writes are accepted: {0}")]
     DiskFull(String),
-    /// The write failed while it was made durable: nobody knows whether it is.
+    /// The write failed while it was being made durable. It is not known whether it is durable.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),
     /// The engine is closing. Nothing was done.
     #[error("the server is shutting down")]
     Closed,
-    /// The processors are busy, or a task failed.
+    /// The CPU pool is full, or a task failed.
     #[error(transparent)]
     Pool(#[from] PoolError),
-    /// There is no memory for the request.
+    /// There is not enough memory for the request.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
     /// The store cannot be read.
     #[error("the store cannot be read")]
     Store(#[from] StoreError),
-    /// A snapshot was not taken. The data is safe without it.
+    /// No snapshot was taken. The data is safe without it.
     #[error("no snapshot was taken")]
     Snapshot(#[from] SnapshotError),
 }
 
 impl EngineError {
-    /// The same of the query at this place among several, if it is the query that is wrong.
+    /// Adds the index of the query to an error of the query itself. Other errors are returned unchanged.
     pub(super) fn of_question(self, at: usize) -> EngineError {
         if self.is_of_question() { EngineError::Question { at, source: Box::new(self) } } else { self }
     }
 
-    /// Whether the query or the document is wrong, and not the collection, the time or the server.
+    /// Whether the cause is the query or the document, and not the collection, the load or the server.
     pub fn is_of_question(&self) -> bool {
         use EngineError::{Distance, Invalid, NoSignature, Signature, Width};
         matches!(self, Distance { .. } | Invalid { .. } | NoSignature(_) | Signature { .. } | Width { .. })
     }
 }
 
-/// What to do about a setting that conflicts with what is stored.
-fn way_out(setting: &str) -> &'static str {
+/// The remedy for a setting that conflicts with the stored documents.
+fn remedy(setting: &str) -> &'static str {
     match setting {
         "threshold" => "Leave profile out to change the distance of queries alone and keep the bands",
         "sketch_bytes" => "Leave sketch_bytes out, name the number it has",
@@ -165,20 +188,21 @@ fn way_out(setting: &str) -> &'static str {
     }
 }
 
-fn said_of_condition(name: &CollectionName, version: Option<SettingsVersion>) -> String {
+fn condition_message(name: &CollectionName, version: Option<SettingsVersion>) -> String {
     match version {
         Some(version) => format!(
-            "collection \"{name}\" has the ETag \"{version}\" now, which the condition of the request does not allow; GET \
-             /collections/{name} tells its settings: look at them, and send the change with their ETag"
+            "collection \"{name}\" has the ETag \"{version}\" now, which the condition of the request does \
+             not allow; GET /collections/{name} returns its settings: check them, and send the change with \
+             their ETag"
         ),
         None => format!(
-            "there is no collection \"{name}\", and the condition of the request is that there is one; leave If-Match \
-             out to make it"
+            "there is no collection \"{name}\", and the condition of the request is that there is one; leave \
+             If-Match out to make it"
         ),
     }
 }
 
-/// Why an engine does not start.
+/// Why an engine cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The data directory cannot be used.
@@ -186,13 +210,16 @@ pub enum OpenError {
     Directory {
         /// The path.
         path: PathBuf,
-        /// What was tried.
+        /// The action that failed.
         action: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// It was written by a newer version.
-    #[error("{} has data of format {found}; this version reads format {known}. Use a newer version of lookalike", path.display())]
+    /// The directory was written by a newer version.
+    #[error(
+        "{} has data of format {found}; this version reads format {known}. Use a newer version of lookalike",
+        path.display()
+    )]
     Newer {
         /// The data directory.
         path: PathBuf,
@@ -201,21 +228,21 @@ pub enum OpenError {
         /// The format of this version.
         known: u32,
     },
-    /// The file that says what the directory holds is not as it was written.
+    /// The file that records the format of the directory is damaged.
     #[error("{} is damaged at byte 0: {what}. Nothing was changed", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What does not fit.
+        /// What is wrong with it.
         what: String,
     },
-    /// A new directory was wanted.
-    #[error("{} is not empty; name a directory that is not there yet", path.display())]
+    /// The directory must be new, but it is not empty.
+    #[error("{} is not empty; name a directory that does not exist yet", path.display())]
     NotEmpty {
         /// The directory.
         path: PathBuf,
     },
-    /// The store does not open.
+    /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A system thread could not be started.

@@ -1,4 +1,4 @@
-//! Which documents count in an answer.
+//! Filters: which documents a query may return.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 use crate::ids::DocumentId;
 use crate::store::Row;
 
-/// Conditions on documents, all of which must hold.
+/// Conditions on documents. A document must satisfy all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    /// Documents that do not count.
+    /// Documents to exclude.
     pub exclude: BTreeSet<DocumentId>,
-    /// Fields of the metadata and the values they must have.
+    /// Metadata fields and their required values.
     pub metadata: BTreeMap<String, Value>,
     /// Written at this time or later, in milliseconds since 1970-01-01 UTC.
     pub written_from_ms: Option<u64>,
@@ -21,24 +21,24 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Leaves one document out.
+    /// A filter that excludes only this document.
     pub fn without(id: DocumentId) -> Filter {
         Filter { exclude: BTreeSet::from([id]), ..Filter::default() }
     }
 
-    /// Whether the id alone rules the document out.
+    /// Whether the document is excluded by its id alone.
     pub(super) fn excludes(&self, id: &DocumentId) -> bool {
         self.exclude.contains(id)
     }
 
-    /// Whether the conditions beyond the id hold for a row.
+    /// Whether a row satisfies the conditions other than the id.
     pub(super) fn admits(&self, row: &Row) -> bool {
         let in_time = self.written_from_ms.is_none_or(|from| row.written_ms >= from)
             && self.written_before_ms.is_none_or(|before| row.written_ms < before);
         in_time && (self.metadata.is_empty() || self.admits_metadata(row.metadata.as_deref()))
     }
 
-    /// Whether rows have to be read to know.
+    /// Whether the row must be read to apply the filter.
     pub(super) fn needs_row(&self) -> bool {
         !self.metadata.is_empty() || self.written_from_ms.is_some() || self.written_before_ms.is_some()
     }

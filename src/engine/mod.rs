@@ -1,19 +1,20 @@
-//! The engine: what holds the documents and answers which of them are near. This file is the contract.
+//! The engine contract: an engine stores documents and answers which of them are near-duplicates.
 //!
-//! Calls are few, coarse and async, and assume nothing about where the data is, so that an engine may be a
-//! part of this process (`embedded`) or a cluster of others.
+//! Calls are few, coarse-grained and async, and assume nothing about where the data is stored. An engine may
+//! be a part of this process (`embedded`) or a cluster of other processes.
 //!
 //! *Invariants*
 //! - 4: an operation is acknowledged (its [`Receipt`] resolves) after it is durable, and no query shows it
-//!   before. A query that begins after an acknowledgement shows what was acknowledged.
-//! - Operations of one [`Engine::write`] are done in order, and writes in the order in which the calls
-//!   returned their receipts.
-//! - `unless_within` is decided in that order too: of any number of near-duplicates offered at once, the
-//!   first is stored and the others are told of it, for every k.
-//! - A document whose time has come ([`Row::expires_ms`]) is in no answer any more and keeps no other from
-//!   being stored, whether it has been removed from the disk or not.
+//!   before. A query that begins after an acknowledgement shows the acknowledged operations.
+//! - The operations of one [`Engine::write`] are applied in order. Writes are applied in the order in which
+//!   the calls returned their receipts.
+//! - `unless_within` is decided in that order too: of any number of near-duplicates submitted at the same
+//!   time, the first is stored and the others are reported as duplicates of it, for every k.
+//! - An expired document ([`Row::expires_ms`]) is in no answer and does not prevent another document from
+//!   being stored, whether it is still on the disk or not.
 //!
-//! *Absent*: texts turned into hashes, HTTP, statuses, any wall clock but the one that it is handed.
+//! *Absent*: the conversion of texts into hashes, HTTP, status codes, and any wall clock other than the one
+//! that is passed in.
 
 mod change;
 pub mod embedded;
@@ -42,48 +43,49 @@ pub use crate::store::Row;
 /// The settings of a collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionSettings {
-    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two are not comparable.
+    /// The profile of its fingerprints, `name@version`. Never changes: hashes of two profiles are not
+    /// comparable.
     pub profile: String,
-    /// The width of its hashes; follows from the profile.
+    /// The width of its hashes. The profile determines it.
     pub width: Width,
-    /// The shape of the signatures that its hashes are the names of, if they are such; follows from the profile and
-    /// from what was wanted when the collection was made. Never changes.
+    /// The shape of its signatures if its hashes identify signatures. The profile and the threshold at
+    /// creation determine it. Never changes.
     pub signatures: Option<SignatureShape>,
-    /// The distance that queries use unless they name another, 0 to the width; of signatures the number of cells that
-    /// may differ.
+    /// The distance that queries use by default, 0 to [`CollectionSettings::most`]: in bits, or for
+    /// signatures in cells that differ.
     pub k: u32,
-    /// The bytes of the sketch of features that rows keep for a second check, if they do. Never changes.
+    /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
     pub sketch_bytes: Option<u16>,
-    /// Whether documents keep the text that they were made from.
+    /// Whether documents keep their original text.
     pub keep_text: bool,
-    /// After how many seconds documents expire that say nothing of it themselves; `None` is never. Whoever writes
-    /// a document applies it: a change is for those written later.
+    /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
+    /// writes a document applies it, so a change affects only documents written later.
     pub expires_in: Option<u64>,
 }
 
 impl CollectionSettings {
-    /// The greatest distance between two documents.
+    /// The maximum distance between two documents.
     pub fn most(&self) -> u32 {
         self.signatures.map_or(self.width.bits(), |shape| u32::from(shape.cells))
     }
 }
 
-/// A collection as it stands.
+/// The current state of a collection.
 #[derive(Clone, Debug)]
 pub struct CollectionInfo {
     /// Its name.
     pub name: CollectionName,
     /// Its settings.
     pub settings: CollectionSettings,
-    /// Which settings these are, in a number.
+    /// The version of these settings.
     pub version: SettingsVersion,
-    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    /// When it was created, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
-    /// How many documents it has.
+    /// The number of documents.
     pub documents: u64,
-    /// How many distinct hashes they bear.
+    /// The number of distinct hashes of these documents.
     pub distinct_hashes: u64,
-    /// The bytes that the index of these hashes occupies in memory.
+    /// The memory of the index in bytes.
     pub index_bytes: u64,
 }
 
@@ -92,147 +94,147 @@ pub struct CollectionInfo {
 pub struct Document {
     /// Its id.
     pub id: DocumentId,
-    /// What is kept of it.
+    /// The stored data.
     pub row: Row,
 }
 
-/// Documents that follow each other.
+/// Consecutive documents in id order.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The documents.
     pub documents: Vec<Document>,
-    /// Whether there are no more.
+    /// Whether this is the last page.
     pub is_last: bool,
 }
 
-/// One thing to be done to a collection.
+/// An operation on a collection.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// Store a document, in place of the one with this id if there is one.
+    /// Store a document. It replaces the document with the same id, if there is one.
     Put {
         /// The document.
         document: Document,
-        /// Store nothing if a stored document lies within this distance.
+        /// Store nothing if a stored document is within this distance.
         unless_within: Option<u32>,
     },
     /// Delete the document with this id.
     Delete(DocumentId),
 }
 
-/// What became of an operation. One that replaces or deletes a document that has expired found none.
+/// The result of an operation. An expired document counts as absent when it is replaced or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// A document with a new id was stored.
     Created,
-    /// A document took the place of the one with its id.
+    /// A document replaced the one with its id.
     Updated,
-    /// Nothing was stored, because of these: the nearest first, at least one.
+    /// Nothing was stored because of these near-duplicates: nearest first, at least one.
     Duplicate(Vec<Match>),
     /// The document was deleted.
     Deleted,
-    /// There was none to delete.
+    /// There was no document to delete.
     Absent,
 }
 
-/// Resolves when the operations of a write are durable, with an outcome for each.
+/// Resolves when the operations of a write are durable, with one outcome per operation.
 pub type Receipt = BoxFuture<'static, Result<Vec<Outcome>, EngineError>>;
 
-/// Whether a writer waits for room in the queue.
+/// Whether a write waits for capacity in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Fail with [`EngineError::Busy`] if the queue is full.
     Shed,
-    /// Wait for room.
+    /// Wait for capacity.
     Wait,
 }
 
-/// A place in an answer: after the document with this id at this distance.
+/// A position in an answer: after the document with this id at this distance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The distance in bits.
+    /// The distance in bits, or for signatures in cells.
     pub distance: u32,
-    /// The document.
+    /// The id of the document.
     pub id: DocumentId,
 }
 
-/// A question: which documents lie within k of this hash.
+/// A query: which documents are within k of this hash.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// The hash; it must have the collection's width.
     pub hash: Hash,
-    /// The signature of which the hash is the name, if that is what the collection has; without it the stored one of
-    /// that name is looked around, if there is one.
+    /// The signature that the hash identifies, in a collection of signatures. If it is `None`, the stored
+    /// signature with this hash is used, if there is one.
     pub signature: Option<Arc<[u8]>>,
-    /// The distance, 0 to the greatest of the collection; the collection's own if there is none.
+    /// The distance, 0 to the collection's maximum; `None` for the collection's default.
     pub k: Option<u32>,
-    /// How many matches to answer with, at most.
+    /// The maximum number of matches in the answer.
     pub limit: usize,
-    /// Answer with what comes after this.
+    /// Continue after this position.
     pub after: Option<Position>,
-    /// Which documents count; all, if there is none.
+    /// Which documents may match; `None` for all.
     pub filter: Option<Box<Filter>>,
-    /// Compare every stored hash in place of probing the index.
+    /// Compare every stored hash instead of probing the index.
     pub scan: bool,
 }
 
 impl Query {
-    /// Whether the id alone rules a document out.
+    /// Whether the document is excluded by its id alone.
     fn excludes(&self, id: &DocumentId) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter.excludes(id))
     }
 
-    /// Whether rows have to be read to know which documents count.
+    /// Whether rows must be read to apply the filter.
     fn needs_row(&self) -> bool {
         self.filter.as_ref().is_some_and(|filter| filter.needs_row())
     }
 }
 
-/// A document within k.
+/// A document within k of the query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Match {
     /// Its id.
     pub id: DocumentId,
     /// Its hash.
     pub hash: Hash,
-    /// The Hamming distance between that and the query, in bits; of signatures, in cells.
+    /// The Hamming distance to the query in bits; for signatures, the number of cells that differ.
     pub distance: u32,
-    /// How similar the texts are, 0 to 1, where that is known.
+    /// The similarity of the texts, 0 to 1, if it is known.
     pub similarity: Option<f64>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
-    /// The JSON object that came with the document.
+    /// The document's metadata, a JSON object.
     pub metadata: Option<String>,
 }
 
-/// An answer: matches by distance, then id.
+/// An answer: matches in the order of distance, then id.
 #[derive(Clone, Debug, Default)]
 pub struct Answer {
-    /// The distance that was asked for, or the collection's.
+    /// The requested distance, or the collection's default.
     pub k: u32,
-    /// The shape of the signatures that were compared, if they were.
+    /// The shape of the compared signatures; `None` for hashes.
     pub signatures: Option<SignatureShape>,
     /// The matches.
     pub matches: Vec<Match>,
-    /// Where the next page begins, if there is more.
+    /// Where the next page begins, if there are more matches.
     pub next: Option<Position>,
-    /// How the answer was found.
+    /// The cost of the answer.
     pub work: Work,
 }
 
-/// What an answer cost.
+/// The cost of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Whether every stored hash was compared.
     pub scanned: bool,
-    /// The radii around the blocks of the hash, if runs were probed.
+    /// The radii of the probes around the blocks of the hash, if runs were probed.
     pub plan: Option<Plan>,
-    /// Runs of hashes read.
+    /// The number of runs of hashes that were read.
     pub probes: u64,
-    /// Places for hashes compared in them.
+    /// The number of candidates compared in these runs.
     pub candidates: u64,
-    /// Hashes found within the distance.
+    /// The number of hashes found within the distance.
     pub verified: u64,
-    /// The time it took, without waiting.
+    /// The processing time, without waiting.
     pub elapsed: Duration,
 }
 
@@ -241,55 +243,55 @@ pub struct Work {
 pub struct Snapshot {
     /// Its name.
     pub name: String,
-    /// The change at which it was begun.
+    /// The last change before the snapshot was begun.
     pub sequence: Sequence,
     /// Its size in bytes.
     pub bytes: u64,
     /// The XXH3 checksum of the file, if known.
     pub checksum: Option<u64>,
-    /// When it was written, in milliseconds since 1970-01-01 UTC, by the file system.
+    /// When it was written, in milliseconds since 1970-01-01 UTC, according to the file system.
     pub written_ms: Option<u64>,
 }
 
-/// Whether the engine can do its work.
+/// Whether the engine is operational.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It can.
+    /// It answers queries and accepts writes.
     Ready,
-    /// It answers queries and takes no writes, for this reason.
+    /// It answers queries and accepts no writes, for this reason.
     ReadOnly(String),
-    /// The same until there is room on the disk again.
+    /// It accepts no writes until the disk has free space again.
     DiskFull(String),
 }
 
-/// What the memory budget admits.
+/// Which writes the memory budget admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryState {
-    /// All.
+    /// All writes.
     Open,
-    /// Documents one at a time.
+    /// Documents one at a time, but not in bulk.
     NoBulk,
-    /// No documents. Deletions and queries go on.
+    /// No documents. Deletions and queries are still processed.
     Full,
 }
 
 /// The memory of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Bytes of resident memory, as measured a moment ago; 0 if that cannot be done.
+    /// Bytes of resident memory at the last measurement; 0 if it cannot be measured.
     pub resident_bytes: u64,
     /// The budget in bytes, if there is one.
     pub budget_bytes: Option<u64>,
-    /// What that admits.
+    /// Which writes are admitted.
     pub state: MemoryState,
 }
 
-/// The state of the engine in numbers.
+/// Statistics of the engine.
 #[derive(Clone, Debug)]
 pub struct EngineStats {
     /// The last durable change.
     pub sequence: Sequence,
-    /// Changes in the log since the oldest snapshot kept.
+    /// Number of changes in the log since the oldest retained snapshot.
     pub log_entries: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
@@ -302,62 +304,65 @@ pub struct EngineStats {
 /// The sizes of the buckets of a collection's index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BucketSizes {
-    /// For each power of two `2^i`, how many buckets hold fewer hashes than that and at least half as many.
-    /// The first counts empty ones.
+    /// Element `i` counts the buckets with fewer than `2^i` and at least `2^(i-1)` hashes. Element 0 counts
+    /// empty buckets.
     pub histogram: Vec<u64>,
-    /// The largest.
+    /// The number of hashes in the largest bucket.
     pub largest: u64,
 }
 
-/// A backup on its way out, in pieces. An error is its last item: what came before is not whole then.
+/// A backup as a stream of byte chunks. If an item is an error, it is the last, and the backup is
+/// incomplete.
 pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
 
-/// A backup on its way in, in pieces.
+/// An uploaded backup as a stream of byte chunks.
 pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 
-/// How similar a stored row is, 0 to 1; `None` for one that does not count.
+/// Computes the similarity of a stored row, 0 to 1; `None` if the row is not a match.
 pub type Judge = Box<dyn FnMut(Row) -> Result<Option<f64>, NoMemory> + Send>;
 
-/// What a caller asks of a backup beyond its being whole: the limits that documents are held to when they are added.
-/// They are asked before anything is written.
+/// The limits that a restored backup must satisfy, in addition to being intact: those that apply when
+/// documents are added. They are checked before anything is written.
 pub trait RestoreRules: Send + Sync {
-    /// Bytes of a document as the backup has it, at most: so much of it is held in memory before it is known.
+    /// The maximum number of bytes of one document in the backup. This much memory is used before the
+    /// document is checked.
     fn line_bytes(&self) -> usize;
 
-    /// Whether a collection may have these settings.
+    /// Checks the settings of a collection.
     ///
     /// # Errors
     /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
     fn settings(&self, settings: &CollectionSettings) -> Result<(), EngineError>;
 
-    /// Whether this document may be restored at this time, in milliseconds since 1970-01-01 UTC.
+    /// Checks whether this document may be restored at this time, in milliseconds since 1970-01-01 UTC.
     ///
     /// # Errors
     /// [`EngineError::NotAdmitted`] or [`EngineError::TooLarge`].
     fn document(&self, document: &Document, now_ms: u64) -> Result<(), EngineError>;
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    /// The collection as it was right after.
+    /// The collection immediately after the restore.
     pub collection: CollectionInfo,
-    /// What the backup says of itself.
+    /// The manifest of the backup.
     pub from: Manifest,
-    /// How many documents there are.
+    /// The number of restored documents.
     pub documents: u64,
-    /// How many were left out because they have expired since.
+    /// The number of documents that were skipped because they have expired.
     pub expired: u64,
 }
 
-/// What an engine does.
+/// The operations of an engine.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Makes a collection, or changes the settings of the one of this name. Changes are merged one after the other, each
-    /// with what the one before made; the condition is checked at the same moment.
+    /// Creates a collection, or changes the settings of the existing one. Changes are applied one at a time,
+    /// each to the result of the previous one; the condition is checked in the same step.
     ///
     /// # Errors
-    /// [`EngineError::Condition`] if the condition does not hold, and those of [`CollectionChange::merge`].
+    /// [`EngineError::Condition`] if the condition does not hold, and the errors of
+    /// [`CollectionChange::merge`].
     async fn put_collection(
         &self,
         name: &CollectionName,
@@ -366,27 +371,28 @@ pub trait Engine: Send + Sync {
         now_ms: u64,
     ) -> Result<Changed, EngineError>;
 
-    /// Deletes a collection with all its documents; whether there was one.
+    /// Deletes a collection with all its documents. Returns whether it existed.
     ///
     /// # Errors
-    /// [`EngineError::Condition`] if there is one and the condition does not hold.
+    /// [`EngineError::Condition`] if the collection exists and the condition does not hold.
     async fn delete_collection(
         &self,
         name: &CollectionName,
         condition: Condition,
     ) -> Result<bool, EngineError>;
 
-    /// A collection.
+    /// Returns a collection.
     async fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, EngineError>;
 
-    /// All collections, by name.
+    /// Returns all collections in the order of their names.
     async fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError>;
 
-    /// The settings of a collection: cheaper than [`Engine::collection`], for every request.
+    /// Returns the settings of a collection. It is cheaper than [`Engine::collection`], because every
+    /// request calls it.
     async fn settings(&self, name: &CollectionName) -> Result<Arc<CollectionSettings>, EngineError>;
 
-    /// Queues operations, at most [`MAX_OPERATIONS`] of them. `profile` is the one by which the documents among
-    /// them were fingerprinted, if any was.
+    /// Queues operations, at most [`MAX_OPERATIONS`]. `profile` is the profile of the fingerprints among
+    /// them; `None` if there are none.
     ///
     /// # Errors
     /// [`EngineError::SettingsConflict`] if the collection has another profile.
@@ -398,7 +404,7 @@ pub trait Engine: Send + Sync {
         admission: Admission,
     ) -> Result<Receipt, EngineError>;
 
-    /// A document.
+    /// Returns a document; `None` if it does not exist.
     async fn get(
         &self,
         collection: &CollectionName,
@@ -408,7 +414,7 @@ pub trait Engine: Send + Sync {
     /// Answers a query.
     async fn similar(&self, collection: &CollectionName, query: Query) -> Result<Answer, EngineError>;
 
-    /// Answers a query with those of its matches that `judge` gives a similarity.
+    /// Answers a query with the matches for which `judge` returns a similarity.
     async fn similar_judged(
         &self,
         collection: &CollectionName,
@@ -416,7 +422,8 @@ pub trait Engine: Send + Sync {
         judge: Judge,
     ) -> Result<Answer, EngineError>;
 
-    /// Answers a query on the caller's thread, if that takes less than handing it to another: `None` if it takes more.
+    /// Answers a query on the caller's thread if that is cheaper than handing it to another thread;
+    /// otherwise `None`.
     fn similar_at_once(
         &self,
         collection: &CollectionName,
@@ -430,9 +437,9 @@ pub trait Engine: Send + Sync {
         queries: Vec<Query>,
     ) -> Result<Vec<Answer>, EngineError>;
 
-    /// Answers queries in order, on the caller's thread, if they are expected to take no longer than `most` nanoseconds
-    /// or so: `None`, and nothing is answered, if they are; else what was expected. After an error what `each` was
-    /// given does not count.
+    /// Answers queries in order on the caller's thread if their estimated cost is at most about `most`
+    /// nanoseconds. Returns the estimate, or `None` without answering any query if the estimate is higher.
+    /// After an error, the answers that were passed to `each` must be discarded.
     fn similar_here(
         &self,
         collection: &CollectionName,
@@ -441,7 +448,8 @@ pub trait Engine: Send + Sync {
         each: &mut dyn FnMut(Answer),
     ) -> Result<Option<u64>, EngineError>;
 
-    /// Documents in the order of their ids, from the one after `after`: as many as hold `bytes` bytes, and one at least.
+    /// Returns documents in the order of their ids, from the one after `after`. The page ends when it holds
+    /// `bytes` bytes, with at least one document.
     async fn export(
         &self,
         collection: &CollectionName,
@@ -449,16 +457,17 @@ pub trait Engine: Send + Sync {
         bytes: usize,
     ) -> Result<Page, EngineError>;
 
-    /// A backup of a collection as it is at one moment, while others write to it. `now_ms` is what the backup
-    /// says that time is.
+    /// Streams a backup: a snapshot of the collection that concurrent writes do not affect. `now_ms` is
+    /// recorded in the backup as its time.
     async fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError>;
 
-    /// Makes a collection of a backup: whole, once all of it has been verified, or not at all.
+    /// Creates a collection from a backup, atomically: after the whole backup has been verified, or not at
+    /// all.
     ///
     /// # Errors
-    /// [`EngineError::CollectionExists`] if there is one of this name, [`EngineError::Backup`] if the backup is
-    /// not to be used, and what the rules refuse with. [`EngineError::MemoryFull`] or [`EngineError::DiskFull`] if there
-    /// is no room for all of it: then it is undone.
+    /// [`EngineError::CollectionExists`] if a collection of this name exists, [`EngineError::Backup`] if the
+    /// backup cannot be used, and the errors of `rules`. [`EngineError::MemoryFull`] or
+    /// [`EngineError::DiskFull`] if there is not enough memory or disk space; the restore is then undone.
     async fn restore(
         &self,
         name: &CollectionName,
@@ -466,37 +475,39 @@ pub trait Engine: Send + Sync {
         rules: Arc<dyn RestoreRules>,
     ) -> Result<Restored, EngineError>;
 
-    /// The sizes of a collection's buckets.
+    /// Returns the sizes of a collection's buckets.
     async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError>;
 
     /// Takes a snapshot now.
     async fn snapshot(&self) -> Result<Snapshot, EngineError>;
 
-    /// The snapshots kept, the newest first.
+    /// Returns the retained snapshots, newest first.
     async fn snapshots(&self) -> Result<Vec<Snapshot>, EngineError>;
 
-    /// The state in numbers.
+    /// Returns the statistics.
     async fn stats(&self) -> Result<EngineStats, EngineError>;
 
-    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes back.
+    /// The time by which documents expire, in milliseconds since 1970-01-01 UTC. It never goes backwards.
     fn now_ms(&self) -> u64;
 
-    /// How much memory is in use, and what that admits.
+    /// Returns the memory in use, and which writes it admits.
     fn memory(&self) -> Memory;
 
-    /// Whether documents are taken now, one or many at once; [`Engine::write`] asks the same.
+    /// Checks whether the memory budget admits documents now: many at once if `is_bulk`, otherwise one.
+    /// [`Engine::write`] makes the same check.
     ///
     /// # Errors
     /// [`EngineError::MemoryFull`].
     fn admit(&self, is_bulk: bool) -> Result<(), EngineError>;
 
-    /// Whether it can do its work.
+    /// Whether the engine is operational.
     fn health(&self) -> Health;
 
-    /// Finishes what is queued, takes a last snapshot and closes. Later writes are refused. What nobody waits for is given
-    /// up so that it ends within this time; what is queued, and a disk that does not answer, may take longer.
+    /// Finishes the queued writes, takes a last snapshot and closes. Later writes are rejected. Optional
+    /// work is cancelled so that `close` ends within this time; the queued writes, or a disk that does not
+    /// respond, may take longer.
     async fn close(&self, within: Duration);
 }
 
-/// The most operations that one [`Engine::write`] takes.
+/// The maximum number of operations in one [`Engine::write`].
 pub const MAX_OPERATIONS: usize = 1_024;

@@ -1,6 +1,7 @@
-//! Copies that nobody marked: in a collection of real documents there are some, and what finds them is not wrong.
+//! Unlabelled copies: collections of real documents contain some, and a profile that finds them is not wrong.
 //!
-//! Leaves out: whether they are copies indeed. They are set aside, and count neither as right nor as wrong.
+//! Similar pairs without a label are set aside, so that they count neither as right nor as wrong. Not here: a
+//! decision whether they really are copies.
 
 use std::collections::HashMap;
 
@@ -9,15 +10,15 @@ use crate::fingerprint::{Profile, signature_of};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 
-/// The estimated Jaccard similarity from which a pair is set aside: a little below 0.5, from which `minhash-copies`
-/// takes a pair for copies.
+/// The estimated Jaccard similarity from which a pair is set aside: slightly below 0.5, the threshold of
+/// `minhash-copies`.
 const ALIKE: f64 = 0.4;
 
-/// Bands that catch 99.6 of 100 pairs at that similarity.
+/// A banding that catches 99.6 % of the pairs at that similarity.
 const SHAPE: SignatureShape = SignatureShape { cells: 255, cell_bytes: 1, bands: 85, rows: 3, is_set: false };
 
-/// Sets aside the pairs that are alike by the features of `by` and not marked, and with them the pairs of what is
-/// marked as a copy of the one and of the other; how many there are.
+/// Sets aside the unlabelled pairs that are similar by the features of `by`, and the pairs between the
+/// labelled copies of their texts. Returns the number of pairs set aside.
 pub fn set_aside_copies(set: &mut Set, by: &Profile) -> usize {
     let index = Bands::new(SHAPE);
     let before = set.labels.ignored.len();
@@ -61,7 +62,7 @@ mod tests {
     use crate::eval::{Labels, with_edits};
 
     #[test]
-    fn copies_that_nobody_marked_do_not_count() {
+    fn unlabelled_copies_do_not_count() {
         assert!(SHAPE.checked().is_some() && SHAPE.caught(ALIKE) > 0.995);
         let text = |n: usize| -> String { (0..60).map(|word| format!("w{} ", word * n + n)).collect() };
         let mut texts: Vec<String> = (1..20).map(text).collect();
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(set_aside_copies(&mut marked, by), 0);
         let mut edited = with_edits("own", set.texts, 1);
         set_aside_copies(&mut edited, by);
-        // Text 3, its copy, and the edited variant of each: all pairs but the two marked ones.
+        // Text 3, its copy, and the edited variant of each: all pairs except the two labelled ones.
         let copy_of = |of: u32| edited.labels.positive.iter().find(|pair| pair.0 == of).unwrap().1;
         let (a, b) = (copy_of(3), copy_of(19));
         for pair in [(3, 19), (3, b), (19, a), (a.min(b), a.max(b))] {

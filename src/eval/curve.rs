@@ -1,20 +1,23 @@
-//! Right and wrong pairs at each distance, and what follows from them: precision, recall, F1, false neighbours.
+//! Right and wrong pairs at each distance, and the figures derived from them: precision, recall, F1 and false
+//! neighbours.
+//!
+//! Not here: the origin of the labels (`labels`).
 
 use super::labels::{Labels, Pair};
 use crate::ids::Hash;
 
-/// Pairs by distance. Index `d` counts the pairs at distance d exactly, 0 to the width.
+/// Pairs by distance. Index `d`, 0 to the width, counts the pairs at exactly distance d.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// Positive pairs.
     right: Vec<u64>,
     /// Negative pairs.
     wrong: Vec<u64>,
-    /// All positive pairs, those too that cannot be found since a text is empty.
+    /// The positive pairs of which both texts are counted.
     positive: u64,
 }
 
-/// What is found within a distance.
+/// The pairs within a distance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The distance.
@@ -23,7 +26,7 @@ pub struct Point {
     pub right: u64,
     /// Negative pairs within it.
     pub wrong: u64,
-    /// Right ÷ (right + wrong); 1 if nothing is found.
+    /// Right ÷ (right + wrong); 1 if there are no pairs.
     pub precision: f64,
     /// Right ÷ all positive pairs; 1 if there are none.
     pub recall: f64,
@@ -38,7 +41,7 @@ impl Point {
 }
 
 impl Curve {
-    /// Counts all pairs of texts that are `taken`.
+    /// Counts the pairs of which both texts are `taken`.
     pub fn of(hashes: &[Hash], taken: &[bool], labels: &Labels) -> Curve {
         let width = hashes.first().map_or(64, |hash| hash.width().bits()) as usize;
         let kept: Vec<u128> =
@@ -66,7 +69,7 @@ impl Curve {
         Curve { right, wrong, positive: all as u64 }
     }
 
-    /// What is found within k.
+    /// The pairs within k.
     pub fn at(&self, k: u32) -> Point {
         let within = |counts: &[u64]| counts.iter().take(k as usize + 1).sum::<u64>();
         let (right, wrong) = (within(&self.right), within(&self.wrong));
@@ -75,31 +78,33 @@ impl Curve {
         Point { k, right, wrong, precision, recall }
     }
 
-    /// The greatest k, which is the width.
+    /// The greatest k: the width of the hashes in bits.
     pub fn width(&self) -> u32 {
         self.right.len() as u32 - 1
     }
 
-    /// All positive pairs.
+    /// The number of positive pairs of which both texts are counted.
     pub fn positive(&self) -> u64 {
         self.positive
     }
 
-    /// The expected number of wrong neighbours of a query among so many documents, if other documents are like the
-    /// negative pairs here; and whether it rests on fewer than three pairs, so that it is only a bound.
+    /// The expected number of wrong neighbours of a query among `documents` documents, if other documents
+    /// resemble the negative pairs here. The second value is true if there are fewer than three wrong
+    /// pairs, so that the number is only an upper bound.
     pub fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
         let pairs = self.wrong.iter().sum::<u64>().max(1) as f64;
         let wrong = self.at(k).wrong;
         let few = wrong < FEW;
-        // With none seen among n, the true share is below 3/n with 95 % certainty.
+        // If no event is observed among n, the true share is below 3/n with 95 % confidence.
         let counted = if few { FEW as f64 } else { wrong as f64 };
         (counted / pairs * documents, few)
     }
 
-    /// The same where too few wrong pairs lie within k to be counted: reckoned from the first distances with enough of them,
-    /// as if their number fell off towards smaller ones in a constant ratio. It falls faster, so that this is on
-    /// the safe side. `None` if there are no wrong pairs to reckon from.
-    pub fn reckoned_false_neighbours(&self, k: u32, documents: f64) -> Option<f64> {
+    /// As [`Curve::false_neighbours`], but extrapolated if there are too few wrong pairs within k. The
+    /// extrapolation starts at the smallest larger distance with enough wrong pairs, and assumes that their
+    /// number decreases by a constant ratio towards smaller distances. It actually decreases faster, so the
+    /// result is an overestimate. `None` if there are too few wrong pairs at all distances.
+    pub fn extrapolated_false_neighbours(&self, k: u32, documents: f64) -> Option<f64> {
         let (counted, few) = self.false_neighbours(k, documents);
         if !few {
             return Some(counted);
@@ -108,19 +113,19 @@ impl Curve {
         let wrong = |k| self.at(k).wrong as f64;
         let ratio = (wrong(from + 2) / wrong(from)).sqrt();
         let pairs = self.wrong.iter().sum::<u64>() as f64;
-        let reckoned = wrong(from) / ratio.powi((from - k) as i32) / pairs * documents;
-        Some(reckoned.min(counted))
+        let extrapolated = wrong(from) / ratio.powi((from - k) as i32) / pairs * documents;
+        Some(extrapolated.min(counted))
     }
 }
 
-/// With fewer wrong pairs than this their number is not known well enough to be counted.
+/// With fewer wrong pairs than this, their number is too uncertain to be used.
 const FEW: u64 = 3;
-/// From so many on, the number of wrong pairs is known well enough to see how it falls off.
+/// With at least this many wrong pairs, the ratio of their decrease is certain enough.
 const ENOUGH: u64 = 30;
 
-/// How many pairs lie at each distance.
+/// The number of pairs at each distance.
 fn all_pairs<T: Copy>(values: &[T], distance: impl Fn(T, T) -> u32) -> Vec<u64> {
-    // A block of rows against a block of columns stays in the nearest cache.
+    // A block of rows and a block of columns fit the first-level cache together.
     const BLOCK: usize = 1024;
     let mut counts = vec![0_u64; 129];
     for (i, rows) in values.chunks(BLOCK).enumerate() {
@@ -159,21 +164,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_rare_to_be_counted_is_reckoned_from_how_it_falls_off() {
-        // Twice as many wrong pairs with each bit more, and 32 within 10 bits.
+    fn too_few_wrong_pairs_are_extrapolated_from_larger_distances() {
+        // The number of wrong pairs doubles with each bit; 31 are within 10 bits.
         let mut wrong = vec![0; 65];
         (6..=30).for_each(|at| wrong[at] = 1 << (at - 6));
         let curve = Curve { right: vec![0; 65], wrong, positive: 0 };
         let all = (1_u64 << 25) - 1;
-        let of = |k| curve.reckoned_false_neighbours(k, all as f64).expect("there are wrong pairs");
+        let of = |k| curve.extrapolated_false_neighbours(k, all as f64).expect("there are wrong pairs");
         assert!((of(12) - 127.0).abs() < 1e-6, "counted: {}", of(12));
         assert!((0.8..1.0).contains(&of(5)) && (0.1..0.13).contains(&of(2)), "{} {}", of(5), of(2));
         let without = Curve { right: vec![0; 65], wrong: vec![0; 65], positive: 0 };
-        assert_eq!(without.reckoned_false_neighbours(7, 1e6), None);
+        assert_eq!(without.extrapolated_false_neighbours(7, 1e6), None);
     }
 
     #[test]
-    fn blocks_hold_every_pair_once() {
+    fn every_pair_is_counted_once() {
         let values: Vec<u64> = (0..2500).collect();
         assert_eq!(all_pairs(&values, |_, _| 0)[0], 2500 * 2499 / 2);
     }

@@ -1,6 +1,6 @@
-//! Labelled variants of anybody's texts: each text and one edited copy of it, at stated rates, from a seed.
+//! Labelled variants of arbitrary texts: each text and one edited copy of it, at fixed rates, from a seed.
 //!
-//! Leaves out: edits that need knowledge of a language, such as paraphrase.
+//! Not here: edits that need knowledge of the language, such as paraphrases.
 
 use std::collections::HashSet;
 
@@ -10,21 +10,21 @@ use super::labels::Labels;
 /// An edit and its rate in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edit {
-    /// So many percent of the characters are replaced by others of the text.
+    /// This percentage of the characters is replaced by other characters of the text.
     Replace(u32),
-    /// So many percent of the characters are deleted.
+    /// This percentage of the characters is deleted.
     Delete(u32),
-    /// So many percent of the sentences are deleted.
+    /// This percentage of the sentences is deleted.
     DropSentences(u32),
-    /// The last so many percent are cut off.
+    /// The last part of the text, of this percentage of its characters, is deleted.
     Cut(u32),
-    /// A sentence of another text is put before it.
+    /// A sentence of another text is inserted before the text.
     Boilerplate,
-    /// The sentences are put in another order.
+    /// The sentences are shuffled.
     Shuffle,
 }
 
-/// All edits that are tried, from those that change little.
+/// All edits that are applied, each kind by increasing rate.
 pub const EDITS: [Edit; 14] = [
     Edit::Replace(1),
     Edit::Replace(3),
@@ -43,7 +43,7 @@ pub const EDITS: [Edit; 14] = [
 ];
 
 impl Edit {
-    /// Its name, with its rate.
+    /// The name of the edit, with its rate.
     pub fn name(self) -> String {
         match self {
             Edit::Replace(rate) => format!("{rate} % of characters replaced"),
@@ -56,7 +56,8 @@ impl Edit {
     }
 }
 
-/// A set of the texts and one variant of each; edits take turns. Texts without a sentence stay alone.
+/// A set of the texts and one variant of each. The edits are applied in turn. A text that its edit leaves
+/// unchanged gets no variant.
 pub fn with_edits(name: &str, texts: Vec<String>, seed: u64) -> Set {
     let count = texts.len();
     let mut set = Set { name: name.to_owned(), texts, labels: Labels::default(), edits: Vec::new() };
@@ -115,21 +116,21 @@ fn apply(edit: Edit, text: &str, other: &str, random: &mut Random) -> String {
     }
 }
 
-/// The distinct sentences of texts, in order, each a text of its own: what short texts are like.
+/// The distinct sentences of texts, in order, as separate texts: realistic short texts.
 pub fn distinct_sentences(texts: &[String]) -> Vec<String> {
     let mut seen = HashSet::new();
     let all = texts.iter().flat_map(|text| sentences(text)).map(str::trim);
     all.filter(|sentence| seen.insert(*sentence)).map(str::to_owned).collect()
 }
 
-/// The sentences of a text with their marks.
+/// The sentences of a text with their punctuation.
 pub(super) fn sentences(text: &str) -> Vec<&str> {
     text.split_inclusive(['。', '.', '!', '?', '！', '？', '\n'])
         .filter(|part| !part.trim().is_empty())
         .collect()
 }
 
-/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): small, and the same everywhere.
+/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): small, and the same on every machine.
 #[derive(Debug)]
 pub(super) struct Random(pub(super) u64);
 
@@ -142,7 +143,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, or 0.
+    /// A number below `bound`; 0 if `bound` is 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
@@ -153,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_has_a_variant_that_differs_and_a_seed_repeats_it() {
+    fn each_text_has_a_different_variant_that_depends_on_the_seed() {
         let texts: Vec<String> = (0..28)
             .map(|n| (0..20).map(|s| format!("Sentence {s} of text {n} tells something. ")).collect())
             .collect();
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_without_anything_to_edit_stay_alone() {
+    fn empty_texts_have_no_variant() {
         assert!(with_edits("own", vec![String::new(); 14], 1).labels.positive.is_empty());
     }
 }

@@ -1,35 +1,38 @@
-//! Labels: which pairs are copies (to be found), which do not count, all others being neither.
+//! Labels: the pairs that are copies and should be found, and the pairs that do not count. All other pairs
+//! are negative.
+//!
+//! Not here: the files of labels (the command `eval`).
 
 use std::collections::HashSet;
 
-/// Two texts by their numbers, the smaller first.
+/// Two texts by their numbers, the smaller number first.
 pub type Pair = (u32, u32);
 
-/// Similarity from which a pair is a copy.
+/// The similarity from which a pair is a copy.
 const COPY: f64 = 0.8;
-/// Similarity from which people would disagree whether a pair is a copy.
+/// The similarity from which people may disagree whether a pair is a copy.
 const DOUBTFUL: f64 = 0.6;
 
-/// What is known of the pairs of a set.
+/// The labels of the pairs of a set.
 #[derive(Clone, Debug, Default)]
 pub struct Labels {
-    /// To be found.
+    /// Pairs that should be found.
     pub positive: HashSet<Pair>,
-    /// Neither right nor wrong.
+    /// Pairs that count neither as right nor as wrong.
     pub ignored: HashSet<Pair>,
-    /// Negative, although marks and similarities disagree about them: pairs that somebody marked and that are not
-    /// similar, and pairs of doubtful similarity that nobody marked where marks decide.
+    /// Negative pairs about which marks and similarities disagree: marked pairs that are not similar, and,
+    /// where marks decide, unmarked pairs of doubtful similarity.
     pub disputed: HashSet<Pair>,
 }
 
-/// What was found, by the labels.
+/// The quality of a result, judged by the labels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judged {
-    /// Of what was found, the share that is right; 1 if nothing was.
+    /// The share of the pairs found that is right; 1 if no pair is found.
     pub precision: f64,
     /// The same if disputed pairs do not count.
     pub precision_undisputed: f64,
-    /// Of all positive pairs, the share that was found.
+    /// The share of all positive pairs that is found.
     pub recall: f64,
 }
 
@@ -50,14 +53,14 @@ fn harmonic_mean(a: f64, b: f64) -> f64 {
 }
 
 impl Labels {
-    /// The same by a second reading, in which disputed pairs do not count.
+    /// The labels by a second reading, in which disputed pairs are ignored.
     #[must_use]
     pub fn second_reading(&self) -> Labels {
         let ignored = self.ignored.union(&self.disputed).copied().collect();
         Labels { positive: self.positive.clone(), ignored, disputed: HashSet::new() }
     }
 
-    /// Judges pairs that were found, of which none may be ignored.
+    /// Judges a result. The caller must leave out ignored pairs.
     pub fn judge(&self, pairs: impl Iterator<Item = Pair>) -> Judged {
         let (mut right, mut wrong, mut disputed) = (0_u64, 0_u64, 0_u64);
         for pair in pairs {
@@ -74,12 +77,13 @@ impl Labels {
         }
     }
 
-    /// By pairs that somebody marked, by similarities from 0 to 1, or by both.
+    /// The labels that follow from marked pairs, from similarities (0 to 1), or from both.
     ///
-    /// Marked pairs alone are positive. With similarities alone, pairs from 0.8 are positive and those from 0.6 do
-    /// not count. With both, marked pairs are positive and others from 0.8 do not count, those from 0.6 being disputed;
-    /// `revisions` says that marks tell of a common origin and not of likeness, and similarities decide alone: marked
-    /// pairs that are not similar are then disputed.
+    /// - Marks only: marked pairs are positive.
+    /// - Similarities only: pairs from 0.8 are positive, and pairs from 0.6 do not count.
+    /// - Both: marked pairs are positive. Other pairs from 0.8 do not count, and those from 0.6 are disputed.
+    /// - Both with `revisions`, which means that marks show a common origin and not similarity:
+    ///   similarities alone decide, and marked pairs below 0.6 are disputed.
     pub fn read(marked: Option<&[Pair]>, similar: Option<&[(Pair, f64)]>, revisions: bool) -> Labels {
         let from = |least: f64| {
             similar.unwrap_or_default().iter().filter(move |row| row.1 >= least).map(|row| row.0)
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_read_by_their_rule() {
+    fn labels_follow_from_marks_and_similarities() {
         let similar = [((0, 1), 0.9), ((0, 2), 0.7), ((1, 2), 0.85)];
         let sorted = |set: HashSet<Pair>| {
             let mut pairs: Vec<_> = set.into_iter().collect();
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_is_judged_by_both_readings() {
+    fn a_result_is_judged_by_both_readings() {
         let set = |pairs: &[Pair]| pairs.iter().copied().collect();
         let labels =
             Labels { positive: set(&[(0, 1), (0, 2)]), disputed: set(&[(1, 2)]), ..Labels::default() };

@@ -1,4 +1,7 @@
-//! What MinHash recipes find: the pairs that meet in a band and whose estimated similarity reaches a threshold.
+//! Measures MinHash recipes: the pairs that agree in a band and whose estimated similarity reaches a
+//! threshold.
+//!
+//! Not here: the choice of the threshold (`report`).
 
 use super::Set;
 use super::labels::{Judged, Pair};
@@ -7,24 +10,24 @@ use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 use std::time::Duration;
 
-/// What a recipe finds at a threshold.
+/// The results of a recipe with one banding.
 #[derive(Clone, Debug)]
 pub struct Banded {
-    /// The recipe.
+    /// The id of the recipe.
     pub recipe: String,
-    /// Its cut.
+    /// The banding.
     pub banding: Banding,
-    /// Bytes of a signature, and of what the index holds for it.
+    /// Bytes of memory of the index, including signatures, per signature.
     pub bytes: f64,
-    /// Bytes of text a second, on one core, from text to signature.
+    /// Bytes of text per second, on one core, from text to signature.
     pub bytes_a_second: f64,
-    /// The root of the mean squared error of the estimates of all positive pairs.
+    /// The root mean square error of the estimates of all positive pairs.
     pub error: f64,
-    /// What is found from each threshold on.
+    /// Each threshold, and the quality of the pairs that reach it.
     pub thresholds: Vec<(f64, Judged)>,
 }
 
-/// Measures a recipe with another cut, if one is given.
+/// Measures a recipe with this banding. `None` if its profile does not exist or no signature has this shape.
 pub fn banded(
     recipe: &MinHash,
     banding: Banding,
@@ -83,7 +86,7 @@ mod tests {
     use crate::eval::Labels;
 
     #[test]
-    fn copies_meet_in_a_band_and_others_do_not() {
+    fn copies_agree_in_a_band_and_others_do_not() {
         let text =
             |topic: &str| format!("A long sentence about {topic}, with many words that others do not have. ");
         let texts = vec![

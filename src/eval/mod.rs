@@ -1,9 +1,9 @@
-//! Measures profiles on labelled texts: what they find, what they find wrongly, and what that costs.
+//! Measures profiles on labelled texts: precision, recall and costs.
 //!
-//! Promises: the same texts, labels and seed give the same figures but for those of speed; every pair of texts is
-//! looked at, none is sampled, so that precision and recall are counts and not estimates. Costs: the square of
-//! the number of texts, a billion pairs in a second or two. Leaves out: files and arguments, which are the
-//! command's.
+//! Costs: time proportional to the square of the number of texts, a second or two for a billion pairs.
+//! Guarantees: the same texts, labels and seed give the same figures, except those of speed. Every pair of
+//! texts is compared and none is sampled, so precision and recall are counts and not estimates. Not here:
+//! files and arguments (the command `eval`).
 
 mod alike;
 mod curve;
@@ -39,45 +39,46 @@ use crate::index::of_width;
 /// A labelled set of texts.
 #[derive(Debug, Default)]
 pub struct Set {
-    /// What it is called.
+    /// The name of the set.
     pub name: String,
-    /// The texts; a document's number is its place.
+    /// The texts. The number of a text is its index.
     pub texts: Vec<String>,
-    /// Which pairs of them are copies.
+    /// The pairs of texts that are copies.
     pub labels: Labels,
-    /// How pairs were edited, if that is known: what a pair is counted under.
+    /// The kinds of edit of pairs, if known. The report counts each kind separately.
     pub edits: Vec<(Pair, String)>,
 }
 
-/// What a profile does with a set.
+/// The results of a profile on a set.
 #[derive(Debug)]
 pub struct Measured {
     /// The profile.
     pub profile: &'static Profile,
-    /// What is found at each k.
+    /// The right and wrong pairs at each k.
     pub curve: Curve,
     /// The same among pairs of which neither text is short.
     pub curve_without_short: Curve,
-    /// The same by the second reading of the labels, if that differs.
+    /// The same by the second reading of the labels, if there are disputed pairs.
     pub second_reading: Option<Curve>,
-    /// Texts that are short, and those that are empty.
+    /// The number of texts that have features, but fewer than the minimum of the profile.
     pub short: usize,
-    /// Texts without a feature.
+    /// The number of texts without features.
     pub empty: usize,
-    /// How unevenly its hashes fill the buckets.
+    /// How unevenly the hashes fill the buckets.
     pub skew: Skew,
-    /// Bytes of text a second, on one core.
+    /// Bytes of text per second, on one core.
     pub bytes_a_second: f64,
-    /// Bytes of memory of an index of these hashes, a distinct hash.
+    /// Bytes of memory of an index of these hashes, per distinct hash.
     pub index_bytes: f64,
-    /// For each kind of edit: its name, how many pairs, and at what distance each lies.
+    /// For each kind of edit: its name, and the distance of each pair.
     pub edits: Vec<(String, Vec<u32>)>,
 }
 
-/// Measures a profile. `clock` is asked before and after all texts are fingerprinted.
+/// Measures a profile. `clock` is read before and after all texts are fingerprinted; it returns the
+/// processor time or time since any fixed instant.
 pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duration) -> Measured {
     let bytes: usize = set.texts.iter().map(String::len).sum();
-    // Dictionaries are loaded before the clock starts.
+    // Loads the dictionaries before the time is measured.
     let _ = set.texts.first().map(|text| profile.fingerprint(text));
     let start = clock();
     let made: Vec<Fingerprint> = set.texts.iter().map(|text| profile.fingerprint(text)).collect();
@@ -86,7 +87,8 @@ pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duratio
     // Empty texts are never stored.
     let stored: Vec<bool> = made.iter().map(|made| made.status != Status::Empty).collect();
     let long: Vec<bool> = made.iter().map(|made| made.status == Status::Ok).collect();
-    // A copy shares buckets with its original because it is one; skew is about texts that have nothing in common.
+    // Copies share buckets with their originals. Skew concerns independent texts only, so copies are
+    // excluded.
     let mut originals = stored.clone();
     set.labels.positive.iter().for_each(|&(_, copy)| originals[copy as usize] = false);
     let index = of_width(profile.width());

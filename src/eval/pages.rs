@@ -1,66 +1,67 @@
-//! Web pages made of anybody's texts: each text as the article of two pages, of different sites, so that what a
-//! site puts around its articles is seen to decide nothing.
+//! Web pages built from arbitrary texts: each text is the article of two pages of different sites. This
+//! tests whether the result depends on the page around the article.
 //!
-//! There are six sites of different make: a newspaper, a blog, a forum, a portal of tables, an online manual and a shop's
-//! magazine, three of them Chinese. Around the article stand what stands on every page of the site (menus, notices,
-//! imprint) and what changes from page to page (teasers of other texts, comments, dates). Leaves out: pages that
+//! There are six sites of different kinds: a newspaper, a blog, a forum, a portal built from tables, an
+//! online manual and the magazine of a shop; three are Chinese. Each page has the fixed parts of its site
+//! (menus, notices, imprint) and parts that change (teasers of other texts, comments). Not here: pages that
 //! scripts build.
 
 use super::Set;
 use super::edits::{Random, sentences};
 use super::labels::Labels;
 
-/// What a site puts around an article; `{}` is the place for what changes.
+/// The markup of a site around an article.
 struct Site {
     name: &'static str,
-    /// Before the article.
+    /// The markup before the article.
     head: &'static str,
-    /// Opens and closes the article.
+    /// The markup before and after the article.
     article: [&'static str; 2],
-    /// Opens and closes a paragraph of it.
+    /// The markup before and after a paragraph of the article.
     paragraph: [&'static str; 2],
-    /// Opens and closes a teaser of another text.
+    /// The markup before and after a teaser of another text.
     teaser: [&'static str; 2],
-    /// Between the article and the teasers.
+    /// The markup between the article and the teasers.
     middle: &'static str,
-    /// After the teasers.
+    /// The markup after the teasers.
     foot: &'static str,
 }
 
 const SITES: [Site; 6] = [
     Site {
         name: "newspaper",
-        head: "<header><a href=/>The Morning Packet</a><nav><ul><li><a href=/world>World</a><li><a href=/home>Home \
-               affairs</a><li><a href=/money>Money</a><li><a href=/sport>Sport</a><li><a href=/arts>Arts</a><li><a \
-               href=/weather>Weather</a></ul></nav></header><div class=cookie-banner><p>We and our 214 partners store and \
-               read information on your device. You may refuse, and the page looks the same.</p><button>Accept \
-               all</button><button>Choose</button></div><main>",
+        head: "<header><a href=/>The Morning Packet</a><nav><ul><li><a href=/world>World</a><li><a \
+               href=/home>Home affairs</a><li><a href=/money>Money</a><li><a href=/sport>Sport</a><li><a \
+               href=/arts>Arts</a><li><a href=/weather>Weather</a></ul></nav></header><div \
+               class=cookie-banner><p>We and our 214 partners store and read information on your device. You \
+               may refuse, and the page looks the same.</p><button>Accept all</button><button>Choose</button>\
+               </div><main>",
         article: ["<article class=story><h1>From our correspondents</h1>", "</article>"],
         paragraph: ["<p>", "</p>"],
         teaser: ["<li class=most-read><a href=#>", "</a></li>"],
         middle: "<aside class=most-read><h2>Most read</h2><ol>",
-        foot: "</ol><div class=newsletter><h3>The evening letter</h3><p>Five stories at six o'clock, every weekday.</p>\
-               <form><input type=email><button>Subscribe</button></form></div></aside></main><footer><p>Printed and \
-               published at Quay Street. Complaints to the readers' editor.</p><a href=/terms>Terms</a> <a \
-               href=/privacy>Privacy</a></footer>",
+        foot: "</ol><div class=newsletter><h3>The evening letter</h3><p>Five stories at six o'clock, every \
+               weekday.</p><form><input type=email><button>Subscribe</button></form></div></aside></main>\
+               <footer><p>Printed and published at Quay Street. Complaints to the readers' editor.</p><a \
+               href=/terms>Terms</a> <a href=/privacy>Privacy</a></footer>",
     },
     Site {
         name: "blog",
-        head: "<div id=wrap><div id=header><h1><a href=/>notes from a small desk</a></h1><p class=tagline>things I would \
-               forget otherwise</p></div><div id=content><div class=post>",
+        head: "<div id=wrap><div id=header><h1><a href=/>notes from a small desk</a></h1><p \
+               class=tagline>things I would forget otherwise</p></div><div id=content><div class=post>",
         article: ["<div class=entry-content>", "</div>"],
         paragraph: ["<p>", "</p>"],
         teaser: ["<div class=comment><span class=author>reader wrote:</span><p>", "</p></div>"],
         middle: "<div class=share><a href=#>share</a> <a href=#>mail</a> <a href=#>print</a></div></div><div \
                  id=comments><h3>comments</h3>",
-        foot: "</div></div><div id=sidebar><h3>archive</h3><ul><li>January</li><li>February</li><li>March</li><li>April</li>\
-               </ul><h3>tags</h3><ul><li>bread</li><li>bicycles</li><li>databases</li></ul></div><div id=footer>made by \
-               hand, with cold tea</div></div>",
+        foot: "</div></div><div id=sidebar><h3>archive</h3><ul><li>January</li><li>February</li><li>March\
+               </li><li>April</li></ul><h3>tags</h3><ul><li>bread</li><li>bicycles</li><li>databases</li>\
+               </ul></div><div id=footer>made by hand, with cold tea</div></div>",
     },
     Site {
         name: "forum",
-        head: "<table class=head width=100%><tr><td><b>跨海大桥论坛</b></td><td>首页 | 版块 | 精华 | 搜索 | 登录 | 注册</td></tr></table>\
-               <div class=path>论坛首页 &gt; 综合讨论 &gt; 转载</div>",
+        head: "<table class=head width=100%><tr><td><b>跨海大桥论坛</b></td><td>首页 | 版块 | 精华 | 搜索 | 登录 | 注册</td>\
+               </tr></table><div class=path>论坛首页 &gt; 综合讨论 &gt; 转载</div>",
         article: ["<div class=postbody><div class=postcontent>", "</div></div>"],
         paragraph: ["", "<br><br>"],
         teaser: ["<div class=reply><i>楼上说得好。引用:</i> ", "</div>"],
@@ -81,21 +82,21 @@ const SITES: [Site; 6] = [
     },
     Site {
         name: "manual",
-        head: "<div class=layout><nav class=sidebar><ol><li><a href=#>Introduction</a><ol><li><a href=#>Installation</a><li><a \
-               href=#>First steps</a></ol><li><a href=#>Guide</a><ol><li><a href=#>Concepts</a><li><a \
-               href=#>Recipes</a><li><a href=#>Troubles</a></ol><li><a href=#>Reference</a></ol></nav><div \
-               class=page><div class=menu-bar>Search this manual</div>",
+        head: "<div class=layout><nav class=sidebar><ol><li><a href=#>Introduction</a><ol><li><a \
+               href=#>Installation</a><li><a href=#>First steps</a></ol><li><a href=#>Guide</a><ol><li><a \
+               href=#>Concepts</a><li><a href=#>Recipes</a><li><a href=#>Troubles</a></ol><li><a \
+               href=#>Reference</a></ol></nav><div class=page><div class=menu-bar>Search this manual</div>",
         article: ["<main><section>", "</section></main>"],
         paragraph: ["<p>", "</p>"],
         teaser: ["<li><a rel=related href=#>", "</a></li>"],
         middle: "<nav class=see-also><h4>See also</h4><ul>",
-        foot: "</ul></nav><div class=pager><a rel=prev href=#>Previous</a> <a rel=next href=#>Next</a></div><p \
-               class=edit>Found a mistake? <a href=#>Edit this page</a></p></div></div>",
+        foot: "</ul></nav><div class=pager><a rel=prev href=#>Previous</a> <a rel=next href=#>Next</a></div>\
+               <p class=edit>Found a mistake? <a href=#>Edit this page</a></p></div></div>",
     },
     Site {
         name: "magazine",
-        head: "<div class=topbar>满199减30 免运费 七天无理由退货</div><div class=shop-nav><a href=#>全部商品</a><a href=#>新品</a><a \
-               href=#>会员</a><a href=#>购物车</a></div><div class=container>",
+        head: "<div class=topbar>满199减30 免运费 七天无理由退货</div><div class=shop-nav><a href=#>全部商品</a><a href=#>新品\
+               </a><a href=#>会员</a><a href=#>购物车</a></div><div class=container>",
         article: ["<div class=magazine-article itemprop=articleBody>", "</div>"],
         paragraph: ["<p class=text>", "</p>"],
         teaser: ["<div class=product-card><img src=x alt=><span>", "</span><b>¥ 128.00</b></div>"],
@@ -104,11 +105,11 @@ const SITES: [Site; 6] = [
     },
 ];
 
-/// The teasers of a page, and the most characters of one.
+/// The number of teasers of a page, and the most characters of each.
 const TEASERS: usize = 6;
 const TEASER: usize = 60;
 
-/// A set of two pages for each text; `text_of` says what of a page counts.
+/// A set of two pages for each text. `text_of` extracts the text of a page.
 pub fn with_pages(name: &str, texts: &[String], seed: u64, text_of: impl Fn(&str) -> String) -> Set {
     let mut set = Set { name: name.to_owned(), ..Set::default() };
     let mut labels = Labels::default();
@@ -135,7 +136,7 @@ fn page(site: &Site, text: &str, others: &[String], random: &mut Random) -> Stri
     let mut page =
         format!("<!DOCTYPE html><html><head><title>{}</title></head><body>{}", site.name, site.head);
     page += site.article[0];
-    // Paragraphs of three sentences.
+    // Each paragraph has three sentences.
     for paragraph in sentences(text).chunks(3) {
         page += site.paragraph[0];
         page += &escaped(&paragraph.concat());
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_text_stands_in_pages_of_two_sites() {
+    fn each_text_is_on_pages_of_two_sites() {
         let texts: Vec<String> = (0..12).map(|n| format!("Text {n} < & > says this. And that.")).collect();
         let set = with_pages("own", &texts, 3, str::to_owned);
         assert_eq!((set.texts.len(), set.labels.positive.len()), (24, 12));

@@ -1,8 +1,10 @@
-//! Which profile and which k: a rule that is stated, so that anybody can disagree with it.
+//! The recommended profile and k, by an explicit rule.
+//!
+//! Not here: the measurements (`curve`).
 
 use super::Measured;
 
-/// The most wrong neighbours of a query that are borne.
+/// The most expected wrong neighbours of a query.
 const WRONG_NEIGHBOURS: f64 = 0.05;
 /// The least precision on the labelled pairs.
 const PRECISION: f64 = 0.97;
@@ -10,33 +12,36 @@ const PRECISION: f64 = 0.97;
 /// A profile and a k.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recommendation {
-    /// The profile's id.
+    /// The id of the profile.
     pub profile: String,
     /// The distance.
     pub k: u32,
-    /// What it finds of the positive pairs, of all sets together.
+    /// The share of the positive pairs of all sets that it finds.
     pub recall: f64,
-    /// Whether a set has too few wrong pairs within k to be counted, so that their number is reckoned from how it falls off.
+    /// Whether a set has too few wrong pairs within k, so that their number is extrapolated from larger
+    /// distances.
     pub is_reckoned: bool,
 }
 
-/// Of all profiles the one with the greatest recall, summed over all sets, at its largest k with a precision of
-/// 0.97 or more on each set and, on half of the sets or more (on both of two), at most 0.05 expected wrong neighbours a query
-/// among so many documents; the narrower hash if two are within half a percent. `None` if no profile has such a k.
+/// The profile with the greatest recall over all sets, each profile at its largest admissible k. `None` if
+/// no profile has an admissible k at which it finds a pair.
 ///
-/// Half and not the worst, because a set of a few pages in many revisions says little about strangers.
+/// A k is admissible if precision is at least 0.97 on each set and, on at least half of the sets (on both
+/// if there are two), at most 0.05 wrong neighbours are expected for a query among `documents` documents.
+/// Half of the sets are enough, because a set of many revisions of a few pages says little about
+/// independent texts. If two recalls differ by less than half a percentage point, the narrower hash wins.
 ///
-/// `measured` has one list for each set, of the same profiles in the same order.
+/// `measured` has one list for each set, with the same profiles in the same order.
 pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommendation> {
     let of = |at: usize| -> Option<Recommendation> {
         let sets: Vec<&Measured> = measured.iter().map(|set| &set[at]).collect();
-        let is_borne = |k: u32| {
-            let wrong = sets.iter().map(|set| set.curve.reckoned_false_neighbours(k, documents));
+        let is_admissible = |k: u32| {
+            let wrong = sets.iter().map(|set| set.curve.extrapolated_false_neighbours(k, documents));
             let Some(wrong) = wrong.collect::<Option<Vec<f64>>>() else { return false };
             of_half(wrong) <= WRONG_NEIGHBOURS
                 && sets.iter().all(|set| set.curve.at(k).precision >= PRECISION)
         };
-        let k = (0..=sets[0].curve.width() / 2).take_while(|&k| is_borne(k)).last()?;
+        let k = (0..=sets[0].curve.width() / 2).take_while(|&k| is_admissible(k)).last()?;
         let found: u64 = sets.iter().map(|set| set.curve.at(k).right).sum();
         let all: u64 = sets.iter().map(|set| set.curve.positive()).sum();
         let profile = sets[0].profile.id().to_string();
@@ -58,7 +63,7 @@ pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommend
     best.map(|(_, best)| best)
 }
 
-/// The least number that half of these do not exceed, and neither of two.
+/// The least value that at least half of the values do not exceed; of two values the greater.
 fn of_half(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[if values.len() == 2 { 1 } else { (values.len() - 1) / 2 }]

@@ -1,4 +1,6 @@
-//! The figures as Markdown.
+//! The results of an evaluation as Markdown.
+//!
+//! Not here: the measurements, and the picture (`svg`).
 
 use std::fmt::Write;
 
@@ -6,14 +8,15 @@ use super::min_hash::Banded;
 use super::second_check::Checked;
 use super::{Judged, Measured, Set, recommend};
 
-/// The numbers of documents for which false neighbours are told.
+/// The numbers of documents for which false neighbours are reported, and their names.
 const COLLECTIONS: [(f64, &str); 3] = [(1e6, "1M"), (1e7, "10M"), (1e8, "100M")];
 
-/// What a reader should know of a number of wrong neighbours that could not be counted.
-const RECKONED: &str = " Too few wrong pairs lie within this k to be counted; how many there will be is reckoned from how their number falls off \
-                        from larger distances on.";
+/// The note about an extrapolated number of wrong neighbours.
+const EXTRAPOLATED: &str = " There are too few wrong pairs within this k, so their number is extrapolated \
+                            from larger distances.";
 
-/// The report. `measured` and `checked` have a list for each set; `checked` may be empty.
+/// The report. `measured`, `checked` and `banded` have a list for each set. The lists of `checked` and
+/// `banded` may be empty; their sections are then left out.
 pub fn report(
     sets: &[Set],
     measured: &[Vec<Measured>],
@@ -47,19 +50,22 @@ pub fn report(
     let _ = match recommend(measured, documents) {
         Some(best) => writeln!(
             out,
-            "## Recommended\n\nFor {documents:.0} documents like these: **`{}`, k={}**. It finds {:.1} % of the pairs. The \
-             rule: of the profiles' largest k with a precision of 0.97 or more on every set and, on half of the \
-             sets or more (on both of two), at most 0.05 expected wrong neighbours a query, the one that finds most; of equals within half a percent the narrower hash.{}",
+            "## Recommended\n\nFor {documents:.0} documents like these: **`{}`, k={}**. It finds {:.1} % of \
+             the pairs. The rule: each profile is taken at its largest k with a precision of at least 0.97 \
+             on every set and, on at least half of the sets (on both of two), at most 0.05 expected wrong \
+             neighbours per query. The profile that finds most is recommended; within half a percentage \
+             point, the one with the narrower hash.{}",
             best.profile,
             best.k,
             best.recall * 100.0,
-            if best.is_reckoned { RECKONED } else { "" }
+            if best.is_reckoned { EXTRAPOLATED } else { "" }
         ),
         None => writeln!(
             out,
-            "## Recommended\n\nNone: no profile has a k at which it finds something, with a precision of 0.97 or more on every set and, on half of \
-             the sets or more, at most 0.05 expected wrong neighbours a query among {documents:.0} documents, or there are no wrong pairs here \
-             to tell by. Put a second check behind a larger k, or measure more texts."
+            "## Recommended\n\nNone. Either no profile has a k at which it finds pairs with a precision of \
+             at least 0.97 on every set and, on at least half of the sets, at most 0.05 expected wrong \
+             neighbours per query among {documents:.0} documents, or these texts have too few wrong pairs \
+             for an estimate. Use a larger k with a second check, or measure more texts."
         ),
     };
     out
@@ -68,8 +74,8 @@ pub fn report(
 fn costs(out: &mut String, measured: &[Measured]) {
     let _ = writeln!(
         out,
-        "| profile | bits | MB/s, one core | index, bytes a document | short | empty | distinct hashes | fullest 16-bit \
-         bucket | collision factor, worst block |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+        "| profile | bits | MB/s, one core | index, bytes a document | short | empty | distinct hashes | \
+         fullest 16-bit bucket | collision factor, worst block |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     );
     for one in measured {
         let _ = writeln!(
@@ -94,7 +100,8 @@ fn curve(out: &mut String, one: &Measured) {
     let names: Vec<String> = COLLECTIONS.iter().map(|(_, name)| format!("false at {name}")).collect();
     let _ = writeln!(
         out,
-        "### {}\n\n| k | precision | recall | F1 | right | wrong | {} |\n|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "### {}\n\n| k | precision | recall | F1 | right | wrong | {} |\n\
+         |--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         one.profile.id(),
         names.join(" | ")
     );
@@ -127,7 +134,8 @@ fn curve(out: &mut String, one: &Measured) {
         let figures: Vec<String> = figures.collect();
         let _ = writeln!(
             out,
-            "\nIf pairs about which marks and similarities disagree did not count, precision/recall would be: {}.",
+            "\nIf pairs about which marks and similarities disagree did not count, precision/recall would \
+             be: {}.",
             figures.join(", ")
         );
     }
@@ -136,7 +144,8 @@ fn curve(out: &mut String, one: &Measured) {
             (one.curve.at(one.profile.default_k()), one.curve_without_short.at(one.profile.default_k()));
         let _ = writeln!(
             out,
-            "\nWithout the {} short texts, at k={}: precision {:.4} in place of {:.4}, {} wrong pairs in place of {}.",
+            "\nWithout the {} short texts, at k={}: precision {:.4} instead of {:.4}, {} wrong pairs instead \
+             of {}.",
             one.short, all.k, long.precision, all.precision, long.wrong, all.wrong
         );
     }
@@ -162,15 +171,16 @@ fn by_edit(out: &mut String, one: &Measured) {
     }
 }
 
-/// The second checks: for each candidate set and way to compare, the threshold that is best over all sets.
+/// The section of the second checks: for each set of candidates and each comparison, the best threshold
+/// over all sets.
 fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Vec<Checked>)>]) {
     let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
     let _ = writeln!(
         out,
-        "## The second check\n\nPairs within a large k, filtered by the similarity of their features; one threshold for \
-         all sets, the one with the greatest least F1. Precision/recall, F1, and in brackets F1 without \
-         the pairs about which marks and similarities disagree.\n\n| candidates | compared by | bytes a document | \
-         threshold | {} |\n|---|---|--:|--:|{}",
+        "## The second check\n\nPairs within a large k, filtered by the similarity of their features; one \
+         threshold for all sets, which maximises the smallest F1. Precision/recall, F1, and in brackets F1 \
+         without the pairs about which marks and similarities disagree.\n\n| candidates | compared by | \
+         bytes a document | threshold | {} |\n|---|---|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())
     );
@@ -199,14 +209,17 @@ fn second_checks(out: &mut String, sets: &[Set], checked: &[Vec<(String, u32, Ve
     out.push('\n');
 }
 
-/// MinHash: each recipe and cut at the threshold that is best over all sets, and at 0.8.
+/// The section of MinHash: each recipe and banding at the first threshold, at the best threshold over all
+/// sets, and at 0.8.
 fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
     let names: Vec<&str> = sets.iter().map(|set| set.name.as_str()).collect();
     let _ = writeln!(
         out,
-        "## MinHash\n\nPairs that meet in a band, by the estimated similarity; one threshold for all sets. \
-         Precision/recall, F1, in brackets F1 without the pairs about which marks and similarities disagree; the error is that of the estimates of positive pairs.\n\n| recipe | bands × rows | MB/s, one \
-         core | bytes a document | error | threshold | {} |\n|---|---|--:|--:|--:|--:|{}",
+        "## MinHash\n\nPairs that agree in a band, by the estimated similarity; one threshold for all sets. \
+         Precision/recall, F1, in brackets F1 without the pairs about which marks and similarities disagree; \
+         the error is the root mean square error of the estimates of positive pairs.\n\n\
+         | recipe | bands × rows | MB/s, one core | \
+         bytes a document | error | threshold | {} |\n|---|---|--:|--:|--:|--:|{}",
         names.join(" | "),
         "---|".repeat(names.len())
     );
@@ -239,7 +252,7 @@ fn min_hash(out: &mut String, sets: &[Set], banded: &[Vec<Banded>]) {
     out.push('\n');
 }
 
-/// Precision/recall, F1, and F1 by the second reading where there is one.
+/// Precision/recall, F1, and F1 by the second reading if there are disputed pairs.
 fn figures(set: &Set, found: &Judged) -> String {
     let mut figures = format!("{:.3}/{:.3}, {:.3}", found.precision, found.recall, found.f1());
     if !set.labels.disputed.is_empty() {
@@ -248,7 +261,7 @@ fn figures(set: &Set, found: &Judged) -> String {
     figures
 }
 
-/// The k of a table: small ones, then up to a quarter of the width, and the profile's own.
+/// The k of a table: from 0 to about a quarter of the width, and the default of the profile.
 fn steps(width: u32, own: u32) -> Vec<u32> {
     let mut steps: Vec<u32> =
         if width == 64 { vec![0, 3, 5, 7, 9, 11, 13, 15] } else { vec![0, 7, 11, 15, 19, 23, 27, 31] };

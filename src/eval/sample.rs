@@ -1,17 +1,17 @@
-//! A sample of texts from a stream of unknown length, in a bounded room.
+//! A sample of texts from a stream of unknown length, in bounded memory.
 //!
-//! After Vitter, "Random sampling with a reservoir" (ACM Transactions on Mathematical Software 11, 1985), algorithm R:
-//! every text of the stream is in the sample with the same chance. Promises: the same stream and seed give the same
-//! sample.
+//! After Vitter, "Random sampling with a reservoir" (ACM Transactions on Mathematical Software 11, 1985),
+//! algorithm R: every text of the stream is in the sample with the same probability. Guarantees: the same
+//! stream and seed give the same sample. Not here: the source of the stream.
 
 use super::edits::Random;
 
-/// A sample in the making.
+/// A sample that is being collected.
 #[derive(Debug)]
 pub struct Sample {
     texts: Vec<String>,
-    /// How many texts it may have: fewer than it was made for, once they were too long.
-    room: usize,
+    /// The maximum number of texts. It decreases when the texts are too long.
+    capacity: usize,
     bytes: usize,
     most_bytes: usize,
     offered: usize,
@@ -19,16 +19,17 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// A sample of at most so many texts, which have at most so many bytes together.
+    /// A sample of at most `texts` texts with at most `bytes` bytes in total. A single text may exceed
+    /// `bytes`.
     pub fn new(texts: usize, bytes: usize, seed: u64) -> Sample {
         let random = Random(seed);
-        Sample { texts: Vec::new(), room: texts, bytes: 0, most_bytes: bytes, offered: 0, random }
+        Sample { texts: Vec::new(), capacity: texts, bytes: 0, most_bytes: bytes, offered: 0, random }
     }
 
     /// Offers the next text of the stream.
     pub fn offer(&mut self, text: String) {
         self.offered += 1;
-        if self.texts.len() < self.room {
+        if self.texts.len() < self.capacity {
             self.bytes += text.len();
             self.texts.push(text);
         } else {
@@ -37,11 +38,12 @@ impl Sample {
             self.bytes = self.bytes - place.len() + text.len();
             *place = text;
         }
-        // A smaller sample is one of the same stream: which go is left to chance.
+        // A random part of a sample is again a sample of the same stream, so the texts to remove are chosen
+        // at random.
         while self.bytes > self.most_bytes && self.texts.len() > 1 {
             let at = self.random.below(self.texts.len());
             self.bytes -= self.texts.swap_remove(at).len();
-            self.room = self.texts.len();
+            self.capacity = self.texts.len();
         }
     }
 
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_text_has_the_same_chance() {
+    fn every_text_has_the_same_probability() {
         let mut counts = [0_u32; 40];
         for seed in 0..4_000 {
             let mut sample = Sample::new(10, 1_000, seed);
@@ -70,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stays_within_its_room() {
+    fn a_sample_stays_within_its_bounds() {
         let mut sample = Sample::new(100, 1_000, 1);
         for n in 0..1_000 {
             sample.offer("x".repeat(1 + n % 90));

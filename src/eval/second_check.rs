@@ -1,5 +1,7 @@
-//! The second check: how much is won if the pairs within a large k are looked at again, by the Jaccard similarity
-//! of their features or by an estimate from sketches.
+//! Measures the second check: the pairs within a large k are filtered by the Jaccard similarity of their
+//! features, or by an estimate of it from sketches.
+//!
+//! Not here: the choice of the threshold (`report`).
 
 use std::collections::HashMap;
 
@@ -7,23 +9,24 @@ use super::Set;
 use super::labels::{Judged, Pair};
 use crate::fingerprint::{Profile, Signature, Sketch, Status, jaccard};
 
-/// What is left after a second check.
+/// The result of a second check at one threshold.
 #[derive(Clone, Debug)]
 pub struct Checked {
-    /// What was compared: `exact`, or the size of the sketch.
+    /// The comparison: `exact`, or the size of the sketch.
     pub by: String,
-    /// Bytes that it costs a document.
+    /// Bytes of a sketch, per document; 0 for `exact`, which needs the text.
     pub bytes: usize,
-    /// The similarity from which a pair counts.
+    /// The similarity from which a pair is kept.
     pub threshold: f64,
-    /// What is left of all positive pairs, and how much of what is left is right.
+    /// The quality of the pairs that are kept.
     pub found: Judged,
 }
 
-/// Sketches that are tried: minima and bits of each.
+/// The sketches that are measured: the number of minima and the bits of each.
 const SKETCHES: [(usize, u32); 5] = [(64, 1), (128, 1), (256, 1), (64, 4), (128, 8)];
 
-/// What is left of the pairs within k, for every sketch and each threshold. Features are compared by `features`.
+/// Filters the pairs within k by the exact similarity and by every sketch, at each threshold. The profile
+/// `features` gives the features that are compared.
 pub fn second_check(
     profile: &Profile,
     features: &Profile,

@@ -1,4 +1,6 @@
 //! Skew: how unevenly hashes fill the buckets of an index by blocks of 16 bits.
+//!
+//! Not here: buckets of other sizes.
 
 use std::collections::HashSet;
 
@@ -7,18 +9,18 @@ use crate::ids::Hash;
 /// How unevenly the distinct hashes of a set fill buckets of 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Skew {
-    /// Distinct hashes.
+    /// The number of distinct hashes.
     pub distinct: usize,
-    /// The share of them in the fullest bucket of any block.
+    /// The share of the distinct hashes in the fullest bucket of any block, 0 to 1.
     pub fullest: f64,
-    /// The chance that two of them share a block of 16 bits, the mean of all blocks, times 65,536; 1 if they are spread
-    /// evenly.
+    /// The probability that two distinct hashes have the same value in a block of 16 bits, averaged over
+    /// all blocks, times 65,536. 1 for evenly distributed hashes.
     pub collision_factor: f64,
-    /// The same of the worst block.
+    /// The same for the worst block.
     pub worst_block: f64,
 }
 
-/// The skew of the hashes that are `taken`.
+/// The skew of the hashes for which `taken` is true.
 pub fn skew(hashes: &[Hash], taken: &[bool]) -> Skew {
     let distinct: HashSet<u128> =
         hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
@@ -47,11 +49,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_mean_of_the_blocks_and_the_worst_one() {
+    fn skew_has_the_mean_of_all_blocks_and_the_worst_block() {
         let hashes: Vec<Hash> =
             (0..100).map(|low| Hash::from_u64(0xaaaa_0000_0000_0000 | low << 16 | low)).collect();
         let skew = skew(&hashes, &[true; 100]);
-        // Two blocks are the same in all, two differ in each.
+        // Two blocks are the same in all hashes, and two differ in each hash.
         assert_eq!((skew.distinct, skew.fullest), (100, 1.0));
         assert_eq!((skew.collision_factor, skew.worst_block), (32_768.0, 65_536.0));
     }

@@ -1,4 +1,6 @@
-//! Curves as a picture: precision and recall over k, one panel for each set.
+//! The curves as a picture: F1, precision and recall over k, one panel for each set.
+//!
+//! Not here: the figures as text (`report`).
 
 use std::fmt::Write;
 
@@ -9,14 +11,16 @@ const MARGIN: (f64, f64) = (46.0, 34.0);
 const COLOURS: [&str; 8] =
     ["#1f6feb", "#d1242f", "#2da44e", "#bf8700", "#8250df", "#0a7ea4", "#bf3989", "#57606a"];
 
-/// The picture. A line is the F1 of a profile over k ÷ bits; dots are its precision, dashes its recall.
+/// The picture as SVG. A solid line is the F1 of a profile over k ÷ bits, a dotted line its precision, and
+/// a dashed line its recall.
 pub fn svg(sets: &[Set], measured: &[Vec<Measured>]) -> String {
     let profiles = measured.first().map_or(0, Vec::len);
     let (width, height) =
         (PANEL.0 * 2.0, PANEL.1 * sets.len().div_ceil(2) as f64 + 20.0 + 16.0 * profiles as f64);
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
-         font-size=\"11\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
     );
     for (number, (set, measured)) in sets.iter().zip(measured).enumerate() {
         let corner = (PANEL.0 * (number % 2) as f64, PANEL.1 * (number / 2) as f64);
@@ -28,14 +32,15 @@ pub fn svg(sets: &[Set], measured: &[Vec<Measured>]) -> String {
         let id = one.profile.id();
         let _ = writeln!(
             out,
-            "<text x=\"{}\" y=\"{y}\" fill=\"{colour}\">{id}: F1 (line), precision (dots), recall (dashes)</text>",
+            "<text x=\"{}\" y=\"{y}\" fill=\"{colour}\">{id}: F1 (solid), precision (dotted), recall \
+             (dashed)</text>",
             MARGIN.0
         );
     }
     out + "</svg>\n"
 }
 
-/// What a curve shows of a point.
+/// The value of a point that a curve shows, 0 to 1.
 type Height = fn(&super::Point) -> f64;
 
 fn panel(out: &mut String, corner: (f64, f64), name: &str, measured: &[Measured]) {
@@ -48,8 +53,8 @@ fn panel(out: &mut String, corner: (f64, f64), name: &str, measured: &[Measured]
         let (x, y) = (left + width * share, top + height * (1.0 - share));
         let _ = writeln!(
             out,
-            "<line x1=\"{left}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{}\">{share}</text>\
-             <text x=\"{x}\" y=\"{}\">{:.3}</text>",
+            "<line x1=\"{left}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"#ddd\"/><text x=\"{}\" y=\"{}\">\
+             {share}</text><text x=\"{x}\" y=\"{}\">{:.3}</text>",
             left + width,
             left - 30.0,
             y + 4.0,

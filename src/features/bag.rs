@@ -1,11 +1,13 @@
-//! A bag of features: each distinct digest once, in a class with all others of its weight.
+//! A bag of features: each distinct digest once, grouped into classes of equal weight.
 //!
-//! Classes are here because weights follow counts, and most features of most texts occur once, twice or three
-//! times: a vote counts equal weights several times faster than it adds different ones.
+//! Weights follow from counts, and most features of most texts occur at most three times, so there are few
+//! weights. A vote counts features of equal weight several times faster than it adds different weights.
+//!
+//! Not here: the digests (`digest`) and the vote (`fingerprint`).
 
 use super::digest::Digest;
 
-/// Distinct features, by weight.
+/// Distinct features, grouped by weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bag<D> {
     classes: Vec<Class<D>>,
@@ -27,12 +29,13 @@ impl<D> Default for Bag<D> {
 }
 
 impl<D: Digest> Bag<D> {
-    /// Counts what occurs and adds each distinct digest with the weight of its count. `occurrences` must hold
-    /// no digest that the bag has already.
+    /// Counts the occurrences and adds each distinct digest with the weight of its count. `occurrences`
+    /// must not contain a digest that the bag already has.
     ///
-    /// Equal digests meet in a table. Somebody who chooses the text could make any table without a secret
-    /// quadratic, and a secret would be an input that a pure function does not have: so what looks too long for a
-    /// place gives up, and digests are sorted in place of that. Sorting alone costs three times as much.
+    /// Digests are counted in a hash table. An attacker who chooses the text can make any table without a
+    /// secret quadratic, and a secret is an input that a pure function cannot have. Therefore a table that
+    /// needs too many probes is abandoned, and the digests are sorted instead. Sorting always would cost
+    /// three times as much.
     pub fn count(&mut self, mut occurrences: Vec<D>, weight: impl Fn(u32) -> u64) {
         for (shared, piece) in pieces(&mut occurrences) {
             match Table::of(piece, shared) {
@@ -42,14 +45,14 @@ impl<D: Digest> Bag<D> {
         }
     }
 
-    /// Adds what a table has counted.
+    /// Adds the digests that a table has counted.
     fn take(&mut self, table: Table<D>, weight: impl Fn(u32) -> u64) {
         let Table { mut distinct, mut counts, again } = table;
-        // Features that occur a few times are many: their classes are found once and not for each.
+        // Many features occur a few times, so each of these classes is found once and not once per feature.
         let mut few: [Vec<D>; FEW] = Default::default();
         for at in again {
             let digest = distinct[at as usize];
-            // What was repeated twice is there twice; the second time nothing is left of it.
+            // A digest is in `again` once per repetition; only the first visit finds its count.
             match std::mem::take(&mut counts[at as usize]) {
                 0 => {}
                 count => match few.get_mut(count as usize - 2) {
@@ -58,7 +61,7 @@ impl<D: Digest> Bag<D> {
                 },
             }
         }
-        // Those that are left move together. Which are is a matter of chance, so that no branch asks for it.
+        // The digests that occur once are moved together. They are unpredictable, so there is no branch.
         let mut once = 0;
         for (at, count) in counts.into_iter().enumerate() {
             distinct[once] = distinct[at];
@@ -85,10 +88,10 @@ impl<D: Digest> Bag<D> {
         self.classes.push(once);
     }
 
-    /// Adds a digest that the bag does not have yet. Its class is sought among the last ones only: whoever chooses the text
-    /// may have thousands of different weights.
+    /// Adds a digest that the bag does not have yet. Only the last classes are searched for its weight,
+    /// because a text can have thousands of different weights.
     pub fn add(&mut self, digest: D, weight: u64) {
-        match self.classes.iter_mut().rev().take(NEAR).find(|class| class.weight == weight) {
+        match self.classes.iter_mut().rev().take(RECENT).find(|class| class.weight == weight) {
             Some(class) => class.digests.push(digest),
             None => self.classes.push(Class { weight, digests: vec![digest] }),
         }
@@ -104,45 +107,47 @@ impl<D: Digest> Bag<D> {
         self.classes.iter().map(|class| class.digests.len()).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no features.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The smallest digest.
+    /// The smallest digest; `None` if the bag is empty.
     pub fn smallest(&self) -> Option<D> {
         self.classes.iter().flat_map(|class| &class.digests).min().copied()
     }
 }
 
-/// How many classes are looked at for one that is added alone. Keywords come in the order of their weights.
-const NEAR: usize = 16;
-/// Counts up to this and one more have a list of their own.
+/// The number of classes that are searched for the weight of a single digest. Keywords are added in the
+/// order of their weights, so the class is usually among the last.
+const RECENT: usize = 16;
+/// The number of classes that a table fills directly: those of the counts 2 to `FEW + 1`.
 const FEW: usize = 6;
-/// Digests that are counted together, so many up to twice as many.
+/// The typical number of digests that are counted in one table: from this many to twice as many.
 const PIECE: usize = 1 << 15;
-/// A piece of more than so many holds a few digests over and over, or somebody chose them: it is sorted, which takes no memory.
+/// A piece with more digests than this repeats a few digests, or an attacker chose them. It is sorted, which
+/// allocates no table.
 const CROWDED: usize = 4 * PIECE;
-/// How many slots may be looked at in vain, for each occurrence on the whole, before the table is given up. With
-/// three of four slots empty or more and digests that are spread evenly, an eighth is usual.
-const LOOKS: usize = 8;
+/// The average number of failed probes per occurrence after which a table is abandoned. At least three of
+/// four slots are empty, so evenly distributed digests need about 1/8.
+const PROBES: usize = 8;
 
-/// Distinct digests and how often each occurs.
+/// Distinct digests and the count of each.
 ///
-/// They stand in the order in which they came, and slots of four bytes lead to them: open addressing by the first
-/// bits, the next slot being tried. Whether a digest is new is a matter of chance, which a processor cannot foresee;
-/// so it is written behind the others in any case, an empty slot leads there, and what differs between a new one and
-/// one that is known is arithmetic.
+/// The digests are in the order of their first occurrence. Slots of four bytes contain their indexes: open
+/// addressing by the first bits, with linear probing. A processor cannot predict whether a digest is new.
+/// Therefore each digest is written after the known ones in any case, an empty slot points there, and the
+/// difference between a new digest and a known one is arithmetic and not a branch.
 struct Table<D> {
     distinct: Vec<D>,
     counts: Vec<u32>,
-    /// Places among the distinct ones: of each occurrence that was not the first.
+    /// For each occurrence that is not the first of its digest: the index of the digest in `distinct`.
     again: Vec<u32>,
 }
 
 impl<D: Digest> Table<D> {
-    /// A table of digests whose first `shared` bits are the same. `None` if they crowd in so few places that somebody must
-    /// have chosen them, or are too many.
+    /// A table of digests whose first `shared` bits are equal. `None` if there are too many digests, or if
+    /// the table needs so many probes that an attacker must have chosen the digests.
     fn of(occurrences: &[D], shared: u32) -> Option<Table<D>> {
         let &any = occurrences.first()?;
         if occurrences.len() > CROWDED {
@@ -154,17 +159,17 @@ impl<D: Digest> Table<D> {
         let mut distinct = vec![any; occurrences.len()];
         let mut counts = vec![0_u32; occurrences.len()];
         let mut again = vec![0_u32; occurrences.len()];
-        let (mut known, mut repeated, mut looks) = (0, 0, occurrences.len() * LOOKS);
+        let (mut known, mut repeated, mut probes_left) = (0, 0, occurrences.len() * PROBES);
         for &digest in occurrences {
             distinct[known] = digest;
             let mut slot = ((digest.top() << shared) >> (64 - bits)) as usize & mask;
             let at = loop {
-                // A slot holds the place and one more, and 0 if it is empty.
+                // A slot contains the index plus 1, or 0 if it is empty.
                 let at = (slots[slot] as usize).wrapping_sub(1).min(known);
                 if distinct[at] == digest {
                     break at;
                 }
-                looks = looks.checked_sub(1)?;
+                probes_left = probes_left.checked_sub(1)?;
                 slot = (slot + 1) & mask;
             };
             slots[slot] = at as u32 + 1;
@@ -180,8 +185,9 @@ impl<D: Digest> Table<D> {
     }
 }
 
-/// Cuts many digests by their first bits into pieces of about `PIECE`, in place, and says how many bits those of a piece
-/// share. The table of a piece stays in the caches of a processor, and the memory for tables is that of one piece.
+/// Partitions digests in place by their first bits into pieces of about `PIECE` digests. Each item is the
+/// number of equal first bits and the piece. The table of a piece fits the caches of a processor, and only
+/// one table is in memory at a time.
 fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])> {
     let shared = (digests.len() / PIECE).max(1).ilog2();
     let piece = |digest: D| ((digest.top() >> 1) >> (63 - shared)) as usize;
@@ -194,7 +200,7 @@ fn pieces<D: Digest>(digests: &mut [D]) -> impl Iterator<Item = (u32, &mut [D])>
         sum += *end;
         *end = sum;
     }
-    // Each digest that lies in a piece of others is swapped with what lies where it belongs.
+    // Each digest in the wrong piece is swapped with the digest at the next index of its own piece.
     let mut next: Vec<usize> = std::iter::once(0).chain(ends.iter().copied()).take(ends.len()).collect();
     for at in 0..ends.len() {
         while next[at] < ends[at] {
@@ -220,7 +226,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn many_digests_are_cut_into_pieces_however_they_are_spread() {
+    fn many_digests_are_cut_into_pieces_for_every_distribution() {
         let counts = [0, 1, 2, 1_000, 2 * PIECE - 1, 2 * PIECE, 5 * PIECE, 9 * PIECE + 7];
         for (count, spread) in
             counts.into_iter().flat_map(|count| [(count, 0x9e37_79b9_7f4a_7c15), (count, 1), (count, 0)])
@@ -235,13 +241,13 @@ mod tests {
                 assert!(piece.iter().all(|digest| first(digest) == first(&piece[0])), "{count} {spread}");
                 piece.sort_unstable();
             }
-            // Pieces stand in order.
+            // Pieces are in order.
             assert_eq!(found, expected, "{count} {spread}");
         }
     }
 
     #[test]
-    fn many_digests_are_counted_as_few_are() {
+    fn counting_in_pieces_equals_sorting() {
         let occurrences: Vec<Limbs<1>> =
             (0..8 * PIECE as u64).map(|n| Limbs::of(Kind::Word, &(n * n % 99_991).to_string())).collect();
         let mut in_pieces = Bag::default();
@@ -261,8 +267,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_table_counts_what_sorting_counts(numbers in vec(0u64..200, 0..600), spread in any::<bool>()) {
-            // Digests that are not spread crowd at one end of the table, and it is given up.
+        fn counting_in_a_table_equals_sorting(numbers in vec(0u64..200, 0..600), spread in any::<bool>()) {
+            // Digests that are not evenly distributed collide at one end of the table, and it is abandoned.
             let digest = |n: &u64| if spread { Limbs::<1>::of(Kind::Word, &n.to_string()) } else { [*n] };
             let occurrences: Vec<Limbs<1>> = numbers.iter().map(digest).collect();
             let mut by_table = Bag::default();
@@ -274,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn crowded_digests_give_the_table_up() {
+    fn a_table_with_too_many_collisions_is_abandoned() {
         let crowded: Vec<Limbs<1>> = (0..10_000).map(|low| [low]).collect();
         assert!(Table::of(&crowded, 0).is_none());
         let spread: Vec<Limbs<1>> = (0..10_000).map(|n: u64| Limbs::of(Kind::Word, &n.to_string())).collect();

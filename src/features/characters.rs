@@ -1,23 +1,23 @@
-//! Adjacent characters as features, whatever script they are of.
+//! Adjacent characters as features (character grams), in any script.
 //!
-//! Leaves out: words, spaces and weights; the text is taken as it is given.
+//! Not here: normalisation and removal of spaces (the text is used unchanged), and weights.
 
 use std::iter;
 
-/// Hands every `length` adjacent characters of a text to `each`, as often as they occur; the whole text if it has
-/// fewer, even if it is empty.
+/// Passes every gram of `length` adjacent characters of a text to `each`, once per occurrence. A text with
+/// fewer characters, even an empty one, is passed whole.
 ///
 /// `length` is 1 or more.
 pub fn characters(text: &str, length: usize, mut each: impl FnMut(&str)) {
     if text.len() <= length {
-        // So few bytes are no more characters than one feature has.
+        // A text has at most as many characters as bytes, so this text has at most one gram.
         each(text);
     } else if text.is_ascii() {
         (length..=text.len()).for_each(|end| each(&text[end - length..end]));
     } else {
         let starts = text.char_indices().map(|(at, _)| at);
         let ends = starts.clone().skip(length).chain(iter::once(text.len()));
-        // With fewer characters than a gram there is the one end, and with more as many as there are grams.
+        // A text shorter than a gram has one end; otherwise there are as many ends as grams.
         starts.zip(ends).for_each(|(start, end)| each(&text[start..end]));
     }
 }

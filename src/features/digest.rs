@@ -1,13 +1,14 @@
-//! Stable hashes of features, 64 or 128 bits. `XXH3` is the one for profiles of our own; the others are here so
-//! that fingerprints of other programs can be computed bit for bit.
+//! Stable hashes of features, 64 or 128 bits. This project's own profiles use `XXH3`. The other functions
+//! reproduce the fingerprints of other programs bit for bit.
 //!
-//! `XXH3` has been frozen since xxHash 0.8.0, and the others for decades, so a digest is the same on every
-//! machine and in every release; the hashes of the standard library and of hash tables are not. `XXH3` is seeded
-//! with the kind of the feature, which keeps a word apart from the pair or gram that is written with the same
-//! letters; the others hash the bare text, as the programs do that use them.
+//! The output of `XXH3` is frozen since xxHash 0.8.0, and the other functions are fixed standards, so a
+//! digest is the same on every machine and in every release. The hashes of the standard library and of hash
+//! tables are not stable. `XXH3` is seeded with the kind of the feature, which distinguishes a word from a
+//! pair or gram with the same letters. The other functions hash the bare text, as the programs that use
+//! them do.
 //!
-//! Leaves out: any defence against chosen collisions, for which a fingerprint is no place: whoever knows the
-//! profile can write two texts with one fingerprint. Nor does `md5` or `sha-1` defend anything here.
+//! Not here: protection against chosen collisions. A fingerprint cannot offer it, because anyone who knows
+//! the profile can write two texts with one fingerprint. `md5` and `sha-1` have no security purpose here.
 
 use md5::Md5;
 use sha1::{Digest as _, Sha1};
@@ -15,7 +16,8 @@ use sha1::{Digest as _, Sha1};
 use super::lookup3::lookup3;
 use super::short::{xxh3_64, xxh3_128};
 
-/// What a feature is made of. The numbers are seeds, and part of every profile.
+/// The kind of a feature. The numbers are seeds of the hash, so they are part of every profile and never
+/// change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// One word.
@@ -24,7 +26,8 @@ pub enum Kind {
     Pair = 2,
     /// Adjacent characters.
     Gram = 3,
-    /// Three or more adjacent words, one space between each two.
+    /// Three or more adjacent words, separated by single spaces; or fewer if the text has fewer than a
+    /// feature.
     Phrase = 4,
     /// A sentence.
     Sentence = 5,
@@ -44,12 +47,13 @@ pub enum HashFunction {
     Fnv1a,
     /// FNV-1a of the UTF-16 code units, each taken in one step.
     Fnv1aUtf16,
-    /// Bob Jenkins' `hashlittle2` of the UTF-8 bytes with seeds of 0, its first result above its second. 64 bits.
+    /// Bob Jenkins' `hashlittle2` of the UTF-8 bytes with both seeds 0: 64 bits, the first result in the
+    /// upper half.
     Lookup3,
 }
 
 impl HashFunction {
-    /// All of them, with the names that they have in definitions of profiles.
+    /// All functions, with their names in profile definitions.
     pub const NAMES: [(&'static str, HashFunction); 6] = [
         ("xxh3", HashFunction::Xxh3),
         ("md5", HashFunction::Md5),
@@ -59,13 +63,13 @@ impl HashFunction {
         ("lookup3", HashFunction::Lookup3),
     ];
 
-    /// The most bits that it gives.
+    /// The largest width of its digests, in bits.
     pub fn bits(self) -> u32 {
         if self == HashFunction::Lookup3 { 64 } else { 128 }
     }
 }
 
-/// The bits of a hash in limbs of 64, the most significant first, so that their order is the order of values.
+/// The bits of a hash in limbs of 64 bits, the most significant limb first, so that they sort by value.
 pub type Limbs<const L: usize> = [u64; L];
 
 /// A hash of `64 × L` bits. Implemented for one limb and for two.
@@ -73,7 +77,7 @@ pub trait Digest: Copy + Ord {
     /// The `XXH3` of a feature.
     fn of(kind: Kind, text: &str) -> Self;
 
-    /// The digest of a feature by any function. Two limbs of a function of 64 bits are the same twice.
+    /// The digest of a feature by any function. A 64-bit function gives the same limb twice.
     fn by(function: HashFunction, kind: Kind, text: &str) -> Self;
 
     /// The 64 most significant bits.
@@ -127,12 +131,12 @@ impl Digest for Limbs<2> {
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lower half is wanted")]
+#[expect(clippy::cast_possible_truncation, reason = "only the lower half is needed")]
 fn halves(hash: u128) -> Limbs<2> {
     [(hash >> 64) as u64, hash as u64]
 }
 
-/// The last sixteen bytes as a number, the first of them the most significant.
+/// The last sixteen bytes as a big-endian number.
 fn low_bits(bytes: &[u8]) -> Limbs<2> {
     halves(bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
 }
@@ -175,15 +179,15 @@ mod tests {
     }
 
     #[test]
-    fn utf16_units_are_taken_in_one_step() {
+    fn utf16_units_are_hashed_in_one_step() {
         assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "foobar"), hex::<1>(HashFunction::Fnv1a, "foobar"));
-        // (0xcbf29ce484222325 ^ 0x4e2d) × 0x100000001b3, and 飞碟 as 98de 789f: worked by hand.
+        // (0xcbf29ce484222325 ^ 0x4e2d) × 0x100000001b3, and 飞碟 as 98de 789f: calculated by hand.
         assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "中"), "afada04c867f4498");
         assert_eq!(hex::<1>(HashFunction::Fnv1aUtf16, "飞碟"), "0f4169096d9f7bfa");
     }
 
     #[test]
-    fn kinds_part_what_is_written_alike() {
+    fn kinds_distinguish_equal_texts() {
         assert_ne!(Limbs::<1>::of(Kind::Word, "a b"), Limbs::<1>::of(Kind::Pair, "a b"));
         assert_eq!(Limbs::<1>::by(HashFunction::Xxh3, Kind::Gram, "a b"), Limbs::<1>::of(Kind::Gram, "a b"));
     }

@@ -1,11 +1,11 @@
-//! The first few of many by weight, with the choice among equals that C++'s `partial_sort` makes.
+//! The elements of the greatest weight, with the same choice among equal weights as C++'s `partial_sort`.
 //!
-//! A text of many unknown words has many keywords of one weight, and cppjieba takes as many of them as there is
-//! room for: which ones follows from the heap that the GNU library builds. So the heap is built here just like
-//! that. For every other profile equals are taken in the order of their bytes.
+//! A text of many unknown words has many keywords of equal weight, of which cppjieba keeps only the first
+//! few. The heap that the GNU library builds determines which ones, so this module builds the same heap.
+//! Not here: the selection of all other profiles, which sort equal weights by their bytes.
 
-/// Moves the `count` elements of the greatest weight to the front, in no order; what stays behind is what would
-/// with `std::partial_sort` and "greater" as the order.
+/// Moves the `count` elements of the greatest weight to the front, in no order. The selection equals that of
+/// `std::partial_sort` with "greater" as the order.
 pub(super) fn move_first_to_front<T: Copy>(all: &mut [T], count: usize, weight: impl Fn(&T) -> f64) {
     if count == 0 || count >= all.len() {
         return;
@@ -22,8 +22,8 @@ pub(super) fn move_first_to_front<T: Copy>(all: &mut [T], count: usize, weight: 
     }
 }
 
-/// Puts `value` in place of the element at `hole` of a heap whose root is the lightest: the hole goes down to a
-/// leaf along the lighter children, the right one if they are equal, then the value rises.
+/// Puts `value` in place of the element at `hole` of a heap whose root has the least weight: the hole moves
+/// down to a leaf along the lighter children (the right one if they are equal), then the value moves up.
 fn sink<T: Copy>(heap: &mut [T], mut hole: usize, value: T, weight: &impl Fn(&T) -> f64) {
     let top = hole;
     while 2 * hole + 2 < heap.len() {
@@ -55,7 +55,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_weightiest_come_to_the_front(weights in vec(0u8..20, 0..60), count in 0usize..70) {
+        fn the_greatest_weights_move_to_the_front(weights in vec(0u8..20, 0..60), count in 0usize..70) {
             let mut all: Vec<(usize, u8)> = weights.iter().copied().enumerate().collect();
             move_first_to_front(&mut all, count, |&(_, weight)| f64::from(weight));
             let mut sorted = weights.clone();

@@ -1,8 +1,9 @@
-//! How rare a word is: inverse document frequencies, those that jieba-rs carries (see `assets/README.md`) or a
-//! table that somebody counted.
+//! Inverse document frequencies, which measure how rare a word is: those of jieba-rs (see
+//! `assets/README.md`) or a table of the user.
 //!
-//! In memory a word is its 64-bit `XXH3`: 3 MiB for 270,000 words. Two words of the table share no hash; a word
-//! that is not in it has one of the table's with a chance of 10⁻¹⁴. Leaves out: counting, which is a command.
+//! In memory a word is its 64-bit `XXH3`. No two words of the built-in table share a hash; a word outside
+//! the table has the hash of a word inside it with a probability of 10⁻¹⁴. Not here: counting a table (the
+//! command `idf`).
 
 use std::io::Read;
 use std::sync::{Arc, LazyLock};
@@ -15,15 +16,15 @@ use crate::text::normalise;
 static PACKED: &[u8] = include_bytes!("../../assets/idf.txt.gz");
 static BUILT_IN: LazyLock<BuiltIn> = LazyLock::new(BuiltIn::load);
 
-/// A table of inverse document frequencies. A clone is the same table.
+/// A table of inverse document frequencies. A clone shares the table.
 #[derive(Clone, Debug)]
 pub struct Idf {
     table: Arc<Table>,
-    /// What a word has that is not in the table.
+    /// The value of a word that is not in the table.
     unknown: f32,
 }
 
-/// A line of a table that is none.
+/// An invalid line of a table.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the idf table, {text:?}, is not a word, a space and a number above 0 and up to 64")]
 pub struct WrongIdf {
@@ -32,23 +33,24 @@ pub struct WrongIdf {
 }
 
 impl Idf {
-    /// jieba's table for Chinese; a word that it does not have is taken to be as rare as the mean of all it has.
+    /// jieba's table for Chinese. A word outside the table gets the mean of all its values.
     pub fn built_in() -> Idf {
         BUILT_IN.all.clone()
     }
 
-    /// The same table; a word that it does not have is taken to be as rare as the mean of its words of two
-    /// characters or more. cppjieba's table has no others, so that this is its mean.
+    /// The same table. A word outside the table gets the mean of its words of two characters or more:
+    /// cppjieba's table has no shorter words, so this is its mean.
     pub fn built_in_words() -> Idf {
         BUILT_IN.words.clone()
     }
 
-    /// A table of lines of a word, a space and a number, normalised as texts are. A line whose word is `*` gives
-    /// what the words have that are not there; without one it is the mean of the table. Empty lines and those
-    /// that begin with `#` are passed over.
+    /// Reads a table. Each line has a word, a space or tab, and a number above 0 and up to 64. Words are
+    /// normalised as texts are. A line with the word `*` gives the value of words outside the table;
+    /// without it, that value is the mean of the table. Empty lines and lines that begin with `#` are
+    /// ignored.
     ///
     /// # Errors
-    /// [`WrongIdf`] names the first line that is something else.
+    /// [`WrongIdf`] with the first invalid line.
     pub fn parse(lines: &str) -> Result<Idf, WrongIdf> {
         let mut entries = Vec::new();
         let mut unknown = None;
@@ -75,7 +77,7 @@ impl Idf {
         self.of_hash(xxh3_64(word.as_bytes()))
     }
 
-    /// The same by the word's 64-bit `XXH3`.
+    /// As [`Idf::of`], for the 64-bit `XXH3` of the word.
     #[inline]
     pub(super) fn of_hash(&self, hash: u64) -> f32 {
         self.table.get(hash).unwrap_or(self.unknown)
@@ -90,9 +92,7 @@ struct BuiltIn {
 impl BuiltIn {
     fn load() -> BuiltIn {
         let mut text = String::new();
-        GzDecoder::new(PACKED)
-            .read_to_string(&mut text)
-            .expect("the program contains the table it was built with");
+        GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded table is readable");
         let lines: Vec<(&str, f32)> = text.lines().filter_map(entry).collect();
         let is_word = |word: &str| word.chars().nth(1).is_some();
         let unknown = mean(lines.iter().map(|&(_, idf)| idf));
@@ -109,17 +109,17 @@ fn entry(line: &str) -> Option<(&str, f32)> {
     Some((word, idf.parse().ok()?))
 }
 
-/// The mean; 1 of nothing.
+/// The mean; 1 if there are no values.
 fn mean(values: impl Iterator<Item = f32>) -> f32 {
     let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + f64::from(value), count + 1));
     if count == 0 { 1.0 } else { (sum / f64::from(count)) as f32 }
 }
 
-/// Open addressing over a power of two of slots, half of them empty or more. Whoever chooses a text cannot choose
-/// what is in the table, so that no chain grows.
+/// Open addressing with a power of two of slots, at least half of them empty. An attacker who chooses a
+/// text does not choose the table, so chains stay short.
 #[derive(Debug)]
 struct Table {
-    /// The hash of a word and its frequency; a frequency of 0 stands for an empty slot.
+    /// The hash of a word and its frequency; a frequency of 0 marks an empty slot.
     slots: Box<[(u64, f32)]>,
 }
 
@@ -129,7 +129,7 @@ impl Table {
         let mut table = Table { slots: vec![(0, 0.0); size].into_boxed_slice() };
         for (hash, idf) in entries {
             let at = table.find(hash);
-            // Case folding may make two words one; the first counts.
+            // Normalisation may make two words equal; the first one counts.
             if table.slots[at].1 == 0.0 {
                 table.slots[at] = (hash, idf);
             }
@@ -137,7 +137,7 @@ impl Table {
         table
     }
 
-    /// The slot of this hash, or the empty one where it would be.
+    /// The slot of this hash, or the empty slot where it belongs.
     #[inline]
     fn find(&self, hash: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -156,12 +156,12 @@ impl Table {
 }
 
 #[cfg(test)]
-#[allow(clippy::float_cmp, reason = "what was written is what is read")]
+#[allow(clippy::float_cmp, reason = "the values are read as they are written")]
 mod tests {
     use super::*;
 
     #[test]
-    fn rare_words_stand_out_and_unknown_ones_do_not() {
+    fn rare_words_have_large_values_and_unknown_words_the_mean() {
         let idf = Idf::built_in();
         assert!((idf.of("劳动防护") - 13.900_678).abs() < 1e-5);
         assert!(idf.of("中国") < idf.of("飞碟"));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_of_ones_own_is_read() {
+    fn a_user_table_is_read() {
         let idf = Idf::parse("# counted\nＦish 2.5\nmushy peas\t4\n\n* 9\n").unwrap();
         assert_eq!(["fish", "mushy peas", "chips"].map(|word| idf.of(word)), [2.5, 4.0, 9.0]);
         assert_eq!(Idf::parse("a 1\nb 3").unwrap().of("c"), 2.0);

@@ -1,8 +1,9 @@
-//! Keywords: the words of a text that are frequent in it and rare elsewhere (TF-IDF), all or the first of them.
+//! Keywords: the words of a text that are frequent in it and rare elsewhere (TF-IDF), all or the first of
+//! them.
 //!
-//! Candid: keywords say what a text is about, not where it was copied from. Two reports of one event share their
-//! keywords: of the pairs within 3 bits of 64, 83 in 100 were false on Chinese documentation and 55 in 100 on
-//! Reuters news. For copies use shingles.
+//! Limitation: keywords show the topic of a text, not whether it is a copy. Two reports of one event share
+//! their keywords: of the pairs within 3 bits of 64, 83 % are false on Chinese documentation and 55 % on
+//! Reuters news. To find copies, use shingles. Not here: the cut into words (`words`).
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -11,17 +12,18 @@ use super::idf::Idf;
 use super::words::{Cutter, WordPlan};
 use crate::text::Dictionary;
 
-/// A word of a text and how well it describes it.
+/// A word of a text, and how well it describes the text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keyword {
-    /// The word, as the plan's cutter gives it.
+    /// The word, as the cutter of the plan returns it.
     pub word: String,
     /// Its count in the text times its inverse document frequency; more than 0.
     pub weight: f64,
 }
 
-/// The at most `top` keywords of a text, the weightiest first, equals by the order of their bytes. Which of equals
-/// are among them goes by the same order, and with cppjieba's cutter as it does there.
+/// At most `top` keywords of a text, by descending weight; equal weights are in the order of their bytes.
+/// The same order decides which of several equal weights are kept, except with cppjieba's cutter, which
+/// decides as cppjieba.
 pub fn keywords(text: &str, plan: &WordPlan, dictionary: &Dictionary, idf: &Idf, top: usize) -> Vec<Keyword> {
     let mut line = String::with_capacity(text.len());
     let mut occurrences = Vec::new();
@@ -30,7 +32,7 @@ pub fn keywords(text: &str, plan: &WordPlan, dictionary: &Dictionary, idf: &Idf,
         line.push_str(word);
         occurrences.push(Occurrence { hash: xxh3_64(word.as_bytes()), start, end: line.len() });
     });
-    // Sorted and not counted in a table, which whoever chooses the text could make slow.
+    // Sorting, not a hash table, because an attacker who chooses the text could make a table slow.
     occurrences.sort_unstable_by_key(|occurrence| occurrence.hash);
     let weigh = |same: &[Occurrence]| {
         let weight = same.len() as f64 * f64::from(idf.of_hash(same[0].hash));
@@ -51,7 +53,7 @@ pub fn keywords(text: &str, plan: &WordPlan, dictionary: &Dictionary, idf: &Idf,
     found.into_iter().map(|(weight, word)| Keyword { word: word.to_owned(), weight }).collect()
 }
 
-/// A word as it occurs: its hash, and where it stands in the line of all words.
+/// An occurrence of a word: its hash, and its position in the line of all words.
 struct Occurrence {
     hash: u64,
     start: usize,
@@ -84,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_numbers_and_single_characters_are_none() {
+    fn stop_words_numbers_and_single_characters_are_not_keywords() {
         assert_eq!(found("我们 的 因为 2023 the and of 了", 20), []);
     }
 
     #[test]
-    fn equals_are_in_the_order_of_words() {
+    fn equal_weights_are_in_the_order_of_words() {
         let found = found("zeta alpha mid", 2);
         assert_eq!(found.iter().map(|keyword| keyword.word.as_str()).collect::<Vec<_>>(), ["alpha", "mid"]);
     }

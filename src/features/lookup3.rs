@@ -1,9 +1,9 @@
 //! Bob Jenkins' lookup3 (public domain, 2006), `hashlittle2` with both seeds 0: the hash of yanyiwu/simhash.
 //!
-//! Here so that its fingerprints can be computed, for no other reason: `XXH3` is as good and faster. Leaves out:
+//! Its only purpose is to compute the fingerprints of that program: `XXH3` is as good and faster. Not here:
 //! seeds, and the variants for words and big-endian machines, which give other values.
 
-/// The 64 bits of `hashlittle2`: its first result (`pc`) above its second (`pb`).
+/// The 64 bits of `hashlittle2`: its first result (`pc`) in the upper half, its second (`pb`) in the lower.
 pub(super) fn lookup3(bytes: &[u8]) -> u64 {
     let start = 0xdead_beef_u32.wrapping_add(u32::try_from(bytes.len()).unwrap_or(u32::MAX));
     let mut state = [start; 3];
@@ -22,7 +22,7 @@ pub(super) fn lookup3(bytes: &[u8]) -> u64 {
     u64::from(c) << 32 | u64::from(b)
 }
 
-/// Adds up to twelve bytes as three little-endian numbers, missing ones being 0.
+/// Adds up to twelve bytes as three little-endian numbers; missing bytes are 0.
 fn take(state: &mut [u32; 3], bytes: &[u8]) {
     for (word, bytes) in state.iter_mut().zip(bytes.chunks(4)) {
         let number = bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte));
@@ -30,10 +30,10 @@ fn take(state: &mut [u32; 3], bytes: &[u8]) {
     }
 }
 
-/// Six rounds; each subtracts, turns and adds, and the roles of the three words move on by one.
+/// Six rounds. Each subtracts, rotates and adds; then the roles of the three words rotate.
 fn mix([a, b, c]: &mut [u32; 3]) {
-    let round = |a: &mut u32, b: &mut u32, c: &mut u32, turn: u32| {
-        *a = a.wrapping_sub(*c) ^ c.rotate_left(turn);
+    let round = |a: &mut u32, b: &mut u32, c: &mut u32, bits: u32| {
+        *a = a.wrapping_sub(*c) ^ c.rotate_left(bits);
         *c = c.wrapping_add(*b);
     };
     round(a, b, c, 4);
@@ -45,7 +45,7 @@ fn mix([a, b, c]: &mut [u32; 3]) {
 }
 
 fn finish([a, b, c]: &mut [u32; 3]) {
-    let round = |x: &mut u32, y: u32, turn: u32| *x = (*x ^ y).wrapping_sub(y.rotate_left(turn));
+    let round = |x: &mut u32, y: u32, bits: u32| *x = (*x ^ y).wrapping_sub(y.rotate_left(bits));
     round(c, *b, 14);
     round(a, *c, 11);
     round(b, *a, 25);
@@ -59,9 +59,9 @@ fn finish([a, b, c]: &mut [u32; 3]) {
 mod tests {
     use super::*;
 
-    /// From the driver in the author's file: no bytes, and thirty of them.
+    /// The values are from the driver in the author's file: for no bytes and for thirty bytes.
     #[test]
-    fn the_authors_values_come_out() {
+    fn hashes_match_the_authors_values() {
         assert_eq!(lookup3(b""), 0xdead_beef_dead_beef);
         assert_eq!(lookup3(b"Four score and seven years ago"), 0x1777_0551_ce72_26e6);
     }

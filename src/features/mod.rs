@@ -1,7 +1,8 @@
 //! From words and characters to weighted features: shingles or keywords, stable digests, fixed-point weights.
 //!
-//! Promises: a feature's digest and weight depend on the text alone, the same on every machine and in every
-//! release. Leaves out: the vote that makes a fingerprint of them.
+//! Guarantees: with the same plan, the digest and weight of a feature depend on the text alone. They are
+//! the same on every machine and in every release. Not here: the vote that turns features into a
+//! fingerprint (`fingerprint`).
 
 mod bag;
 mod characters;

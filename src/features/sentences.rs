@@ -1,13 +1,14 @@
-//! The longest sentences of a text: what the news search of the 2000s compared, and still a cheap test for
-//! reprints, since nobody writes the same long sentence twice.
+//! The longest sentences of a text: the method of news searches of the 2000s, and a cheap test for reprints,
+//! because two independent texts hardly ever share a long sentence.
 //!
-//! Leaves out: what becomes of them.
+//! Not here: the hashes of the sentences (`digest`).
 
 use crate::text::{is_word_character, simplified};
 
-/// The `count` longest sentences of a normalised text, the longest first, equals in the order of their bytes,
-/// each once. A sentence ends at 。.!?;…।؟۔ or with the text, and is counted in letters, digits and marks; whatever
-/// else stands in it is dropped, so that a reprint may change punctuation and spaces. Chinese is simplified.
+/// The `count` longest sentences of a normalised text, the longest first, each once; sentences of equal
+/// length are in the order of their bytes. A sentence ends at one of 。.!?;…।؟۔ or with the text. Only its
+/// letters, digits and marks are kept and counted, so that changes of punctuation and spaces have no
+/// effect. Chinese is simplified.
 pub fn longest_sentences(normalised: &str, count: usize) -> Vec<String> {
     let ends = |c: char| matches!(c, '。' | '.' | '!' | '?' | ';' | '…' | '।' | '؟' | '۔');
     let letters = |sentence: &str| {

@@ -1,55 +1,60 @@
-//! Shingles: words and adjacent pairs of words where words are found by dictionary, character grams elsewhere.
+//! Shingles: words and adjacent pairs of words where words are found by dictionary, character grams
+//! elsewhere.
 //!
-//! This is what finds copies: a shingle occurs in two texts because one was taken from the other, where a
-//! keyword occurs in both because they are about the same thing. Every choice here was measured on labelled
-//! sets of Chinese and English near-duplicates, and is part of the profiles that use it:
+//! Shingles find copies: two texts share a shingle because one was copied from the other, whereas they
+//! share a keyword because they have the same topic. Every choice here is measured on labelled sets of
+//! Chinese and English near-duplicates, and is part of the profiles that use it:
 //!
-//! - punctuation separates like a space: it is what reprints change first;
-//! - a gram runs across the spaces of its run, so that it knows the order of words;
-//! - grams that begin at every third letter of a word find nearly as much as those at every character: each edit takes the
-//!   same share of them, and there are a third as many to count (ADR 13);
-//! - Chinese words that are not in the dictionary are split, which is faster and loses nothing.
+//! - Punctuation separates like a space, because reprints often change it.
+//! - A gram extends across the spaces of its run, so that it depends on the order of words.
+//! - Grams that begin at every third letter of a word recall nearly as much as grams at every character: an
+//!   edit changes the same share of them, and there are a third as many to count (ADR 13).
+//! - Chinese words that are not in the dictionary are split, which is faster and does not reduce recall.
 //!
-//! Leaves out: counts; weights but for which shingles weigh half.
+//! Not here: counts, and weights other than the choice of shingles with half the weight.
 
 use super::digest::Kind;
 use crate::text::{Dictionary, NewWords, Run, System, is_word_character, runs, words};
 
-/// The numbers by which shingles are cut.
+/// The parameters of the cut into shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShinglePlan {
     /// The length of a gram in characters, 1 or more.
     pub gram: usize,
-    /// 1 or more. With 1 a gram begins at every character of a spaced run; with more at the first letter of each word and every
-    /// so many letters on, and at every letter past the 24th. The last gram of a run counts in
-    /// any case, so that none of its last letters is left out.
+    /// The distance between the first letters of grams, 1 or more. With 1, a gram begins at every character
+    /// of a spaced run. With more, grams begin at the first letter of each word, at every `step`-th letter
+    /// after it, and at every letter after the 24th. The last gram of a run is always included, so that no
+    /// trailing letter is lost.
     pub step: usize,
-    /// The longest spaced run, in bytes, that is read as words if it stands among other scripts.
+    /// The longest spaced run, in bytes, that is cut into words and not into grams. It does not apply to
+    /// texts above `share`.
     pub name: usize,
-    /// Per cent of the bytes of all runs: if the spaced ones have so many together, all of them are grams.
+    /// A percentage of the bytes of all runs. If spaced runs have at least this share, all of them are cut
+    /// into grams, whatever their length.
     pub share: usize,
-    /// Which shingles weigh half.
+    /// The shingles with half the weight.
     pub half: Half,
 }
 
-/// Which shingles weigh half of what others do.
+/// The shingles that have half the weight of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
-    /// Grams: where every letter begins one, an English word begins five, and a Chinese one is only one word and in
-    /// one pair. Where all is grams, nothing changes.
+    /// Grams: with step 1 about five grams begin in an English word, whereas a Chinese word is one word and
+    /// begins one pair. In a text that has only grams this has no effect.
     Grams,
-    /// Words of one character: most of them are particles, which every text has, and they are in the pairs as well.
+    /// Words of one character: most are particles, which occur in every text, and the pairs contain them as
+    /// well.
     SingleCharacters,
-    /// None: a vote of 128 bits recalls more so, and is even enough.
+    /// None: with 128 bits this recalls more, and the bits are evenly distributed all the same.
     Nothing,
 }
 
 impl Half {
-    /// All of them, with the names that they have in definitions of profiles.
+    /// All choices, with their names in profile definitions.
     pub const NAMES: [(&'static str, Half); 3] =
         [("grams", Half::Grams), ("single-characters", Half::SingleCharacters), ("nothing", Half::Nothing)];
 
-    /// Whether a shingle weighs half.
+    /// Whether a shingle has half the weight.
     #[inline]
     pub fn takes(self, kind: Kind, text: &str) -> bool {
         match self {
@@ -60,45 +65,48 @@ impl Half {
     }
 }
 
-/// Whether a text that is not empty has one character.
+/// Whether a non-empty text has exactly one character.
 #[inline]
 fn is_single(text: &str) -> bool {
     text.len() <= 4 && text.chars().nth(1).is_none()
 }
 
-/// The letters of a word past which each one begins a gram. So long a word is a chain of characters without spaces; if
-/// steps were counted through it, one letter put in would shift all that follow.
+/// The number of letters of a word after which every letter begins a gram. A longer word is a text without
+/// spaces; if steps were counted through it, one inserted letter would shift all grams after it.
 const LONG_WORD: usize = 24;
 
 impl ShinglePlan {
-    /// Of the first versions of the profiles.
+    /// The plan of the first version of the profiles.
     pub const MEASURED: ShinglePlan =
         ShinglePlan { gram: 5, step: 1, name: 32, share: 100, half: Half::Grams };
-    /// Of the second: a line of code or a name of several words in a Chinese text is words, too, not grams. On
-    /// Chinese documentation precision rose from .9899 to .9913 at k=7 of 64 bits; elsewhere nothing changed much.
+    /// The plan of the second version: a line of code or a name of several words in a Chinese text is also
+    /// cut into words, not grams. On Chinese documentation this raises precision from .9899 to .9913 at k=7
+    /// of 64 bits; other results hardly change.
     pub const WIDER: ShinglePlan = ShinglePlan { name: 256, ..ShinglePlan::MEASURED };
-    /// Of the third: a third as many grams, and grams in every text of which three quarters are spaced, so that a
-    /// foreign name in an article changes no more than the name (ADR 13).
+    /// The plan of the third version: a third as many grams, and grams in every text that is at least three
+    /// quarters spaced, so that a foreign name in an article adds only the shingles of the name (ADR 13).
     pub const STEPPED: ShinglePlan =
         ShinglePlan { gram: 5, step: 3, name: 1 << 20, share: 75, half: Half::SingleCharacters };
-    /// The same with whole particles, for 128 bits.
+    /// As `STEPPED`, but single characters have their full weight: for 128 bits.
     pub const STEPPED_WHOLE: ShinglePlan = ShinglePlan { half: Half::Nothing, ..ShinglePlan::STEPPED };
-    /// Of sets that are compared by Jaccard similarity, the second version.
+    /// The second version of the plan for sets that are compared by Jaccard similarity.
     pub const STEPPED_SETS: ShinglePlan = ShinglePlan { gram: 8, ..ShinglePlan::STEPPED };
-    /// For sets that are compared by Jaccard similarity: grams as long as two words, so that copies and others part at
-    /// the same similarity as with words and pairs, and one threshold serves both; grams nowhere but in texts that
-    /// are spaced throughout.
+    /// The first version of the plan for sets that are compared by Jaccard similarity. A gram is as long as
+    /// two words, so that the same similarity separates copies from other texts for grams and for pairs,
+    /// and one threshold serves both. Only texts that are spaced throughout are cut into grams.
     pub const OF_SETS: ShinglePlan = ShinglePlan { gram: 9, name: usize::MAX, ..ShinglePlan::MEASURED };
 }
 
-/// Hands every shingle of a normalised text to `each`, as often as it occurs.
+/// Passes every shingle of a normalised text to `each`, once per occurrence.
 ///
 /// ```
 /// use lookalike::features::{Kind, ShinglePlan, shingles};
 /// use lookalike::text::Dictionary;
 /// let mut found = Vec::new();
 /// for text in ["好天气", "fish, eh"] {
-///     shingles(text, ShinglePlan::MEASURED, Dictionary::built_in(), |kind, text| found.push((kind, text.to_owned())));
+///     shingles(text, ShinglePlan::MEASURED, Dictionary::built_in(), |kind, text| {
+///         found.push((kind, text.to_owned()));
+///     });
 /// }
 /// let found: Vec<_> = found.iter().map(|(kind, text)| (*kind, text.as_str())).collect();
 /// assert_eq!(found, [
@@ -127,7 +135,8 @@ pub fn shingles(
     }
 }
 
-/// Writes the words into one line with a space between, so that a pair is a slice of it, too.
+/// Passes the words and pairs of a run. The words are written into one line with spaces between them, so
+/// that a pair is a slice of the line.
 fn words_and_pairs(
     run: Run<'_>,
     dictionary: &Dictionary,
@@ -153,9 +162,9 @@ fn words_and_pairs(
 struct Grams {
     /// Their length in characters.
     length: usize,
-    /// Whether one begins at the n-th letter of a word, the first having n = 1, or at the space behind it, n = 0.
+    /// Whether a gram begins at the n-th letter of a word (from n = 1), or at the space after it (n = 0).
     begins: [bool; LONG_WORD + 2],
-    /// Room to note where they begin; runs have less than 4 GiB.
+    /// The positions in the line at which grams begin; a run has less than 4 GiB.
     starts: Vec<u32>,
 }
 
@@ -165,12 +174,12 @@ impl Grams {
         Grams { length: plan.gram, begins: std::array::from_fn(begins), starts: Vec::new() }
     }
 
-    /// Writes the letters, digits and marks of a run into `line`, with one space for whatever stands between them, and
-    /// hands every gram there to `each`: the whole line, if it is shorter than one.
+    /// Writes the letters, digits and marks of a run into `line`, with one space for everything between
+    /// them, and passes every gram of the line to `each`. A line shorter than a gram is passed whole.
     fn of(&mut self, text: &str, line: &mut String, mut each: impl FnMut(&str)) {
         self.write(text, line);
         let is_ascii = line.is_ascii();
-        // Past this place so many characters do not follow.
+        // The last position at which a whole gram begins.
         let last = line.char_indices().nth_back(self.length - 1).map_or(0, |(at, _)| at);
         let fit = self.starts.partition_point(|start| *start as usize <= last);
         self.starts.truncate(fit);
@@ -185,11 +194,12 @@ impl Grams {
         }
     }
 
-    /// ASCII goes byte by byte, without a branch, since what is a letter, and so where a gram begins, is a matter of
-    /// chance.
+    /// ASCII is written byte by byte without a branch, because a processor cannot predict which bytes are
+    /// letters and where grams begin.
     fn write(&mut self, text: &str, line: &mut String) {
         let mut bytes = std::mem::take(line).into_bytes();
-        // Nothing becomes longer: what is no letter is a space, or nothing.
+        // The line is no longer than the text: a character that is not part of a word becomes a space or
+        // nothing.
         bytes.resize(text.len(), 0);
         self.starts.resize(text.len(), 0);
         let (out, starts) = (&mut bytes[..], &mut self.starts[..]);
@@ -202,7 +212,7 @@ impl Grams {
                 n = after(n, letter != b' ');
                 out[end] = letter;
                 starts[found] = end as u32;
-                // Of what stands between letters the first is a space, and the others are written over.
+                // Between words the first byte becomes a space, and the others are overwritten.
                 let is_kept = (n > 0) | follows;
                 found += usize::from(self.begins[n] & is_kept);
                 end += usize::from(is_kept);
@@ -227,7 +237,7 @@ impl Grams {
     }
 }
 
-/// Letters and digits of ASCII as they are, and a space for every other byte.
+/// ASCII letters and digits unchanged, and a space for every other byte.
 static LETTERS: [u8; 256] = {
     let mut letters = [b' '; 256];
     let mut byte = 0_u8;
@@ -240,7 +250,7 @@ static LETTERS: [u8; 256] = {
     letters
 };
 
-/// The place in a word of a character that follows one with place `n`.
+/// The position in its word of a character after one with position `n`; 0 if it is not a letter.
 #[inline]
 fn after(n: usize, is_letter: bool) -> usize {
     (n + 1).min(LONG_WORD + 1) * usize::from(is_letter)
@@ -303,7 +313,7 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(&found(text), expected, "{text:?}");
-            // ASCII has a path of its own.
+            // ASCII has a separate code path.
             let accented = |text: &str| text.replace(['i', 'e'], "é");
             let expected: Vec<String> = expected.iter().map(|gram| accented(gram)).collect();
             assert_eq!(found(&accented(text)), expected, "{text:?}");
@@ -316,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_name_in_an_article_changes_nothing_else() {
+    fn a_foreign_name_in_an_article_adds_only_its_own_shingles() {
         let set = |text: &str| {
             let mut found = std::collections::HashSet::new();
             shingles(text, ShinglePlan::STEPPED, Dictionary::built_in(), |kind, text| {
@@ -328,7 +338,7 @@ mod tests {
         let with = set(&format!("中文 {article} 中文"));
         assert_eq!(with.difference(&set(article)).collect::<Vec<_>>(), [&(Kind::Word, "中文".to_owned())]);
         assert_eq!(set(article).difference(&with).count(), 0);
-        // What differs right before a foreign word is seen.
+        // A difference directly before a foreign word changes the set.
         let [a, b] = ["14", "15"].map(|number| set(&format!("{article}, which costs {number} 元")));
         assert_ne!(a, b);
         // Names in Chinese are words.
@@ -338,19 +348,28 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn ascii_and_other_letters_are_cut_alike(text in "[a-d e.,]{0,80}", gram in 1usize..9, step in 1usize..6) {
+        fn ascii_and_other_letters_are_cut_alike(
+            text in "[a-d e.,]{0,80}",
+            gram in 1usize..9,
+            step in 1usize..6,
+        ) {
             let plan = ShinglePlan { gram, step, ..ShinglePlan::STEPPED };
             let found = |text: &str| {
                 let mut found = Vec::new();
                 shingles(text, plan, Dictionary::built_in(), |_, text| found.push(text.to_owned()));
                 found
             };
-            let cyrillic = |text: &str| text.replace('a', "б").replace('b', "в").replace('c', "г").replace('d', "д").replace('e', "е");
+            let pairs = [('a', "б"), ('b', "в"), ('c', "г"), ('d', "д"), ('e', "е")];
+            let cyrillic = |text: &str| {
+                pairs.iter().fold(text.to_owned(), |text, (latin, letter)| text.replace(*latin, letter))
+            };
             let expected: Vec<String> = found(&text).iter().map(|gram| cyrillic(gram)).collect();
             proptest::prop_assert_eq!(found(&cyrillic(&text)), expected);
-            // Where no step is longer than a gram, every letter is in one.
+            // If a step is no longer than a gram, every letter is in a gram.
             if step <= gram {
-                let letters = |text: &str| text.chars().filter(char::is_ascii_alphabetic).collect::<std::collections::HashSet<_>>();
+                let letters = |text: &str| {
+                    text.chars().filter(char::is_ascii_alphabetic).collect::<std::collections::HashSet<_>>()
+                };
                 proptest::prop_assert_eq!(letters(&found(&text).concat()), letters(&text));
             }
         }

@@ -1,8 +1,9 @@
-//! `XXH3` of short texts, compiled into the loops that hash them: words, pairs and grams are rarely longer than
-//! sixteen bytes, and a call for each takes longer than the hash.
+//! `XXH3` of short texts, inlined into the loops that hash them. Words, pairs and grams are rarely longer
+//! than sixteen bytes, and a call for each takes longer than the hash.
 //!
-//! The same function as that of `xxhash-rust`, which tests hold it against; longer texts go there. After the
-//! specification (xxHash 0.8, "XXH3 Algorithm Overview", sections on inputs of up to 16 bytes).
+//! The results equal those of `xxhash-rust`, as the tests check. Written after the specification (xxHash
+//! 0.8, "XXH3 Algorithm Overview", sections on inputs of up to 16 bytes). Not here: longer texts, which go
+//! to `xxhash-rust`.
 
 use xxhash_rust::xxh3::{xxh3_64_with_seed, xxh3_128_with_seed};
 
@@ -13,7 +14,7 @@ const PRIME64_3: u64 = 0x1656_67b1_9e37_79f9;
 const PRIME_MX1: u64 = 0x1656_6791_9e37_79f9;
 const PRIME_MX2: u64 = 0x9fb2_1c65_1e98_df25;
 
-/// The default secret's words of 64 bits from byte 0 on, as far as they are needed: little-endian.
+/// The first eight 64-bit words of the default secret, little-endian; others are not needed.
 const SECRET: [u64; 8] = [
     0xbe4b_a423_396c_feb8,
     0x1cad_21f7_2c81_017c,
@@ -26,7 +27,7 @@ const SECRET: [u64; 8] = [
 ];
 
 /// The 64-bit `XXH3` with a seed.
-#[expect(clippy::inline_always, reason = "this is what it is for")]
+#[expect(clippy::inline_always, reason = "inlining is the purpose of this function")]
 #[inline(always)]
 pub(super) fn xxh3_64(bytes: &[u8], seed: u64) -> u64 {
     match bytes.len() {
@@ -56,8 +57,8 @@ pub(super) fn xxh3_64(bytes: &[u8], seed: u64) -> u64 {
     }
 }
 
-/// The 128-bit `XXH3` with a seed, its halves as numbers: the upper, the lower.
-#[expect(clippy::inline_always, reason = "this is what it is for")]
+/// The 128-bit `XXH3` with a seed: the upper and the lower half.
+#[expect(clippy::inline_always, reason = "inlining is the purpose of this function")]
 #[inline(always)]
 pub(super) fn xxh3_128(bytes: &[u8], seed: u64) -> [u64; 2] {
     match bytes.len() {
@@ -100,14 +101,14 @@ pub(super) fn xxh3_128(bytes: &[u8], seed: u64) -> [u64; 2] {
     }
 }
 
-/// The first and the last four bytes, of four or more.
+/// The first and the last four bytes of at least four.
 #[inline]
 fn ends_4(bytes: &[u8]) -> (u64, u64) {
     let number = |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
     (number(bytes.first_chunk()), number(bytes.last_chunk()))
 }
 
-/// The first and the last eight bytes, of eight or more.
+/// The first and the last eight bytes of at least eight.
 #[inline]
 fn ends_8(bytes: &[u8]) -> (u64, u64) {
     let number = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -133,7 +134,7 @@ fn avalanche(mut hash: u64) -> u64 {
     hash ^ (hash >> 32)
 }
 
-/// That of the older `XXH64`.
+/// The avalanche of the older `XXH64`.
 #[inline]
 fn avalanche_64(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 33)).wrapping_mul(PRIME64_2);
@@ -150,7 +151,10 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4000))]
         #[test]
-        fn every_hash_is_that_of_the_crate(bytes in vec(any::<u8>(), 0..40), seed in prop_oneof![0u64..9, any::<u64>()]) {
+        fn every_hash_equals_that_of_the_crate(
+            bytes in vec(any::<u8>(), 0..40),
+            seed in prop_oneof![0u64..9, any::<u64>()],
+        ) {
             prop_assert_eq!(xxh3_64(&bytes, seed), xxh3_64_with_seed(&bytes, seed));
             let [upper, lower] = xxh3_128(&bytes, seed);
             prop_assert_eq!(u128::from(upper) << 64 | u128::from(lower), xxh3_128_with_seed(&bytes, seed));

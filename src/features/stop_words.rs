@@ -1,7 +1,7 @@
-//! Stop words: words that say nothing about what a text is about, and are no keywords.
+//! Stop words: words that carry no information about the topic of a text, and so cannot be keywords.
 //!
-//! Leaves out: normalisation of what is asked; a list is normalised when it is read, but for cppjieba's, whose
-//! texts are not.
+//! Lists are normalised when they are read, except that of cppjieba, whose texts are not normalised. Not
+//! here: normalisation of the words that are looked up.
 
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
@@ -10,10 +10,11 @@ use foldhash::fast::FixedState;
 
 use crate::text::normalise;
 
-/// A list of stop words. A clone is the same list.
+/// A list of stop words. A clone shares the list.
 #[derive(Clone, Debug, Default)]
 pub struct StopWords {
-    /// Asked for every word of a text, so that the hasher is a fast one; nobody can choose what is in it.
+    /// Each word of a text is looked up here, so the hasher is fast. It needs no random seed, because the
+    /// texts that an attacker chooses do not enter the set.
     words: Arc<HashSet<String, FixedState>>,
 }
 
@@ -25,12 +26,12 @@ static CPPJIEBA: LazyLock<StopWords> = LazyLock::new(|| {
 });
 
 impl StopWords {
-    /// Chinese and English ones, written for this project.
+    /// Chinese and English stop words, written for this project.
     pub fn built_in() -> StopWords {
         BUILT_IN.clone()
     }
 
-    /// Those of cppjieba, as they are there (see `assets/README.md`).
+    /// The stop words of cppjieba, unchanged (see `assets/README.md`).
     pub fn cppjieba() -> StopWords {
         CPPJIEBA.clone()
     }
@@ -41,14 +42,14 @@ impl StopWords {
         StopWords { words: Arc::new(lines.flat_map(str::split_whitespace).map(normalise).collect()) }
     }
 
-    /// A number that tells lists apart: `XXH3` of the words in order, a line each.
+    /// A number that distinguishes lists: `XXH3` of the sorted words, joined by line breaks.
     pub fn digest(&self) -> u64 {
         let mut words: Vec<&str> = self.words.iter().map(String::as_str).collect();
         words.sort_unstable();
         xxhash_rust::xxh3::xxh3_64(words.join("\n").as_bytes())
     }
 
-    /// Whether this normalised word is one of them.
+    /// Whether this normalised word is in the list.
     #[inline]
     pub fn contains(&self, word: &str) -> bool {
         self.words.contains(word)

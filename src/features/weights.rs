@@ -1,7 +1,7 @@
-//! Weights in fixed point, so that a sum of them is the same in every order and on every machine.
+//! Weights in fixed point, so that a sum of weights is the same in every order and on every machine.
 //!
-//! One is 65,536. The logarithm is libm's: the standard library's is the platform's, and may differ in its
-//! last bit.
+//! A weight of 1 is 65,536. The logarithm is that of libm, because that of the standard library depends on
+//! the platform and may differ in its last bit. Not here: TF-IDF weights (`keywords`).
 
 use std::sync::LazyLock;
 
@@ -10,8 +10,8 @@ pub const ONE: u64 = 1 << 16;
 
 /// The weight of a feature that occurs `count` times, 1 or more: 1 + ln count.
 ///
-/// Linear counts are what makes the folklore recipe find topics: a word that is used thirty times says little
-/// more about which text this is than one used three times.
+/// With linear counts, frequent words dominate and the fingerprint reflects the topic: a word that occurs
+/// thirty times identifies a text hardly better than a word that occurs three times.
 pub fn logarithmic(count: u32) -> u64 {
     static SMALL: LazyLock<[u64; 64]> =
         LazyLock::new(|| std::array::from_fn(|count| one_plus_ln(count as u32)));
@@ -29,7 +29,7 @@ pub fn fixed(weight: f64) -> u64 {
     libm::round(weight * ONE as f64) as u64
 }
 
-/// A fixed-point weight or sum as a number for people.
+/// A fixed-point weight or sum as a floating-point number.
 pub fn to_number(fixed: i64) -> f64 {
     fixed as f64 / ONE as f64
 }

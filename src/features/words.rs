@@ -1,32 +1,33 @@
-//! Words as features: which cutter finds them, which of them count, and how many adjacent ones make a feature.
+//! Words as features: the cutter that finds them, the words that are kept, and the number of adjacent words
+//! in a feature.
 //!
-//! Leaves out: weights, and the choice of the weightiest, which are for `keywords`.
+//! Not here: weights, and the selection by weight (`keywords`).
 
 use super::digest::Kind;
 use super::stop_words::StopWords;
 use crate::text::{Dictionary, NewWords, runs, words};
 
-/// What finds the words of a text.
+/// The method that finds the words of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cutter {
     /// A segmenter for each script; Chinese words that the dictionary does not have are split.
     Split,
-    /// The same; jieba's hidden Markov model guesses where such words begin and end.
+    /// As `Split`, but jieba's hidden Markov model guesses where such words begin and end.
     Guess,
-    /// The whole text goes to jieba with the rules of cppjieba, nothing is dropped or simplified.
+    /// The whole text is cut by jieba with the rules of cppjieba; nothing is dropped or simplified.
     Cppjieba,
 }
 
 impl Cutter {
-    /// All of them, with the names that they have in definitions of profiles.
+    /// All cutters, with their names in profile definitions.
     pub const NAMES: [(&'static str, Cutter); 3] =
         [("split", Cutter::Split), ("guess", Cutter::Guess), ("cppjieba", Cutter::Cppjieba)];
 }
 
-/// Which words are features.
+/// The parameters of words as features.
 #[derive(Clone, Debug)]
 pub struct WordPlan {
-    /// What finds them.
+    /// The method that finds the words.
     pub cutter: Cutter,
     /// Words with fewer characters are dropped.
     pub least_characters: usize,
@@ -34,9 +35,10 @@ pub struct WordPlan {
     pub drops_numbers: bool,
     /// Words to be dropped.
     pub stop_words: StopWords,
-    /// The fewest adjacent words that make a feature, 1 or more. What was dropped stands between none.
+    /// The fewest adjacent words in a feature, 1 or more. Words are adjacent even if dropped words are
+    /// between them.
     pub shortest: usize,
-    /// The most.
+    /// The most adjacent words in a feature.
     pub longest: usize,
 }
 
@@ -47,7 +49,7 @@ impl WordPlan {
         is_long() && !(self.drops_numbers && is_number()) && !self.stop_words.contains(word)
     }
 
-    /// Hands the words that count to `each`, in order.
+    /// Passes the words that are kept to `each`, in order.
     pub fn words(&self, text: &str, dictionary: &Dictionary, mut each: impl FnMut(&str)) {
         let kept = |word: &str| {
             if self.keeps(word) {
@@ -61,7 +63,8 @@ impl WordPlan {
         }
     }
 
-    /// Hands every feature to `each`, as often as it occurs: words and adjacent words with a space between.
+    /// Passes every feature to `each`, once per occurrence: words, and adjacent words with a space between
+    /// them. If the text has fewer words than `shortest`, all of them together are one feature.
     pub fn features(&self, text: &str, dictionary: &Dictionary, mut each: impl FnMut(Kind, &str)) {
         let mut line = String::new();
         let mut starts = Vec::new();
@@ -127,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_dropped() {
+    fn short_words_numbers_and_stop_words_are_dropped() {
         let stop_words = StopWords::parse("the");
         let plan = WordPlan { least_characters: 2, drops_numbers: true, stop_words, ..plan(1, 1) };
         assert_eq!(found(&plan, "the 12 4.5 x fish 天气好"), ["fish", "天气"]);

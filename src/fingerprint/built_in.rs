@@ -1,4 +1,6 @@
-//! The built-in profiles. None of them may change once it is released.
+//! The built-in profiles. A released profile must never change.
+//!
+//! Not here: the steps of a recipe (`recipe`), and the parameters of MinHash (`minhash`).
 
 use super::minhash::MinHash;
 use super::profile::{Profile, ProfileId};
@@ -8,7 +10,7 @@ use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
 use crate::ids::{SignatureShape, Width};
 use crate::text::Preparation;
 
-/// All of them; the versions of one name in rising order, the default profile first.
+/// All built-in profiles; the versions of one name are in ascending order.
 pub(super) fn profiles() -> Vec<Profile> {
     let mut all = simhashes();
     for recipe in &MinHash::ALL {
@@ -23,9 +25,9 @@ pub(super) fn profiles() -> Vec<Profile> {
     all.push(named(
         "longest-sentences",
         1,
-        "The three longest sentences, as news searches compared them first: texts are similar if they have one in \
-         common. Finds reprints in which every sentence was cut or moved but not changed, and nothing that was \
-         edited throughout.",
+        "The three longest sentences, the method of early news searches: texts are similar if they share one \
+         of them. Finds reprints that drop or move sentences without changing them. Does not find copies \
+         that are edited throughout.",
         longest_three(),
     ));
     all
@@ -42,33 +44,34 @@ fn copies_of_all_versions() -> Vec<Profile> {
     let versions: [(u32, &str, Cut); 3] = [
         (
             1,
-            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
-             found by dictionary, 5-character grams elsewhere, weight 1 + ln count, 64 bits.",
+            "Finds copies and edited copies in any language, fast. Features: words and pairs of words in \
+             scripts that need a dictionary, 5-character grams elsewhere. Weight 1 + ln count, 64 bits.",
             |width, k| copies(width, k, ShinglePlan::MEASURED),
         ),
         (
             2,
-            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
-             found by dictionary and in what stands between such words, 5-character grams elsewhere, weight 1 + ln \
-             count, 64 bits.",
+            "Finds copies and edited copies in any language, fast. Features: words and pairs of words in \
+             scripts that need a dictionary and in short text between them, 5-character grams elsewhere. \
+             Weight 1 + ln count, 64 bits.",
             |width, k| copies(width, k, ShinglePlan::WIDER),
         ),
         (
             3,
-            "Finds copies and edited copies in any language, fast: words and pairs of words where words must be \
-             found by dictionary, elsewhere 5-character grams from every third letter of a word, weight 1 + ln count, \
-             64 bits.",
+            "Finds copies and edited copies in any language, fast. Features: words and pairs of words in \
+             scripts that need a dictionary, elsewhere 5-character grams from every third letter of a word. \
+             Weight 1 + ln count, 64 bits.",
             |width, k| stepped(width, k, ShinglePlan::STEPPED),
         ),
     ];
-    let wide = "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for twice the memory.";
+    let wide = "Like copies-64 with 128 bits: finds more heavily edited copies at the same precision, for \
+                twice the memory.";
     let narrow = |&(version, summary, cut): &(u32, &str, Cut)| {
         named("copies-64", version, summary, cut(Width::Bits64, 7))
     };
     let wider =
         |&(version, _, cut): &(u32, &str, Cut)| named("copies-128", version, wide, cut(Width::Bits128, 23));
-    let whole = "Like copies-64 with 128 bits, and words of one character weigh as much as others: finds more heavily edited \
-                 copies at the same precision, for three to four times the memory.";
+    let whole = "Like copies-64 with 128 bits and the full weight for words of one character: finds more \
+                 heavily edited copies at the same precision, for three to four times the memory.";
     let newest = named("copies-128", 4, whole, stepped(Width::Bits128, 23, ShinglePlan::STEPPED_WHOLE));
     versions.iter().map(narrow).chain(versions.iter().map(wider)).chain([newest]).collect()
 }
@@ -78,58 +81,59 @@ fn others() -> Vec<Profile> {
         named(
             "pairs-64",
             1,
-            "Pairs of adjacent words, 64 bits: fills an index the most evenly, finds less than copies-64 at the same k, \
-             and is what a second check and MinHash compare best by.",
+            "Pairs of adjacent words, 64 bits: fills an index most evenly, and finds less than copies-64 at \
+             the same k. Its features are suited to a second check and to MinHash.",
             pairs(),
         ),
         named(
             "shingles-64",
             1,
-            "Words and pairs of words in texts with a script that is cut by dictionary, 9-character grams in all others, \
-             64 bits: its features are what MinHash compares best by, with one threshold for all languages.",
+            "Words and pairs of words in texts with a script that needs a dictionary, 9-character grams in \
+             all other texts, 64 bits. Its features are suited to MinHash, with one threshold for all \
+             languages.",
             copies(Width::Bits64, 7, ShinglePlan::OF_SETS),
         ),
         named(
             "shingles-64",
             2,
-            "Words and pairs of words where words must be found by dictionary, elsewhere 8-character grams from every \
-             third letter of a word, 64 bits: its features are what MinHash compares best by, with one threshold for all \
-             languages.",
+            "Words and pairs of words in scripts that need a dictionary, elsewhere 8-character grams from \
+             every third letter of a word, 64 bits. Its features are suited best to MinHash, with one \
+             threshold for all languages.",
             stepped(Width::Bits64, 7, ShinglePlan::STEPPED_SETS),
         ),
         named(
             "keywords-zh",
             1,
-            "The classic recipe for Chinese: the 20 words of the greatest TF-IDF. It finds texts on the same topic \
-             and not copies: many of its hits are other texts about the same thing.",
+            "The classic recipe for Chinese: the 20 words with the greatest TF-IDF. It finds texts on the \
+             same topic and not copies: many of its hits are independent texts about the same thing.",
             keywords_zh(),
         ),
         named(
             "cppjieba",
             1,
-            "What yanyiwu/simhash computes: the 20 keywords of cppjieba, hashed by lookup3. For comparison with \
-             hashes made there; like every recipe of keywords it finds topics and not copies.",
+            "The hash of yanyiwu/simhash: the 20 keywords of cppjieba, hashed by lookup3. For comparison \
+             with hashes of that program. Like every keyword recipe it finds topics and not copies.",
             cppjieba(20),
         ),
         named(
             "fnv-zh",
             1,
-            "A recipe often met in services for Chinese: every word of two characters or more, weighed by TF-IDF and \
-             hashed by FNV-1a over UTF-16 units. It finds topics rather than copies.",
+            "A common recipe of services for Chinese: every word of two characters or more, weighted by \
+             TF-IDF and hashed by FNV-1a over UTF-16 units. It finds topics rather than copies.",
             fnv_zh(),
         ),
         named(
             "shingle-md5-128",
             1,
-            "Every three adjacent characters in lower case, once, hashed by MD5, 128 bits. Simple to compute \
-             elsewhere; it knows no words and does not tell frequent features from rare ones.",
+            "Every three adjacent characters in lower case, each distinct gram once, hashed by MD5, 128 \
+             bits. Other programs can compute it easily. It ignores words and the counts of features.",
             shingle_md5_128(),
         ),
         named(
             "python-simhash",
             1,
-            "What the Python package simhash computes by default: four adjacent letters with their counts, hashed by \
-             MD5, 64 bits. For comparison with hashes made there.",
+            "The default hash of the Python package simhash: four adjacent letters with their counts, hashed \
+             by MD5, 64 bits. For comparison with hashes of that package.",
             python_simhash(),
         ),
     ]
@@ -154,7 +158,8 @@ fn copies(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
     }
 }
 
-/// Fewer features of a text say as much, so that fewer are enough (docs/quality.md, "Short texts").
+/// A stepped plan takes fewer grams of a text for the same information, so fewer features are enough
+/// (docs/quality.md, "Short texts").
 fn stepped(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
     Recipe { min_features: 12, ..copies(width, k, plan) }
 }
@@ -193,7 +198,7 @@ fn keywords_zh() -> Recipe {
     }
 }
 
-/// `top` keywords; the profile has 20 of them, the golden values other numbers too.
+/// The recipe with `top` keywords. The profile has 20; the golden values use other numbers, too.
 pub(super) fn cppjieba(top: usize) -> Recipe {
     Recipe {
         preparation: Preparation::Nothing,
@@ -227,7 +232,7 @@ fn shingle_md5_128() -> Recipe {
     }
 }
 
-/// Two texts differ in two cells at most if they share a sentence.
+/// With k = 2, two texts are similar if at most two of the three cells differ, so they share a sentence.
 fn longest_three() -> Recipe {
     let shape = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
     Recipe {

@@ -1,73 +1,74 @@
-//! Why two fingerprints are as far apart as they are: shared and differing features, the bits that differ, which
-//! features moved them, and the blocks of bits that agree.
+//! The reasons for the distance between two fingerprints: shared and differing features, the bits that
+//! differ and the features that changed them, and the blocks of bits that agree.
 //!
-//! Costs a walk through all features of both: for people to read, not for loads. Leaves out: the texts themselves and
-//! sentences about them.
+//! A comparison costs a pass over all features of both texts, which is too expensive for bulk work. Not
+//! here: the texts themselves, and descriptions in words.
 
 use super::explanation::{Explanation, Features, first};
 use crate::ids::Hash;
 
-/// The bits of a block by which an index finds neighbours.
+/// The bits of a block. An index finds neighbours by blocks that agree.
 const BLOCK_BITS: u32 = 16;
-/// The most features that are named for a bit.
+/// The most features that are listed for a bit.
 const FEATURES_OF_A_BIT: usize = 3;
 /// The most differing features that are listed.
 const LISTED: usize = 100;
 
-/// Two hashes side by side.
+/// The comparison of two hashes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HashComparison {
     /// The number of bits that differ.
     pub distance: u32,
-    /// Which they are, the least significant first.
+    /// The numbers of these bits, the least significant first; bit 0 is the least significant.
     pub bits: Vec<u32>,
-    /// For each 16 bits, the least significant first, whether they agree.
+    /// For each block of 16 bits, the least significant first: whether it agrees.
     pub blocks: Vec<bool>,
 }
 
-/// The features of two texts side by side.
+/// The comparison of the features of two texts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FeatureComparison {
-    /// How many features both have.
+    /// The number of features that both texts have.
     pub shared: usize,
-    /// How many at least one of them has.
+    /// The number of features that at least one text has.
     pub distinct: usize,
-    /// How many not both have, or not with the same weight.
+    /// The number of features that only one text has, or that have different weights.
     pub differing: usize,
-    /// Those of them that differ most, the greatest difference first; at most 100.
+    /// The differing features, the greatest difference first; at most 100.
     pub greatest: Vec<DifferingFeature>,
     /// Shared ÷ all distinct features, 0 to 1.
     pub jaccard: f64,
-    /// The cosine of the angle between the weights, 0 to 1.
+    /// The cosine of the angle between the weight vectors, 0 to 1.
     pub cosine: f64,
-    /// Each bit that differs, with what moved it.
+    /// Each bit that differs, with the features that changed it.
     pub flips: Vec<Flip>,
 }
 
-/// A feature and its weights in both texts, 0 where it is not.
+/// A feature and its weights in both texts; 0 in a text without it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DifferingFeature {
     /// The feature.
     pub text: String,
-    /// Its weights.
+    /// Its weights in the first and the second text.
     pub weights: [f64; 2],
 }
 
 /// A bit that differs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flip {
-    /// Which, the least significant being 0.
+    /// The number of the bit; 0 is the least significant.
     pub bit: u32,
-    /// The sums of its votes in both texts: how near it was to the other side.
+    /// The sums of its votes in both texts: the distance of each to the opposite value.
     pub margins: [f64; 2],
-    /// The features whose difference moved it most from the first text's side to the second's.
+    /// The features whose differences contributed most to the change, at most 3.
     pub moved_by: Vec<String>,
-    /// Whether in one of the texts a single feature holds it: without that the votes would be even or the other way.
+    /// Whether in one of the texts a single feature decides the bit: without it the votes would be even or
+    /// opposite.
     pub is_held_by_one: bool,
 }
 
 impl HashComparison {
-    /// `None` if the hashes are of different widths.
+    /// Compares two hashes; `None` if they have different widths.
     pub fn of(a: Hash, b: Hash) -> Option<HashComparison> {
         let distance = a.distance(b)?;
         let difference = a.value() ^ b.value();
@@ -80,7 +81,7 @@ impl HashComparison {
 }
 
 impl FeatureComparison {
-    /// Of two explanations by one profile.
+    /// Compares two explanations by the same profile.
     pub fn of(a: &Explanation, b: &Explanation) -> FeatureComparison {
         let all = side_by_side(&a.all, &b.all);
         let shared = all.iter().filter(|feature| feature.weights.iter().all(|weight| *weight > 0.0)).count();
@@ -123,13 +124,13 @@ impl Pair<'_> {
         (self.weights[0] - self.weights[1]).abs()
     }
 
-    /// The greatest difference first, equals by their text.
+    /// The greatest difference first, equal differences by text.
     fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
         b.difference().total_cmp(&a.difference()).then_with(|| a.text.cmp(b.text))
     }
 }
 
-/// All features of both texts in the order of their hashes.
+/// All features of both texts, merged in the order of their hashes.
 fn side_by_side<'a>(a: &'a Features, b: &'a Features) -> Vec<Pair<'a>> {
     let mut all: Vec<Pair<'a>> = Vec::new();
     let of = |side: usize| {
@@ -153,7 +154,7 @@ fn side_by_side<'a>(a: &'a Features, b: &'a Features) -> Vec<Pair<'a>> {
     all
 }
 
-/// `greatest` are the first of those that changed, in order.
+/// The comparison of one bit. `greatest` are the first features of `changed`, sorted.
 fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pair<'_>]) -> Flip {
     let margins = sides.map(|side| side.votes[bit as usize]);
     let towards = if margins[1] >= margins[0] { 1.0 } else { -1.0 };
@@ -161,7 +162,8 @@ fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pa
         let sign = if pair.hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
         (pair.weights[1] - pair.weights[0]) * sign * towards > 0.0
     };
-    // What pushes at all pushes by its difference, so that the order is the same.
+    // A feature that contributes to the change does so by its difference, so the order is the same for
+    // every bit.
     let mut pushing: Vec<Pair<'_>> =
         greatest.iter().filter(pushes).take(FEATURES_OF_A_BIT).copied().collect();
     if pushing.len() < FEATURES_OF_A_BIT && greatest.len() < changed.len() {
@@ -172,7 +174,7 @@ fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pa
     Flip { bit, margins, moved_by, is_held_by_one: sides.iter().any(|side| is_held_by_one(side, bit)) }
 }
 
-/// Whether the weightiest feature that votes for this bit as it is weighs as much as all are ahead.
+/// Whether the weight of the greatest feature that votes for the actual value of the bit reaches the margin.
 fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
     let of_bit = |hash: Hash| hash.value() >> bit & 1;
     let is = of_bit(side.fingerprint.hash);
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moved_the_bits_explains_the_whole_difference() {
+    fn differing_features_explain_the_whole_difference() {
         let profile = Profile::default_profile();
         let [a, b] = TEXTS.map(|text| profile.explain(text));
         let features = FeatureComparison::of(&a, &b);

@@ -1,8 +1,8 @@
-//! Definitions: how a user writes a recipe down, key by key, from a built-in profile that it is like.
+//! Definitions: a user's recipe, given key by key as differences from a built-in profile.
 //!
-//! Promises: a definition that is finished is a recipe that works, and equal recipes have equal digests: the
-//! digest is taken of the recipe's canonical form and of what the files in it held, not of how they were written.
-//! Leaves out: files and TOML, which are for who reads them (`profiles`).
+//! Guarantees: a finished definition is a valid recipe, and equal recipes have equal digests. The digest is
+//! that of the canonical form of the recipe and of the contents of its files, and does not depend on how
+//! the keys are written. Not here: reading files and TOML (`profiles`).
 
 use std::sync::Arc;
 
@@ -24,47 +24,48 @@ pub enum Value {
     Number(i64),
     /// Two numbers, the least and the most.
     Span(i64, i64),
-    /// What a named file holds.
+    /// The contents of a named file.
     File(String),
 }
 
-/// Why a definition is none.
+/// The reason why a definition is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionError {
     /// The name is not allowed.
     #[error(
-        "a profile cannot be called {0:?}: a name has 1 to 64 of a-z, 0-9 and -, and is not that of another profile"
+        "a profile cannot be called {0:?}: a name has 1 to 64 of a-z, 0-9 and -, and is not that of another \
+         profile"
     )]
     Name(String),
-    /// There is no profile to be like.
-    #[error("like: there is no built-in profile {0:?}; there are {1}")]
+    /// There is no built-in profile of the name in `like`.
+    #[error("like: there is no built-in profile {0:?}; the built-in profiles are {1}")]
     Like(String, String),
     /// There is no such key.
-    #[error("there is no key {key:?}; there are like, {}", Definition::KEYS.join(", "))]
+    #[error("there is no key {key:?}; the keys are like, {}", Definition::KEYS.join(", "))]
     Key {
         /// The key.
         key: String,
     },
-    /// The value is not one that the key takes.
+    /// The value is invalid for the key.
     #[error("{key} takes {takes}")]
     Value {
         /// The key.
         key: &'static str,
-        /// What it takes.
+        /// The valid values.
         takes: String,
     },
-    /// A key that says nothing about features or weights of this kind.
-    #[error("{key} goes with {with} only")]
+    /// The key does not apply to features or weights of this kind.
+    #[error("{key} is valid only with {with}")]
     Misplaced {
         /// The key.
         key: &'static str,
-        /// What it goes with.
+        /// The setting that it needs.
         with: &'static str,
     },
-    /// A file is no dictionary.
+    /// A file is not a valid dictionary.
     #[error("user_dictionary: {0}")]
     Dictionary(#[from] WrongWord),
-    /// A file is no idf table.
+    /// A file is not a valid idf table.
     #[error("idf: {0}")]
     Idf(#[from] WrongIdf),
 }
@@ -76,13 +77,13 @@ pub struct Definition {
     version: u32,
     summary: String,
     recipe: Recipe,
-    /// What files held, for the digest, by key.
+    /// The digests of the contents of files, by key.
     contents: Vec<(&'static str, u64)>,
 }
 
 impl Definition {
-    /// All keys but `like`, in the order in which they are set: `features` and `weights` stand before those that
-    /// say more about them.
+    /// All keys except `like`, in the order in which they must be set: `features` and `weights` come before
+    /// the keys that refine them.
     pub const KEYS: [&'static str; 22] = [
         "version",
         "summary",
@@ -111,7 +112,8 @@ impl Definition {
     /// A definition that begins as the built-in profile `like`, or as the default profile.
     ///
     /// # Errors
-    /// [`DefinitionError`] if the name is not allowed or there is nothing to be like.
+    /// [`DefinitionError::Name`] if the name is invalid or taken; [`DefinitionError::Like`] if there is no
+    /// such profile.
     pub fn new(name: &str, like: Option<&str>) -> Result<Definition, DefinitionError> {
         let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         let is_new = Profile::named(name).is_none();
@@ -132,7 +134,8 @@ impl Definition {
         })
     }
 
-    /// Whether the value of this key is the name of a file, unless it is one of the built-in choices.
+    /// Whether this value of this key is the name of a file: the key takes files, and the value is not one
+    /// of the built-in choices.
     pub fn takes_file(key: &str, value: &str) -> bool {
         match key {
             "user_dictionary" => true,
@@ -142,11 +145,11 @@ impl Definition {
         }
     }
 
-    /// Sets a key. `features` and `weights` come before the keys that say more about them; [`Definition::order`]
-    /// puts them so.
+    /// Sets a key. `features` and `weights` must be set before the keys that refine them: set keys in the
+    /// order of [`Definition::order`].
     ///
     /// # Errors
-    /// [`DefinitionError`] says what is wrong with it.
+    /// [`DefinitionError`] if the key or its value is invalid.
     pub fn set(&mut self, key: &str, value: Value) -> Result<(), DefinitionError> {
         let recipe = &mut self.recipe;
         match key {
@@ -159,14 +162,15 @@ impl Definition {
                 let was = std::mem::discriminant(&recipe.features);
                 recipe.features = features(&value, &recipe.features)?;
                 if was != std::mem::discriminant(&recipe.features) {
-                    // The bound of what it is like was measured on its kind of features.
+                    // The bound of the base profile is measured on another kind of features.
                     recipe.min_features = MIN_FEATURES;
                 }
             }
             "gram" => set_gram(&mut recipe.features, &value)?,
             "gram_step" => {
                 let step = &mut shingles_of(&mut recipe.features, "gram_step")?.step;
-                // Three times as many features say no more.
+                // With step 1 a text has several times as many features for the same information, so the
+                // lower bound of a stepped plan is too low.
                 if std::mem::replace(step, number("gram_step", &value, 1, 16)?) > 1 && *step == 1 {
                     recipe.min_features = MIN_FEATURES;
                 }
@@ -225,7 +229,7 @@ impl Definition {
         Ok(())
     }
 
-    /// Where a key stands in the order in which keys are set; the last place for one that there is not.
+    /// The position of a key in the order in which keys must be set; the last position for an unknown key.
     pub fn order(key: &str) -> usize {
         Definition::KEYS.iter().position(|other| *other == key).unwrap_or(usize::MAX)
     }
@@ -233,7 +237,7 @@ impl Definition {
     /// The profile.
     ///
     /// # Errors
-    /// [`DefinitionError`] if the parts do not go together.
+    /// [`DefinitionError`] if the settings contradict each other.
     pub fn finish(mut self) -> Result<Profile, DefinitionError> {
         let recipe = &self.recipe;
         if recipe.width.bits() > recipe.hash.bits() {
@@ -245,7 +249,7 @@ impl Definition {
             return Err(DefinitionError::Value { key: "k", takes: format!("0 to {most}") });
         }
         if recipe.signature.is_some() && recipe.width != Width::Bits128 {
-            return Err(misplaced("bits", "profiles that vote: names of signatures have 128"));
+            return Err(misplaced("bits", "profiles that vote: names of signatures have 128 bits"));
         }
         if let Weights::TfIdf { .. } = recipe.weights {
             let is_single =
@@ -296,7 +300,7 @@ impl Definition {
         Ok(())
     }
 
-    /// The contents of a file, whose digest is kept.
+    /// The contents of a file. Its digest is recorded.
     fn file(&mut self, key: &'static str, value: Value, takes: &str) -> Result<String, DefinitionError> {
         match value {
             Value::File(contents) => {
@@ -307,12 +311,13 @@ impl Definition {
         }
     }
 
-    /// Everything that a fingerprint depends on, in one form. The form must not change: it is behind the ids of
-    /// users' profiles.
+    /// Everything that a fingerprint depends on, in a canonical form. The form must not change, because the
+    /// ids of users' profiles contain its digest.
     fn canonical(&self) -> String {
         let recipe = &self.recipe;
         let features = match &recipe.features {
-            // What came later is named only where it is used: ids that were given before stay as they are.
+            // Newer parameters appear only if they differ from the original behaviour, so that older ids
+            // stay valid.
             Features::Shingles(ShinglePlan { gram, step: 1, name, share: 100, half: Half::Grams }) => {
                 format!("shingles {gram} {name}")
             }
@@ -361,7 +366,7 @@ impl Definition {
     }
 }
 
-/// The name that a choice has in definitions.
+/// The name of a choice in definitions.
 fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
     names.iter().find(|(_, other)| other == value).map_or("", |(name, _)| name)
 }
@@ -410,7 +415,7 @@ fn span() -> DefinitionError {
     DefinitionError::Value { key: "words", takes }
 }
 
-/// The kind of features of this name; what it was already keeps its numbers.
+/// The kind of features of this name. If the recipe already has this kind, its parameters are kept.
 fn features(value: &Value, before: &Features) -> Result<Features, DefinitionError> {
     let plain = WordPlan {
         cutter: Cutter::Split,
@@ -489,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_without_keys_is_what_it_is_like() {
+    fn a_definition_without_keys_equals_its_base_profile() {
         for like in Profile::all() {
             let own = define("own", &like.id().to_string(), &[]).unwrap();
             for text in ["臺灣的電腦軟體", "Fish and chips is served hot.", ""] {
@@ -499,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_tells_recipes_apart_and_nothing_else() {
+    fn the_digest_distinguishes_recipes_and_nothing_else() {
         let like = |like: &str, keys: &[(&str, Value)]| define("own", like, keys).unwrap().id().to_string();
         let id = |keys: &[(&str, Value)]| like("copies-64", keys);
         let plain = id(&[]);
@@ -538,7 +543,7 @@ mod tests {
     }
 
     #[test]
-    fn other_features_have_the_usual_bound_for_short_texts() {
+    fn other_features_have_the_default_bound_for_short_texts() {
         let bound = |keys: &[(&str, Value)]| define("own", "copies-64", keys).unwrap().min_features();
         let words = ("features", named("words"));
         assert_eq!((bound(&[]), bound(std::slice::from_ref(&words))), (12, 20));
@@ -548,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_name_the_fault() {
         type Case<'a> = (&'a str, &'a str, &'a [(&'a str, Value)], &'a str);
         let cases: &[Case<'_>] = &[
             ("No", "copies-64", &[], "cannot be called"),
@@ -567,16 +572,16 @@ mod tests {
                 "own",
                 "pairs-64",
                 &[("gram_step", Value::Number(2))],
-                "gram_step goes with features = \"shingles\"",
+                "gram_step is valid only with features = \"shingles\"",
             ),
             ("own", "copies-64", &[("bits", Value::Number(96))], "bits takes 64 or 128"),
             ("own", "copies-128", &[("hash", named("lookup3"))], "bits takes 64 with this hash"),
             ("own", "copies-64", &[("hash", named("crc"))], "hash takes one of \"xxh3\""),
-            ("own", "copies-64", &[("top", Value::Number(5))], "top goes with weights"),
-            ("own", "copies-64", &[("words", Value::Span(1, 2))], "words goes with features"),
+            ("own", "copies-64", &[("top", Value::Number(5))], "top is valid only with weights"),
+            ("own", "copies-64", &[("words", Value::Span(1, 2))], "words is valid only with features"),
             ("own", "fnv-zh", &[("words", Value::Span(2, 1))], "words takes two numbers"),
-            ("own", "fnv-zh", &[("words", Value::Span(1, 2))], "goes with features = \"words\" and words"),
-            ("own", "copies-64", &[("weights", named("tf-idf"))], "goes with features = \"words\""),
+            ("own", "fnv-zh", &[("words", Value::Span(1, 2))], "only with features = \"words\" and words"),
+            ("own", "copies-64", &[("weights", named("tf-idf"))], "only with features = \"words\""),
             ("own", "fnv-zh", &[("idf", Value::File("x".into()))], "line 1 of the idf table"),
             ("own", "fnv-zh", &[("user_dictionary", Value::File("a b".into()))], "line 1 of the dictionary"),
         ];
@@ -587,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_definition_is_noticed() {
+    fn a_changed_definition_is_detected() {
         let [old, new] =
             ["xxh3", "md5"].map(|hash| define("own", "copies-64", &[("hash", named(hash))]).unwrap());
         let stored = old.id().to_string();

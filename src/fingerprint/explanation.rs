@@ -1,7 +1,9 @@
-//! What went into a fingerprint: its features with their texts and weights, for people to read and to compare.
+//! The explanation of a fingerprint: its features with their texts and weights, to be read and compared by
+//! people.
 //!
-//! All features stand in one text and one list in the order of their digests, since a text of 1 MiB may have a million; only
-//! the weightiest are strings of their own. Leaves out: the comparison of two.
+//! A text of 1 MiB may have a million features. Therefore all features are stored in one text and one list
+//! in the order of their digests; only those of the greatest weight become separate strings. Not here: the
+//! comparison of two explanations (`compare`).
 
 use std::cmp::Ordering;
 
@@ -9,20 +11,20 @@ use super::{Fingerprint, WeightedFeature};
 use crate::features::{Bag, Digest, Limbs, ONE};
 use crate::ids::Hash;
 
-/// The most features that an explanation lists, the weightiest.
+/// The most features that an explanation lists.
 const LISTED: usize = 10_000;
 
-/// A fingerprint with all that went into it.
+/// A fingerprint with its features and votes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// What [`super::Profile::fingerprint`] gives for the same text.
+    /// The result of [`super::Profile::fingerprint`] for the same text.
     pub fingerprint: Fingerprint,
-    /// The signature of which the hash is the name, if the profile makes signatures.
+    /// The signature, if the profile makes signatures; the hash is its name.
     pub signature: Option<Vec<u8>>,
-    /// The distinct features, the weightiest first, equals by their text; at most 10,000.
+    /// The distinct features by descending weight, equal weights by text; at most 10,000.
     pub features: Vec<WeightedFeature>,
-    /// The sum of each bit's votes; index `j` is bit `j`, the least significant first. As many as the width; none for a
-    /// signature, which is not voted on.
+    /// The sum of the votes for each bit: index `j` is bit `j`, the least significant first. As many as the
+    /// width; none for a signature, which has no vote.
     pub votes: Vec<f64>,
     /// All features.
     pub(super) all: Features,
@@ -35,7 +37,7 @@ pub(super) struct Features {
     entries: Vec<Entry>,
 }
 
-/// A feature; its text goes from `start` to `end`.
+/// A feature; its text is `start..end` of the common text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Entry {
     hash: Hash,
@@ -44,7 +46,7 @@ struct Entry {
     end: usize,
 }
 
-/// Occurrences of features, as they come.
+/// Occurrences of features, in the order of the text.
 pub(super) struct Occurrences<D> {
     texts: String,
     places: Vec<(D, usize, usize)>,
@@ -66,7 +68,8 @@ where
         self.places.push((digest, start, self.texts.len()));
     }
 
-    /// The features of a bag, with the text that occurred for each; of several texts with one digest the first in order.
+    /// The features of a bag with their texts. If several texts have one digest, the text is the smallest
+    /// of them.
     pub(super) fn weighed(mut self, bag: &Bag<Limbs<L>>) -> Features {
         self.places.sort_unstable_by_key(|&(digest, start, _)| (digest, start));
         let texts = self.texts;
@@ -92,12 +95,12 @@ where
 }
 
 impl Features {
-    /// Hash, text and weight of each, in the order of hashes.
+    /// The hash, text and weight of each feature, in the order of hashes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Hash, &str, f64)> {
         self.entries.iter().map(|entry| (entry.hash, self.text(entry), entry.weight))
     }
 
-    /// The weightiest, equals by their text.
+    /// The features of the greatest weight, in descending order, equal weights by text.
     pub(super) fn listed(&self) -> Vec<WeightedFeature> {
         let order = |a: &&Entry, b: &&Entry| {
             b.weight.total_cmp(&a.weight).then_with(|| self.text(a).cmp(self.text(b)))
@@ -116,7 +119,7 @@ impl Features {
     }
 }
 
-/// The first `most` of all in this order, and in this order; the others stay behind them in any.
+/// Sorts the first `most` elements of this order to the front and returns them; the others are left unsorted.
 pub(super) fn first<T>(all: &mut [T], most: usize, order: impl Fn(&T, &T) -> Ordering) -> &[T] {
     let most = most.min(all.len());
     if most < all.len() {

@@ -1,10 +1,13 @@
-//! Golden fingerprints: what the profiles answer, written down once. If one of these changes, stored hashes are
-//! worthless: the change is a new version of the profile, never a new value here.
+//! Golden fingerprints: the recorded results of all profiles. If one of these values changed, stored hashes
+//! would be useless. A change of a recipe is therefore a new version of the profile, never a new value
+//! here.
+//!
+//! Not here: comparisons with the results of other programs (`tests/quality`).
 
 use super::{Profile, Status};
 use crate::text::Preparation;
 
-/// Texts in many scripts, by name; each on its own shows one step of a recipe.
+/// Texts in many scripts, by name; each exercises one step of a recipe.
 const TEXTS: [(&str, &str); 16] = [
     ("empty", ""),
     ("punctuation", "。,!? -- … 🙂"),
@@ -375,7 +378,7 @@ fn released_profiles_never_change() {
     assert_eq!(found, golden, "found:\n{}", listing.join("\n"));
 }
 
-/// The first features of some texts by copies-64@3, in the order in which `explain` gives them.
+/// The first features of some texts by copies-64@3, in the order of `explain`.
 const FEATURES: &[(&str, &[&str])] = &[
     ("simplified", &["上 的", "与 网络", "公司", "公司 在", "到 硅谷", "台湾"]),
     ("traditional", &["上 的", "与 网络", "任务", "任务 程", "公司", "公司 在"]),
@@ -402,7 +405,7 @@ const FEATURES: &[(&str, &[&str])] = &[
 ];
 
 #[test]
-fn features_of_every_language_stay_as_they_are() {
+fn features_of_every_language_never_change() {
     let profile = Profile::named("copies-64@3").unwrap();
     let names = [
         "simplified",
@@ -434,7 +437,9 @@ fn features_of_every_language_stay_as_they_are() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
     #[test]
-    fn equivalent_texts_hash_equally(text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}") {
+    fn equivalent_texts_hash_equally(
+        text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}"
+    ) {
         use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
         let forms = [
             ComposingNormalizerBorrowed::new_nfc().normalize(&text).into_owned(),
@@ -452,7 +457,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn an_explanation_explains_the_fingerprint() {
+fn an_explanation_matches_the_fingerprint() {
     for profile in Profile::all() {
         for (name, text) in TEXTS {
             let explained = profile.explain(text);
@@ -518,7 +523,7 @@ fn spelling_variants_have_one_fingerprint() {
         ("ガギグゲゴ", "ｶﾞｷﾞｸﾞｹﾞｺﾞ"),
     ];
     for (a, b) in pairs {
-        // Those that compute what other programs do take texts as they come.
+        // Profiles that reproduce other programs do not normalise.
         let normalises = |profile: &&Profile| profile.recipe.preparation == Preparation::Normalise;
         for profile in Profile::all().iter().filter(normalises) {
             assert_eq!(profile.fingerprint(a), profile.fingerprint(b), "{} {a} {b}", profile.id());
@@ -527,9 +532,10 @@ fn spelling_variants_have_one_fingerprint() {
 }
 
 #[test]
-fn a_copy_with_small_changes_lies_within_k() {
-    let copied = "A reporter wrote that the council met on Monday to discuss the new harbour, which is to be built \
-                  in the east of the city. The plans were shown to residents, who asked about noise and traffic. ";
+fn a_copy_with_small_changes_is_within_k() {
+    let copied = "A reporter wrote that the council met on Monday to discuss the new harbour, which is to be \
+                  built in the east of the city. The plans were shown to residents, who asked about noise \
+                  and traffic. ";
     let original = format!("{}{}", copied, ENGLISH.repeat(3));
     let edited = original.replace("Monday", "Tuesday");
     for profile in [Profile::named("copies-64").unwrap(), Profile::named("copies-128").unwrap()] {

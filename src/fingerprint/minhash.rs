@@ -1,13 +1,15 @@
-//! MinHash: signatures of sets whose share of equal minima estimates the Jaccard similarity of the sets.
+//! MinHash: signatures of sets. The share of equal minima of two signatures estimates the Jaccard
+//! similarity of the sets.
 //!
-//! After Broder, "On the resemblance and containment of documents" (1997). The classic signature hashes every
-//! element once for each minimum. Here an element is hashed once and falls into one of the slots (one-permutation
-//! hashing; Li, Owen and Zhang, NIPS 2012), and rounds are repeated with other hashes until no slot is empty
-//! (Dahlgaard, Knudsen and Thorup, "Fast similarity sketching", FOCS 2017): for large sets one hash an element and
-//! not 128, for small ones as many as the classic signature needs, with errors no larger than its own.
+//! After Broder, "On the resemblance and containment of documents" (1997). The classic signature hashes
+//! every element once for each minimum. Here each element is hashed once per round and assigned to one slot
+//! (one-permutation hashing; Li, Owen and Zhang, NIPS 2012), and rounds with other hashes are repeated
+//! until no slot is empty (Dahlgaard, Knudsen and Thorup, "Fast similarity sketching", FOCS 2017). Large
+//! sets take one hash per element and not 128; small sets take about as many as the classic signature. The
+//! errors are no larger.
 //!
-//! Promises: the same set gives the same signature on every machine, and estimates stay within 3/√n of the exact
-//! similarity (tests hold them to it). Leaves out: the index of signatures (`index::Bands`).
+//! Guarantees: the same set gives the same signature on every machine, and estimates from n minima are
+//! within 3/√n of the exact similarity in the tests. Not here: the index of signatures (`index::Bands`).
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -18,8 +20,8 @@ pub fn signature_name(signature: &[u8]) -> Hash {
     Hash::from_u128(xxh3_128(signature))
 }
 
-/// The signature of a set of 64-bit hashes, in this shape: the lowest bytes of the minima, at most four of each, or
-/// the hashes themselves.
+/// The signature of a set of 64-bit hashes, in this shape: the lowest bytes of the minima, at most four of
+/// each; or, if the shape is a set, the lowest bytes of the hashes themselves, padded with zeros.
 pub fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
     if shape.is_set {
         let mut signature: Vec<u8> = set
@@ -36,19 +38,21 @@ pub fn signature_of(set: &[u64], shape: SignatureShape) -> Vec<u8> {
     minima.minima().iter().flat_map(bytes).collect()
 }
 
-/// A signature: equal sets have equal ones.
+/// A signature. Equal sets have equal signatures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature {
     minima: Vec<u32>,
 }
 
 impl Signature {
-    /// The signature of a set of 64-bit hashes, with so many minima, 1 to 65,536. All of an empty set are 0.
+    /// The signature of a set of 64-bit hashes, with `minima` minima, 1 to 65,536. All minima of an empty
+    /// set are 0.
     pub fn of(set: &[u64], minima: usize) -> Signature {
         const EMPTY: u64 = u64::MAX;
         let mut slots = vec![EMPTY; minima];
         let mut empty = minima;
-        // After as many rounds as slots, each further round fills one for certain.
+        // After as many rounds as slots, each further round assigns all elements to one slot, so that it is
+        // filled.
         for round in 0..2 * minima as u64 {
             if empty == 0 || set.is_empty() {
                 break;
@@ -73,13 +77,14 @@ impl Signature {
         &self.minima
     }
 
-    /// The estimated Jaccard similarity, 0 to 1: the share of equal minima. 0 for signatures of different lengths.
+    /// The estimated Jaccard similarity, 0 to 1: the share of equal minima. 0 for signatures of different
+    /// lengths.
     pub fn similarity(&self, other: &Signature) -> f64 {
         let equal = self.minima.iter().zip(&other.minima).filter(|(a, b)| a == b).count();
         if self.minima.len() == other.minima.len() { equal as f64 / self.minima.len() as f64 } else { 0.0 }
     }
 
-    /// The lowest `bits` (1 to 8) of each minimum, to be stored beside a document (Li and König, "b-Bit minwise
+    /// The lowest `bits` (1 to 8) of each minimum, to be stored with a document (Li and König, "b-Bit minwise
     /// hashing", WWW 2010).
     pub fn sketch(&self, bits: u32) -> Sketch {
         let bits = bits.clamp(1, 8);
@@ -102,18 +107,18 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// The bytes.
+    /// The bytes: the bits of all minima without gaps, the least significant bit first.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// A sketch from its bytes; `bits` as it was made with.
+    /// A sketch from its bytes; `bits` must be the number of bits per minimum with which they were made.
     pub fn from_bytes(bits: u32, bytes: Vec<u8>) -> Sketch {
         Sketch { bits: bits.clamp(1, 8), bytes }
     }
 
-    /// The estimated Jaccard similarity, 0 to 1. Minima that differ agree in so few bits by chance in one case of
-    /// 2^bits, which is taken off. 0 for sketches of different sizes.
+    /// The estimated Jaccard similarity, 0 to 1. Different minima have equal bits by chance in one case of
+    /// 2^bits; the estimate corrects for this. 0 for sketches of different sizes.
     pub fn similarity(&self, other: &Sketch) -> f64 {
         if (self.bits, self.bytes.len()) != (other.bits, other.bytes.len()) || self.bytes.is_empty() {
             return 0.0;
@@ -131,12 +136,12 @@ impl Sketch {
     }
 }
 
-/// How a signature is cut for the index: documents meet that agree in a whole band.
+/// The banding of a signature for the index: documents that agree in a whole band are candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Banding {
-    /// Bands.
+    /// The number of bands.
     pub bands: usize,
-    /// Minima of a band.
+    /// The minima per band.
     pub rows: usize,
 }
 
@@ -144,13 +149,14 @@ impl Banding {
     /// 16 bands of 8 minima: the classic choice for news at a threshold of 0.8.
     pub const CLASSIC: Banding = Banding { bands: 16, rows: 8 };
 
-    /// The share of pairs of this similarity that meet in a band.
+    /// The share of pairs of this similarity that agree in at least one band.
     pub fn caught(self, similarity: f64) -> f64 {
         share_caught(similarity, self.bands, self.rows)
     }
 
-    /// The banding of at most `minima` minima with the most rows, and so the fewest pairs met in vain, that still
-    /// catches at least `wanted` (say 0.95) of the pairs at the threshold; one row a band if none does.
+    /// The banding of at most `minima` minima that has the most rows, and so the fewest false candidates,
+    /// and still catches at least the share `wanted` (for example 0.95) of the pairs at the threshold. One
+    /// row per band if no banding catches that many.
     ///
     /// ```
     /// use lookalike::fingerprint::Banding;
@@ -163,73 +169,75 @@ impl Banding {
     }
 }
 
-/// A recipe of the MinHash family: features of a profile, a banding, and the similarity from which two documents
-/// are copies.
+/// A recipe of the MinHash family: the features of a profile, a banding, and the threshold of similarity.
 #[derive(Debug)]
 pub struct MinHash {
-    /// Its name and version, `minhash@1`.
+    /// The name and version, such as `minhash@1`.
     pub id: &'static str,
-    /// What it is for.
+    /// The purpose, in English.
     pub summary: &'static str,
-    /// The profile whose features are the set.
+    /// The id of the profile whose features form the set.
     pub features: &'static str,
-    /// The cut.
+    /// The banding.
     pub banding: Banding,
-    /// The estimated similarity from which a pair counts.
+    /// The estimated similarity from which two documents are near-duplicates.
     pub threshold: f64,
 }
 
 impl MinHash {
-    /// The classic case, and the versions of the one that is recommended, the newest last.
+    /// The classic recipe, and all versions of the recommended recipe, the newest last.
     pub const ALL: [MinHash; 4] = [
         MinHash {
             id: "minhash@1",
-            summary: "MinHash as news sites use it: every three adjacent characters, 128 minima, 16 bands of 8, \
-                      similar from an estimated Jaccard similarity of 0.8.",
+            summary: "MinHash as news sites use it: every three adjacent characters, 128 minima, 16 bands of \
+                      8. Texts are similar from an estimated Jaccard similarity of 0.8.",
             features: "shingle-md5-128@1",
             banding: Banding::CLASSIC,
             threshold: 0.8,
         },
         MinHash {
             id: "minhash-copies@1",
-            summary: "MinHash of pairs of adjacent words: 128 minima, 32 bands of 4, similar from an estimated Jaccard \
-                      similarity of 0.4.",
+            summary: "MinHash of pairs of adjacent words: 128 minima, 32 bands of 4. Texts are similar from \
+                      an estimated Jaccard similarity of 0.4.",
             features: "pairs-64@1",
             banding: Banding { bands: 32, rows: 4 },
             threshold: 0.4,
         },
         MinHash {
             id: "minhash-copies@2",
-            summary: "MinHash as measured best, for any language: words and pairs of words where words are found by \
-                      dictionary, 9-character grams elsewhere, 200 minima, 50 bands of 4, similar from an estimated Jaccard \
+            summary: "MinHash for any language, with parameters chosen by measurement: words and pairs of \
+                      words in texts with a script that needs a dictionary, 9-character grams in all other \
+                      texts, 200 minima, 50 bands of 4. Texts are similar from an estimated Jaccard \
                       similarity of 0.5.",
             features: "shingles-64@1",
             banding: Banding { bands: 50, rows: 4 },
             threshold: 0.5,
         },
-        // Chosen over four labelled sets with one threshold for all: see docs/quality.md.
+        // Chosen by the results on four labelled sets with one threshold for all: see docs/quality.md.
         MinHash {
             id: "minhash-copies@3",
-            summary: "MinHash as measured best, for any language: words and pairs of words where words are found by \
-                      dictionary, elsewhere 8-character grams from every third letter of a word, 200 minima, 50 bands of 4, \
-                      similar from an estimated Jaccard similarity of 0.5.",
+            summary: "MinHash for any language, with parameters chosen by measurement: words and pairs of \
+                      words in scripts that need a dictionary, elsewhere 8-character grams from every third \
+                      letter of a word, 200 minima, 50 bands of 4. Texts are similar from an estimated \
+                      Jaccard similarity of 0.5.",
             features: "shingles-64@2",
             banding: Banding { bands: 50, rows: 4 },
             threshold: 0.5,
         },
     ];
 
-    /// The shape of its signatures: a byte of each minimum is kept (Li and König, "b-Bit minwise hashing", WWW 2010).
+    /// The shape of its signatures, which keep one byte of each minimum (Li and König, "b-Bit minwise
+    /// hashing", WWW 2010).
     ///
     /// # Panics
-    /// Never: those that there are have shapes.
+    /// Never for the recipes of [`MinHash::ALL`].
     pub fn shape(&self) -> SignatureShape {
         let Banding { bands, rows } = self.banding;
-        SignatureShape::of_minima(bands as u16, rows as u16).expect("a shape that signatures can have")
+        SignatureShape::of_minima(bands as u16, rows as u16).expect("a valid shape of signatures")
     }
 }
 
-/// The exact Jaccard similarity of two sorted sets, 0 to 1: common ÷ all elements; 0 of two empty ones.
+/// The exact Jaccard similarity of two sorted sets, 0 to 1: common ÷ all elements. 0 for two empty sets.
 pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     let (mut at, mut common) = (0, 0_usize);
     for element in a {
@@ -242,7 +250,7 @@ pub fn jaccard(a: &[u64], b: &[u64]) -> f64 {
     if union == 0 { 0.0 } else { common as f64 / union as f64 }
 }
 
-/// Another hash of a hash for each round: the finisher of `SplitMix64`, whose first round is the hash itself.
+/// A different hash of a hash for each round: the finalizer of `SplitMix64`. Round 0 is the hash itself.
 #[inline]
 fn mixed(element: u64, round: u64) -> u64 {
     if round == 0 {
@@ -266,7 +274,7 @@ mod tests {
             .collect()
     }
 
-    /// Two sets of which so many elements are common and so many each one's own, all hashes of numbers.
+    /// Two sets with `common` common elements and `own` further elements each, and their exact similarity.
     fn sets(common: u64, own: u64, seed: u64) -> (Vec<u64>, Vec<u64>, f64) {
         let hash = |n: u64| mixed(n + (seed << 32), 7);
         let a = (0..common + own).map(hash).collect();
@@ -277,12 +285,16 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
         #[test]
-        fn estimates_are_near_the_exact_similarity(common in 0u64..400, own in 0u64..200, seed in 0u64..1000) {
+        fn estimates_are_near_the_exact_similarity(
+            common in 0u64..400,
+            own in 0u64..200,
+            seed in 0u64..1000,
+        ) {
             let (a, b, exact) = sets(common, own, seed);
             let [a, b] = [a, b].map(|set| Signature::of(&set, 128));
             let bound = 3.0 / f64::from(128).sqrt();
             prop_assert!((a.similarity(&b) - exact).abs() <= bound || common + own == 0);
-            // A byte of each minimum is wrong by chance in one case of 256 only.
+            // One byte of each minimum agrees by chance in only one case of 256.
             prop_assert!((a.sketch(8).similarity(&b.sketch(8)) - exact).abs() <= bound || common + own == 0);
         }
     }
@@ -325,7 +337,7 @@ mod tests {
     ];
 
     #[test]
-    fn bits_of_a_sketch_are_those_of_the_minima() {
+    fn a_sketch_contains_the_lowest_bits_of_the_minima() {
         let signature = Signature::of(&[1, 2, 3, 4, 5], 20);
         for bits in 1..=8 {
             let sketch = signature.sketch(bits);
@@ -336,14 +348,14 @@ mod tests {
     }
 
     #[test]
-    fn the_jaccard_similarity_is_common_to_all() {
+    fn the_jaccard_similarity_is_common_divided_by_all() {
         assert!((jaccard(&[1, 2, 3], &[2, 3, 4]) - 0.5).abs() < 1e-9);
         assert!((jaccard(&[], &[1]) - 0.0).abs() < 1e-9);
         assert!((jaccard(&[5], &[5]) - 1.0).abs() < 1e-9);
     }
 
     #[test]
-    fn bandings_catch_what_they_promise() {
+    fn bandings_catch_the_expected_share() {
         assert!((Banding::CLASSIC.caught(0.8) - 0.947).abs() < 0.001);
         assert_eq!(Banding::for_threshold(0.8, 0.9, 128), Banding { bands: 16, rows: 8 });
         assert_eq!(Banding::for_threshold(0.01, 0.99, 16), Banding { bands: 16, rows: 1 });

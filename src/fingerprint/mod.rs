@@ -1,9 +1,9 @@
-//! Fingerprints: from a text to 64 or 128 bits that differ little if the texts do, or to a signature of which few
-//! cells differ then.
+//! Fingerprints: 64 or 128 bits of a text, or a signature of cells. Similar texts differ in few bits or
+//! cells.
 //!
-//! [`Profile`] is the way in. Promises: the same text and profile give the same bits on every machine and in
-//! every release. Leaves out: the search for near fingerprints, which is the index's, and a second check of what
-//! it finds.
+//! The entry point is [`Profile`]. Guarantees: the same text and profile give the same bits on every
+//! machine and in every release. Not here: the search for near fingerprints (`index`), and the second check
+//! of the candidates (`service`).
 
 mod built_in;
 mod compare;
@@ -26,41 +26,43 @@ pub use recipe::simhash_of;
 
 use crate::ids::Hash;
 
-/// A fingerprint, and what it rests on.
+/// A fingerprint, and how reliable it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint {
     /// The bits. All zero if there are no features.
     pub hash: Hash,
     /// The number of distinct features.
     pub features: usize,
-    /// Whether there were enough of them.
+    /// Whether there are enough features.
     pub status: Status,
 }
 
-/// A fingerprint, and the signature that it is the name of if the profile makes signatures.
+/// A fingerprint, and its signature if the profile makes signatures; the hash is then the name of the
+/// signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// The fingerprint.
     pub fingerprint: Fingerprint,
-    /// The signature, of the shape that the profile says.
+    /// The signature, in the shape [`Profile::signatures`].
     pub signature: Option<Vec<u8>>,
 }
 
-/// How far a fingerprint can be relied on.
+/// How reliable a fingerprint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It can.
+    /// The text has enough features.
     Ok,
-    /// It has features, but fewer than the profile's least number: near-duplicates may lie far apart.
+    /// The text has features, but fewer than the minimum of the profile: near-duplicates may be far apart.
     Short,
-    /// It has none, and would equal every other such text: not to be stored or looked up.
+    /// The text has no features. Its fingerprint equals that of every other such text, so it must not be
+    /// stored or looked up.
     Empty,
 }
 
-/// A feature and its part in the vote.
+/// A feature and its weight in the vote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightedFeature {
-    /// The word, the two words with a space between, or the characters; normalised.
+    /// The word, the words separated by spaces, the characters or the sentence; prepared as the profile says.
     pub text: String,
     /// The weight of its vote, above 0, to the nearest 1/65,536.
     pub weight: f64,

@@ -1,11 +1,13 @@
-//! Profiles: recipes from text to hash, each with a name and a version; the built-in ones, and those that a user
-//! defines.
+//! Profiles: recipes from text to hash, each with a name and a version: the built-in ones and those that
+//! users define.
 //!
-//! Invariant 1: a fingerprint depends on the profile (name and version) and the text, on nothing else. A profile
-//! that was released never changes; golden hashes in the tests hold each to that, and a change is a new version.
-//! The id of a user's profile ends in the digest of its definition, so that a changed definition is another
-//! profile, whatever version it claims. Hashes of different profiles are never compared, not even of versions of
-//! one.
+//! Invariant 1: a fingerprint depends only on the profile (name and version) and the text. A released
+//! profile never changes; golden hashes in the tests enforce this, and a change is a new version. The id of
+//! a user's profile ends in the digest of its definition, so a changed definition is another profile,
+//! whatever version it declares. Hashes of different profiles are never compared, not even those of two
+//! versions of one profile.
+//!
+//! Not here: the steps of a recipe (`recipe`), and the reading of definitions (`definition`).
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -15,8 +17,8 @@ use super::recipe::{Features, Recipe, Weights};
 use super::{Explanation, Fingerprint, Signed};
 use crate::ids::{SignatureShape, Width};
 
-/// The name and version of a profile, written `copies-64@1`; that of a user's own ends in the digest of its
-/// definition, `house@1+2f6c0ad5c4e71b83`.
+/// The name and version of a profile, written `copies-64@1`. The id of a user's profile ends in the digest
+/// of its definition: `house@1+2f6c0ad5c4e71b83`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProfileId {
     name: String,
@@ -46,7 +48,8 @@ fn definition(id: &str) -> Option<(&str, &str)> {
     Some((named.split('@').next()?, digest))
 }
 
-/// Whether two ids are of profiles that make the same hashes: one of a user's own may have another version.
+/// Whether the profiles of two ids make the same hashes: the ids are equal, or they are of user profiles
+/// with the same name and definition, whatever their versions.
 pub fn makes_the_same(a: &str, b: &str) -> bool {
     a == b || definition(a).is_some_and(|of_a| definition(b) == Some(of_a))
 }
@@ -63,7 +66,8 @@ impl fmt::Display for ProfileId {
 /// ```
 /// use lookalike::fingerprint::Profile;
 /// let profile = Profile::default_profile();
-/// let [a, b] = ["Fish and chips is served hot.", "Fish & chips are served hot!"].map(|text| profile.fingerprint(text));
+/// let a = profile.fingerprint("Fish and chips is served hot.");
+/// let b = profile.fingerprint("Fish & chips are served hot!");
 /// assert!(a.hash.distance(b.hash) < Some(32));
 /// ```
 #[derive(Debug)]
@@ -73,53 +77,55 @@ pub struct Profile {
     pub(super) recipe: Recipe,
 }
 
-/// The built-in profiles; the versions of one name in rising order. The first is the default.
+/// The built-in profiles; the versions of one name are in ascending order.
 static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(built_in::profiles);
 
 impl Profile {
-    /// Its name and version.
+    /// The name and version.
     pub fn id(&self) -> &ProfileId {
         &self.id
     }
 
-    /// What it is for, in a sentence or two of English.
+    /// The purpose of the profile, in a few English sentences.
     pub fn summary(&self) -> &str {
         &self.summary
     }
 
-    /// The bits of its fingerprints.
+    /// The width of its fingerprints.
     pub fn width(&self) -> Width {
         self.recipe.width
     }
 
-    /// The shape of the signatures that it makes; the hashes are their names then. `None` if hashes are all it makes.
+    /// The shape of its signatures, of which the hashes are then the names. `None` if it makes only hashes.
     pub fn signatures(&self) -> Option<SignatureShape> {
         self.recipe.signature
     }
 
-    /// The distance up to which two texts count as near-duplicates unless a question says otherwise: in bits, or in
-    /// cells of signatures.
+    /// The distance up to which two texts count as near-duplicates unless a request sets another one: in
+    /// bits, or in cells of signatures.
     pub fn default_k(&self) -> u32 {
         self.recipe.k
     }
 
-    /// With fewer distinct features a fingerprint is [`super::Status::Short`]: one feature more or less may move
-    /// it further than `default_k`.
+    /// A fingerprint of fewer distinct features is [`super::Status::Short`]: one additional feature may
+    /// change it by more than `default_k`.
     pub fn min_features(&self) -> usize {
         self.recipe.min_features
     }
 
-    /// Whether its features are keywords, so that it finds texts on one topic and not copies.
+    /// Whether its features are keywords, so that it finds texts on the same topic and not copies.
     pub fn finds_topics(&self) -> bool {
         matches!((&self.recipe.features, &self.recipe.weights), (Features::Words(_), Weights::TfIdf { .. }))
     }
 
-    /// Bytes of memory that making a fingerprint takes at most for each byte of a long text, as `tests/allocation.rs` measures.
+    /// An upper bound of the bytes that a fingerprint allocates per byte of a long text;
+    /// `tests/allocation.rs` checks it.
     pub fn memory_per_byte(&self) -> usize {
         self.recipe.memory_per_byte()
     }
 
-    /// The fingerprint of a text of any length, in any language, in time proportional to it but for a sort.
+    /// The fingerprint of a text of any length, in any language. Takes time proportional to the length of
+    /// the text; a few steps sort, which takes slightly more.
     pub fn fingerprint(&self, text: &str) -> Fingerprint {
         self.recipe.fingerprint(text)
     }
@@ -129,17 +135,17 @@ impl Profile {
         self.recipe.sign(text)
     }
 
-    /// Bytes of memory that an explanation takes at most for each byte of a long text.
+    /// An upper bound of the bytes that an explanation allocates per byte of a long text.
     pub const EXPLAINED_PER_BYTE: usize = 160;
 
-    /// The fingerprint with its features and votes. It keeps the text of each occurrence of a feature: for people to read,
-    /// not for loads.
+    /// The fingerprint with its features and votes. It stores the text of every occurrence of a feature,
+    /// which is too expensive for bulk work.
     pub fn explain(&self, text: &str) -> Explanation {
         self.recipe.explain(text)
     }
 
-    /// The distinct features as 64-bit hashes, in order, whatever hash the profile votes with: what the Jaccard
-    /// similarity of two texts is taken of.
+    /// The distinct features as 64-bit `XXH3` hashes, sorted, whatever hash the profile votes with. The
+    /// Jaccard similarity of two texts is that of these sets.
     pub fn feature_set(&self, text: &str) -> Vec<u64> {
         self.recipe.feature_set(text)
     }
@@ -154,7 +160,7 @@ impl Profile {
         Profiles::default().named(name)
     }
 
-    /// The profile for those who do not choose: `copies-64`.
+    /// The default profile: the newest version of `copies-64`.
     ///
     /// # Panics
     /// Never: it is built in.
@@ -163,26 +169,27 @@ impl Profile {
     }
 }
 
-/// The profiles of a process: the built-in ones and those of the user. It is made once, and what is in it lives as
-/// long as the process: collections, requests and jobs hold profiles without counting.
+/// The profiles of a process: the built-in ones and those of the user. They are loaded once and live as
+/// long as the process, so collections, requests and jobs hold `'static` references without reference
+/// counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Profiles {
     own: &'static [Profile],
 }
 
 impl Profiles {
-    /// The built-in profiles and these, whose names must differ. It keeps them for ever.
+    /// The built-in profiles and these, whose names must differ. The memory is never freed.
     pub fn with(own: Vec<Profile>) -> Profiles {
         Profiles { own: Vec::leak(own) }
     }
 
-    /// All of them, the built-in ones first.
+    /// All profiles, the built-in ones first.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = &'static Profile> {
         Profile::all().iter().chain(self.own)
     }
 
-    /// The profile with this id (`copies-64@1`), or the newest version of this name (`copies-64`). The id of a
-    /// user's own profile may be given without its digest.
+    /// The profile with this id (`copies-64@1`), or the newest version of this name (`copies-64`). The id
+    /// of a user's own profile may be given without its digest.
     pub fn named(self, name: &str) -> Option<&'static Profile> {
         self.iter().rev().find(|profile| {
             let id = &profile.id;
@@ -192,15 +199,16 @@ impl Profiles {
         })
     }
 
-    /// Of the id of a user's profile that was stored and of which nothing with the same definition is here, what there is of its
-    /// name now, for people: an id, or that there is none. `None` if it is no such id.
+    /// For the stored id of a user's profile whose definition no longer exists here: the id of the profile
+    /// that now has this name, or `"none"`, for messages. `None` if the id is not of a user's profile, or
+    /// its definition exists.
     pub fn changed(self, id: &str) -> Option<String> {
         let (name, _) = definition(id).filter(|_| self.named(id).is_none())?;
         let now = self.named(name);
         Some(now.map_or_else(|| "none".to_owned(), |now| now.id.to_string()))
     }
 
-    /// Their ids, for people.
+    /// The ids of all profiles, separated by commas, for messages.
     pub fn listing(self) -> String {
         self.iter().map(|profile| profile.id.to_string()).collect::<Vec<_>>().join(", ")
     }

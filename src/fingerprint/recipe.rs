@@ -1,7 +1,7 @@
-//! A recipe: what a profile does with a text, as data.
+//! A recipe: the steps of a profile from text to hash, as data.
 //!
-//! Leaves out: names and versions, which are the profile's, and how a recipe is written down (`definition`). To
-//! add a profile is to add a recipe; to change a recipe that was released is forbidden.
+//! A new profile is a new recipe. A released recipe must never change. Not here: names and versions
+//! (`profile`), and the written form of a recipe (`definition`).
 
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
@@ -17,36 +17,37 @@ use crate::text::{Dictionary, Preparation};
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
-    /// What is done to the text first.
+    /// The preparation of the text, before all other steps.
     pub(super) preparation: Preparation,
-    /// What is counted.
+    /// The features.
     pub(super) features: Features,
-    /// The words that Chinese is cut by; `None` stands for the built-in dictionary, which is loaded when needed.
+    /// The dictionary that cuts Chinese. `None` stands for the built-in one, which is loaded on first use.
     pub(super) dictionary: Option<std::sync::Arc<Dictionary>>,
-    /// What a feature's count weighs.
+    /// The weights of features.
     pub(super) weights: Weights,
     /// The hash of a feature.
     pub(super) hash: HashFunction,
-    /// What becomes of a bit whose votes are even.
+    /// The rule for a bit whose votes are even.
     pub(super) tie: Tie,
-    /// The bits of the fingerprint.
+    /// The width of the fingerprint.
     pub(super) width: Width,
-    /// The shape of the signature that is made of the set of features in place of a vote; the hash is its name then,
-    /// and `k` counts cells.
+    /// The shape of the signature that replaces the vote. The hash is then the name of the signature, and
+    /// `k` counts cells.
     pub(super) signature: Option<SignatureShape>,
-    /// The distance up to which two fingerprints are taken for near-duplicates, unless the question says otherwise.
+    /// The distance up to which two fingerprints are near-duplicates, unless a request sets another one.
     pub(super) k: u32,
-    /// With fewer distinct features than this a fingerprint is [`Status::Short`].
+    /// A fingerprint of fewer distinct features is [`Status::Short`].
     pub(super) min_features: usize,
 }
 
-/// With fewer distinct features than this a fingerprint is short, unless a recipe says otherwise.
+/// The default of [`Recipe::min_features`].
 pub(super) const MIN_FEATURES: usize = 20;
 
-/// Bytes of a text from which on room for all occurrences is made at once. What is not written to takes no memory.
+/// The bytes of a text above which memory for all occurrences is reserved at once. Pages that are never
+/// written take no memory.
 const LONG: usize = 64 << 10;
 
-/// What is counted.
+/// The kind of features.
 #[derive(Clone, Debug)]
 pub(super) enum Features {
     /// Words, pairs of words and character grams, by script.
@@ -59,27 +60,28 @@ pub(super) enum Features {
     Sentences(usize),
 }
 
-/// What a feature weighs.
+/// The weight of a feature.
 #[derive(Clone, Debug)]
 pub(super) enum Weights {
-    /// 1, however often it occurs.
+    /// 1, whatever its count.
     One,
     /// Its count.
     Count,
-    /// 1 + ln of its count; half as much for shingles that weigh half.
+    /// 1 + ln of its count; half of this for shingles with half the weight ([`Half`]).
     Logarithm,
-    /// Its count times its inverse document frequency. `top`: only so many, the weightiest, count at all.
+    /// Its count times its inverse document frequency. If `top` is set, only that many features, those of the
+    /// greatest weight, are kept.
     TfIdf { idf: IdfChoice, top: Option<usize> },
 }
 
-/// A table of inverse document frequencies, the built-in ones being loaded when needed.
+/// A table of inverse document frequencies; the built-in tables are loaded on first use.
 #[derive(Clone, Debug)]
 pub(super) enum IdfChoice {
     /// [`Idf::built_in`].
     BuiltIn,
     /// [`Idf::built_in_words`].
     BuiltInWords,
-    /// A table of a user's own.
+    /// A user's table.
     Own(Idf),
 }
 
@@ -97,14 +99,15 @@ fn half_logarithmic(count: u32) -> u64 {
     logarithmic(count) / 2
 }
 
-/// A feature as it occurs: its digest and its text.
+/// An occurrence of a feature: its digest and its text.
 type Occurrence<'a, D> = (D, &'a str);
 
-/// Bytes of memory for each byte of a text, where the features are 64-bit digests of shingles, and for all other features.
+/// Bytes of memory per byte of a text: for 64-bit digests of shingles with few grams, and for all other
+/// features.
 const PER_BYTE: [usize; 2] = [30, 68];
 
 impl Recipe {
-    /// Bytes of memory that a fingerprint takes at most for each byte of a long text.
+    /// An upper bound of the bytes that a fingerprint allocates per byte of a long text.
     pub(super) fn memory_per_byte(&self) -> usize {
         let is_narrow = self.width == Width::Bits64 || self.signature.is_some();
         let is_lean = matches!(&self.features, Features::Shingles(plan) if plan.half != Half::Grams);
@@ -116,7 +119,7 @@ impl Recipe {
         self.sign(text).fingerprint
     }
 
-    /// The fingerprint of a text, and the signature of which it is the name.
+    /// The fingerprint of a text, and its signature if the recipe has one.
     pub(super) fn sign(&self, text: &str) -> Signed {
         if let Some(shape) = self.signature {
             let set = self.feature_set(text);
@@ -132,7 +135,7 @@ impl Recipe {
         Signed { fingerprint, signature: None }
     }
 
-    /// The fingerprint with all that went into it.
+    /// The fingerprint with its features and votes.
     pub(super) fn explain(&self, text: &str) -> Explanation {
         if self.signature.is_some() {
             let Signed { fingerprint, signature } = self.sign(text);
@@ -157,7 +160,8 @@ impl Recipe {
         )
     }
 
-    /// `is_empty` says that nothing was left of the text. Other programs hash even that.
+    /// The fingerprint of these bits. `is_empty` is whether the prepared text is empty: such a text has no
+    /// features, but keeps its hash, because other programs hash even the empty text.
     fn conclude<const L: usize>(&self, bag: &Bag<Limbs<L>>, bits: Limbs<L>, is_empty: bool) -> Fingerprint
     where
         Limbs<L>: Digest,
@@ -189,7 +193,7 @@ impl Recipe {
         Explanation { fingerprint, signature: None, features: all.listed(), votes, all }
     }
 
-    /// The distinct features as 64-bit `XXH3`, in order.
+    /// The distinct features as 64-bit `XXH3` hashes, sorted.
     pub(super) fn feature_set(&self, text: &str) -> Vec<u64> {
         let prepared = self.preparation.apply(text);
         if prepared.is_empty() {
@@ -203,15 +207,16 @@ impl Recipe {
         set
     }
 
-    /// The features of a prepared text; `see` is shown each occurrence.
+    /// The features of a prepared text. `see` is called with each occurrence.
     fn bag<const L: usize>(&self, prepared: &str, see: impl FnMut(Occurrence<'_, Limbs<L>>)) -> Bag<Limbs<L>>
     where
         Limbs<L>: Digest,
     {
-        // The common function has a copy of the loops of its own: no choice is made for each feature.
+        // The usual function gets its own copy of the loops, so that no feature needs a choice between
+        // functions.
         #[expect(
             clippy::redundant_closure,
-            reason = "a closure is compiled into the loop, a function called"
+            reason = "a closure is inlined into the loop, a function is called"
         )]
         match self.hash {
             HashFunction::Xxh3 => self.bag_by(prepared, |kind, text| Limbs::of(kind, text), see),
@@ -243,7 +248,7 @@ impl Recipe {
         };
         let (mut whole, mut half) = (Vec::new(), Vec::new());
         if prepared.len() > LONG {
-            // At most one begins at each byte. Doubling would hold half as much again, and copy.
+            // At most one feature begins at each byte. Growth by doubling would copy, and allocate more.
             let most = if halves == Some(Half::Grams) { &mut half } else { &mut whole };
             most.reserve_exact(prepared.len());
         }
@@ -266,7 +271,7 @@ impl Recipe {
         bag
     }
 
-    /// The weight of a count. TF-IDF of anything but words is refused where a recipe is defined.
+    /// The weight of a count. Definitions refuse TF-IDF of anything but single words.
     fn weigh(&self, halved: bool) -> fn(u32) -> u64 {
         match (&self.weights, halved) {
             (Weights::One, _) => |_| ONE,
@@ -281,8 +286,8 @@ impl Recipe {
     }
 }
 
-/// The 64-bit `SimHash` of words that are given with their weights, a tie being zero: what is left of
-/// yanyiwu/simhash once it has its keywords.
+/// The 64-bit `SimHash` of words with given weights; a tie gives a zero bit. This is the step of
+/// yanyiwu/simhash after its keyword extraction.
 ///
 /// ```
 /// use lookalike::fingerprint::simhash_of;

@@ -1,21 +1,22 @@
-//! The vote of `SimHash`: every feature votes with its weight, for a bit that is one in its digest and against one
-//! that is zero.
+//! The vote of `SimHash`: every feature votes with its weight, for each bit that is one in its digest and
+//! against each bit that is zero.
 //!
-//! After Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), and Manku, Jain and
-//! Das Sarma, "Detecting near-duplicates for web crawling" (WWW 2007). A bit of the fingerprint is one if its
-//! sum is above zero and zero if it is below. The papers leave a sum of exactly zero open; here it takes the bit
-//! of the smallest digest, since "zero" would pull all short texts together. Other programs choose otherwise
-//! ([`Tie`]).
+//! After Charikar, "Similarity estimation techniques from rounding algorithms" (STOC 2002), and Manku, Jain
+//! and Das Sarma, "Detecting near-duplicates for web crawling" (WWW 2007). A bit of the fingerprint is one
+//! if its sum is above zero, and zero if the sum is below zero. The papers do not define the bit for a sum
+//! of exactly zero. By default it is the bit of the smallest digest, because a constant zero would make all
+//! short texts similar. Other programs choose otherwise ([`Tie`]).
 //!
-//! Promises: sums are exact integers, so that neither the order of the features nor the machine matters. Leaves
-//! out: where features and weights come from.
+//! Guarantees: sums are exact integers, so neither the order of the features nor the machine matters. Not
+//! here: the features and their weights (`features`).
 
 use crate::features::{Bag, Class, Digest, Limbs};
 
-/// The sums of a vote in fixed point; the limbs as in [`Limbs`], index `j` of a limb being its bit `j`.
+/// The sums of a vote in fixed point. Limbs are in the order of [`Limbs`]; index `j` of a limb is its bit
+/// `j`.
 pub(super) type Sums<const L: usize> = [[i64; 64]; L];
 
-/// The sums of a bag's vote. All weights together must be less than 2⁶².
+/// The sums of the votes of a bag. The sum of all weights must be less than 2⁶².
 pub(super) fn vote<const L: usize>(bag: &Bag<Limbs<L>>) -> Sums<L>
 where
     Limbs<L>: Digest,
@@ -30,15 +31,15 @@ where
             sums.iter_mut().zip(ones).for_each(|(sum, ones)| *sum += weight * i64::from(ones));
         }
     }
-    // Until here the votes for; those against are the rest.
+    // So far the sums count only votes for a bit; the other votes are against it.
     sums.iter_mut().flatten().for_each(|sum| *sum = 2 * *sum - total);
     sums
 }
 
-/// What becomes of a bit whose sum is exactly zero.
+/// The rule for a bit whose sum is exactly zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) enum Tie {
-    /// It takes the bit of the smallest digest.
+    /// It is the bit of the smallest digest.
     #[default]
     Smallest,
     /// It is zero.
@@ -48,12 +49,12 @@ pub(super) enum Tie {
 }
 
 impl Tie {
-    /// All of them, with the names that they have in definitions of profiles.
+    /// All rules, with their names in profile definitions.
     pub(super) const NAMES: [(&'static str, Tie); 3] =
         [("smallest", Tie::Smallest), ("zero", Tie::Zero), ("one", Tie::One)];
 }
 
-/// The bits that the sums decide. `smallest` is asked for the smallest digest if a bit is even.
+/// The bits that result from the sums. `smallest` computes the smallest digest; it is called only for a tie.
 pub(super) fn decide<const L: usize>(
     sums: &Sums<L>,
     smallest: impl FnOnce() -> Limbs<L>,
@@ -76,16 +77,17 @@ pub(super) fn decide<const L: usize>(
     })
 }
 
-/// In how many digests of a class each bit of one limb is one.
+/// For each bit of one limb: the number of digests of a class in which it is one.
 ///
-/// Limbs are added as 64 binary numbers that stand upright, one place in each word, by carry-save adders (Harley
-/// and Seal; Warren, "Hacker's Delight", second edition, section 5-1): sixteen in one go, whose carries are added
-/// like limbs to the places above. Only the carry out of the seventh place is spread over the counters, so that a limb
-/// takes about five operations and not 64. The last sixteen are filled up with zeros.
+/// The counts are 64 bit-sliced binary numbers, one word per binary place. Carry-save adders add sixteen
+/// limbs at a time (Harley and Seal; Warren, "Hacker's Delight", second edition, section 5-1), and their
+/// carries are added to the higher places in the same way. Only the carry out of the seventh place is added
+/// to the counters, so a limb takes about five operations and not 64. The last block is padded with zeros.
 fn count_ones<const L: usize>(class: &Class<Limbs<L>>, limb: usize) -> [u32; 64] {
     let mut counts = [0; 64];
     let mut places = [0; 4];
-    // The places worth 16, 32 and 64, and a carry that waits for a second one before it is added there.
+    // The places of value 16, 32 and 64, and for each a carry that waits for a second one, since an adder
+    // takes two.
     let mut upper = [0; 3];
     let mut waiting = [0; 3];
     let mut blocks = 0_u32;
@@ -107,7 +109,7 @@ fn count_ones<const L: usize>(class: &Class<Limbs<L>>, limb: usize) -> [u32; 64]
         spread(word, 1 << place, &mut counts);
     }
     for place in 0..3 {
-        // A carry is waiting if there was an odd number of them.
+        // A carry is waiting if their number is odd.
         let is_waiting = blocks >> place & 1 == 1;
         spread(upper[place], 16 << place, &mut counts);
         spread(if is_waiting { waiting[place] } else { 0 }, 16 << place, &mut counts);
@@ -115,7 +117,7 @@ fn count_ones<const L: usize>(class: &Class<Limbs<L>>, limb: usize) -> [u32; 64]
     counts
 }
 
-/// Adds sixteen limbs to the upright numbers and returns their carries, worth 16 each.
+/// Adds sixteen limbs to the bit-sliced numbers and returns their carries, each of value 16.
 #[inline]
 fn add_sixteen(places: &mut [u64; 4], block: &[u64; 16]) -> u64 {
     let [ones, twos, fours, eights] = places;
@@ -154,7 +156,7 @@ fn spread(word: u64, value: u32, counts: &mut [u32; 64]) {
     }
 }
 
-/// For each byte eight masks: all ones where its bit is one, the least significant bit first.
+/// For each byte eight masks, the least significant bit first: all ones where its bit is one, otherwise zero.
 static MASKS: [[u32; 8]; 256] = {
     let mut masks = [[0; 8]; 256];
     let mut byte = 0;
@@ -185,7 +187,7 @@ mod tests {
     }
 
     /// The definition, bit by bit.
-    fn twin<const L: usize>(features: &[(Limbs<L>, u64)]) -> Sums<L> {
+    fn reference<const L: usize>(features: &[(Limbs<L>, u64)]) -> Sums<L> {
         let mut sums = [[0; 64]; L];
         for (digest, weight) in features {
             for (limb, sums) in digest.iter().zip(&mut sums) {
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn the_classic_worked_example_comes_out() {
+    fn the_classic_example_has_its_result() {
         let words = [(0b10_0101, 5), (0b10_1011, 2), (0b10_0111, 3), (0b10_1111, 1), (0b11_1011, 4)]
             .map(|(d, w)| ([d], w));
         let sums = vote::<1>(&bag(&words));
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tie_goes_by_its_rule() {
+    fn a_tie_follows_its_rule() {
         let bag = bag(&[([1, 0b1100], 7), ([2, 0b1010], 7)]);
         let sums = vote(&bag);
         let cases =
@@ -221,18 +223,18 @@ mod tests {
     }
 
     #[test]
-    fn nothing_votes_for_nothing() {
+    fn an_empty_bag_gives_zero_bits() {
         assert_eq!(decide(&vote::<2>(&Bag::default()), || [0, 0], Tie::Smallest), [0, 0]);
     }
 
     proptest! {
         #[test]
-        fn the_vote_equals_its_twin_in_every_order(
+        fn the_vote_equals_its_definition_in_every_order(
             mut features in vec(([any::<u64>(), any::<u64>()], 1u64..4), 0..900),
             seed in any::<u64>(),
         ) {
             let sums = vote(&bag(&features));
-            prop_assert_eq!(sums, twin(&features));
+            prop_assert_eq!(sums, reference(&features));
             features.sort_by_key(|(digest, _)| digest[0] ^ seed);
             prop_assert_eq!(vote(&bag(&features)), sums);
             let halves: Vec<_> = features.iter().map(|&([_, low], weight)| ([low], weight)).collect();

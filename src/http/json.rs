@@ -5,6 +5,9 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
+use super::room::Counted;
+use crate::call::{self, NoMemory, Reserved};
+
 /// What most answers fit into: written without asking for more room.
 const USUAL: usize = 256;
 
@@ -25,31 +28,50 @@ pub(super) fn written(bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Respons
     response(text)
 }
 
-/// An answer of one list, `results`, written element by element as they come.
-pub(super) struct Results(Vec<u8>);
+/// An answer with one list, `results`. Its elements are written as they are computed; memory is reserved before the text
+/// grows.
+pub(super) struct Results {
+    text: Vec<u8>,
+    reserved: Reserved,
+}
 
 impl Results {
-    /// A list of so many elements, about.
-    pub(super) fn of(elements: usize) -> Results {
-        let mut text = Vec::with_capacity(USUAL / 2 * (elements + 2));
+    /// A list of about this many elements.
+    pub(super) fn of(elements: usize) -> Result<Results, NoMemory> {
+        let bytes = USUAL / 2 * (elements + 2);
+        let reserved = call::reserve(bytes)?;
+        let mut text = Vec::with_capacity(bytes);
         text.extend(b"{\"results\":[");
-        Results(text)
+        Ok(Results { text, reserved })
     }
 
-    /// Adds the element that this writes.
-    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.0.last() != Some(&b'[') {
-            self.0.push(b',');
+    /// Adds the element that `write` writes, of about this many bytes.
+    pub(super) fn push(&mut self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), NoMemory> {
+        let wanted = self.text.len() + bytes + END.len();
+        if wanted > self.text.capacity() {
+            // While the text moves, it is in memory twice.
+            let (before, after) = (self.text.capacity(), wanted.max(2 * self.text.capacity()));
+            self.reserved.grow_to(before + after)?;
+            self.text.reserve_exact(after - self.text.len());
+            self.reserved.shrink_to(after);
         }
-        write(&mut self.0);
+        if self.text.last() != Some(&b'[') {
+            self.text.push(b',');
+        }
+        write(&mut self.text);
+        Ok(())
     }
 }
 
+const END: &[u8] = b",]}";
+
 impl IntoResponse for Results {
     fn into_response(self) -> Response {
-        let mut text = self.0;
+        let Results { mut text, reserved } = self;
         text.extend(b"]}");
-        response(text)
+        let mut response = response(reserved.bytes_of(text));
+        response.extensions_mut().insert(Counted);
+        response
     }
 }
 
@@ -58,8 +80,8 @@ pub(super) fn write<T: Serialize>(text: &mut Vec<u8>, value: &T) {
     serde_json::to_writer(text, value).expect("wire types always serialise into memory");
 }
 
-fn response(text: Vec<u8>) -> Response {
-    let mut response = Response::new(Body::from(text));
+fn response(text: impl Into<Body>) -> Response {
+    let mut response = Response::new(text.into());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

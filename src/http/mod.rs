@@ -39,7 +39,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::{HeaderValue, Method, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -179,10 +179,23 @@ impl Server {
             (Route::Metrics, Method::GET) => operations::metrics.call(request, state),
             (Route::Version, Method::GET) => operations::version.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),
-            (Route::Docs, Method::GET) => self.pages.clone().call(request).map(|Ok(done)| done).boxed(),
+            (Route::Docs, Method::GET) => self.page(request),
             (Route::Unknown, method) => ready(no_route(&method, request.uri()).into_response()).boxed(),
             (_, method) => ready(no_method(route, &method, request.uri())).boxed(),
         }
+    }
+}
+
+impl Server {
+    fn page(&self, request: Request) -> BoxFuture<'static, Response> {
+        let uri = request.uri().clone();
+        let page = self.pages.clone().call(request);
+        page.map(move |Ok(page)| match page.status() {
+            // The pages answer without a body where there is none.
+            StatusCode::NOT_FOUND => no_route(&Method::GET, &uri).into_response(),
+            _ => page,
+        })
+        .boxed()
     }
 }
 
@@ -190,12 +203,8 @@ impl Server {
 fn pages() -> Router {
     let config = Config::from(route::DOCS_CONTRACT).validator_url("none").try_it_out_enabled(true);
     let swagger = SwaggerUi::new(route::DOCS).url(route::DOCS_CONTRACT, openapi::contract()).config(config);
-    let pages = Router::from(swagger).route(route::DOCS_ERRORS, get(operations::errors)).fallback(no_page);
+    let pages = Router::from(swagger).route(route::DOCS_ERRORS, get(operations::errors));
     pages.layer(map_response(browser::page))
-}
-
-async fn no_page(method: Method, uri: Uri) -> Problem {
-    no_route(&method, &uri)
 }
 
 fn no_route(method: &Method, uri: &Uri) -> Problem {

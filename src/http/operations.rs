@@ -1,12 +1,13 @@
 //! What operators ask: health, numbers, snapshots, version, the contract.
 
-use axum::extract::State as From_;
+use axum::extract::{Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use http_body::Body as _;
 
 use super::State;
 use super::error::{Body, Code, NoRoom, Problem, Unavailable};
-use super::extract::{NoParams, Target};
+use super::extract::{NoParams, Target, check_type};
 use super::gauges;
 use super::json::Json;
 use super::observe;
@@ -77,7 +78,15 @@ pub(super) async fn stats(
         Unavailable,
     )
 )]
-pub(super) async fn snapshot(From_(state): From_<State>, _: NoParams) -> Result<Response, Problem> {
+pub(super) async fn snapshot(
+    From_(state): From_<State>,
+    _: NoParams,
+    request: Request,
+) -> Result<Response, Problem> {
+    // A body has no meaning here, but a web page of others can send one without asking first.
+    if !request.body().is_end_stream() {
+        check_type(request.headers(), &["application/json"])?;
+    }
     let snapshot = state.service.snapshot().await?;
     let out = SnapshotOut::new(snapshot, state.service.now_ms());
     Ok((StatusCode::CREATED, Json(out)).into_response())

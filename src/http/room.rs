@@ -62,10 +62,17 @@ impl Growing {
     }
 }
 
+/// In the extensions of a response: the memory of its body is reserved.
+#[derive(Clone, Copy)]
+pub(super) struct Counted;
+
 /// An answer, with memory reserved for its body until that was sent. Where there is none, the answer says so instead.
 ///
 /// Bodies without a known length are streams, which reserve memory for each part of them.
-pub(super) fn held(response: Response) -> Response {
+pub(super) fn held(mut response: Response) -> Response {
+    if response.extensions_mut().remove::<Counted>().is_some() {
+        return response;
+    }
     let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.filter(|bytes| *bytes > SMALL).map(call::reserve) {
         None => response,

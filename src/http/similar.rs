@@ -14,8 +14,9 @@ use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_a
 use super::json::{Results, written};
 use super::route::{Matched, Route};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
+use crate::call::NoMemory;
 use crate::ids::CollectionName;
-use crate::service::{Ask, Limits, Service as Lookalike};
+use crate::service::{Ask, Found, Limits, Service as Lookalike};
 
 /// Matches in the answer to several questions, at most: each may bring its metadata.
 const MATCHES_IN_ALL: usize = 20_000;
@@ -101,14 +102,18 @@ pub(super) async fn by_body(
     let read = move |bytes: &Bytes| match questions(bytes, &limits)? {
         Questions::One(ask, stats) => Ok(Read::One(ask, stats)),
         Questions::Several(asks, stats) => {
-            let (mut results, mut stats) = (Results::of(asks.len()), stats.into_iter());
+            let (mut results, mut stats) = (Results::of(asks.len())?, stats.into_iter());
             let (all, mut rest) = (asks.len(), asks);
             if at_once {
+                let mut written = Ok(());
                 let write = |found| {
                     let stats = stats.next() == Some(true);
-                    results.push(|text| SimilarOut::write(found, stats, text));
+                    if written.is_ok() {
+                        written = push(&mut results, found, stats);
+                    }
                 };
                 rest = service.similar_here(&name, rest, write)?;
+                written?;
             }
             Ok(Read::Several { results, before: all - rest.len(), rest, stats })
         }
@@ -121,13 +126,13 @@ pub(super) async fn by_body(
             let answering = async { answers.await.map_err(|error| error.after(before)) };
             let found = deadline.query(answering).await?;
             let bytes = found.iter().map(SimilarOut::bytes).sum();
-            let write = move || {
+            let write = move || -> Result<Response, NoMemory> {
                 for (found, stats) in found.into_iter().zip(stats) {
-                    results.push(|text| SimilarOut::write(found, stats, text));
+                    push(&mut results, found, stats)?;
                 }
-                results.into_response()
+                Ok(results.into_response())
             };
-            Ok(state.service.aside(bytes, write).await?)
+            Ok(state.service.aside(bytes, write).await??)
         }
     }
 }
@@ -175,6 +180,10 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
     Ok(Questions::Several(asks, stats))
+}
+
+fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
+    results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
 }
 
 async fn one(state: &State, collection: &CollectionName, ask: Ask, stats: bool) -> Result<Response, Problem> {

@@ -1,4 +1,5 @@
-//! The file of keys: TOML, a `[[key]]` each, replaced as a whole and readable by its owner alone.
+//! The file of keys: TOML with one `[[key]]` table per key. It is always replaced as a whole, and only its
+//! owner can read it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
@@ -13,31 +14,31 @@ use crate::ids::CollectionName;
 /// Why keys cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// The file is there and cannot be read, or cannot be written.
+    /// The file exists but cannot be read, or it cannot be written.
     #[error("the file of keys {} cannot be {action}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It holds something else.
-    #[error("the file of keys {} is damaged: {detail}; mend it, or restore it from a backup", path.display())]
+    /// The file is not a valid file of keys.
+    #[error("the file of keys {} is damaged: {detail}; correct it or restore a backup", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong, without what it holds.
+        /// What is wrong, without the content of the file.
         detail: String,
     },
-    /// A key of this name is there already.
+    /// A key with this name exists already.
     #[error("there is a key {0:?} already; revoke it first, or choose another name")]
     Taken(String),
-    /// There is none of this name.
-    #[error("there is no key {0:?}; `lookalike keys list` shows those that there are")]
+    /// No key has this name.
+    #[error("there is no key {0:?}; `lookalike keys list` shows the existing keys")]
     Unknown(String),
-    /// A name that would not be told from others in a list.
+    /// A name with other characters, which would be hard to distinguish in a list.
     #[error("a key's name has 1 to {NAME_BYTES} characters of a-z, A-Z, 0-9, -, _ and .")]
     Name,
 }
@@ -54,47 +55,47 @@ struct Contents {
 struct Written {
     name: String,
     role: Role,
-    /// Missing for all.
+    /// Absent for all collections.
     #[serde(skip_serializing_if = "Option::is_none")]
     collections: Option<Vec<String>>,
-    /// Missing for as many as there are.
+    /// Absent for an unlimited rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     units_per_second: Option<u64>,
     made_at: String,
     sha256: String,
 }
 
-/// The file, by its path.
+/// A file of keys, by its path.
 #[derive(Clone, Debug)]
 pub struct KeyFile {
     path: PathBuf,
 }
 
 impl KeyFile {
-    /// The file at this path, which need not be there.
+    /// The file at this path, which need not exist.
     pub fn at(path: impl Into<PathBuf>) -> KeyFile {
         KeyFile { path: path.into() }
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The keys in it; `None` if there is no file.
+    /// The keys in the file; `None` if it does not exist.
     ///
     /// # Errors
     /// [`KeyError`] if it cannot be read.
     pub fn read(&self) -> Result<Option<Vec<Key>>, KeyError> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
-            // A data directory that is none is the engine's to name.
+            // If the data directory is not a directory, the engine reports it.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
                 return Ok(None);
             }
             Err(source) => return Err(self.failed("read", source)),
         };
-        // The parser's own message would quote the file.
+        // The message of the parser would quote the file, which may hold secrets.
         let contents: Contents = toml::from_str(&text).map_err(|error: toml::de::Error| {
             let at = error.span().map_or(0, |span| span.start);
             let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
@@ -121,7 +122,7 @@ impl KeyFile {
     /// Adds a key.
     ///
     /// # Errors
-    /// [`KeyError::Taken`], or that the file cannot be read or written.
+    /// [`KeyError::Name`], [`KeyError::Taken`], or [`KeyError`] if the file cannot be read or written.
     pub fn add(&self, key: Key) -> Result<(), KeyError> {
         let is_fit = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if key.name.is_empty() || key.name.len() > NAME_BYTES || !key.name.chars().all(is_fit) {
@@ -135,10 +136,10 @@ impl KeyFile {
         self.write(&keys)
     }
 
-    /// Takes a key out. The file stays, even without any: a server that asked for keys goes on asking.
+    /// Removes a key. The file remains even without keys, so that a server that required keys still does.
     ///
     /// # Errors
-    /// [`KeyError::Unknown`], or that the file cannot be read or written.
+    /// [`KeyError::Unknown`], or [`KeyError`] if the file cannot be read or written.
     pub fn revoke(&self, name: &str) -> Result<(), KeyError> {
         let mut keys = self.read()?.unwrap_or_default();
         let before = keys.len();
@@ -166,7 +167,7 @@ impl KeyFile {
         self.replace(&text).map_err(|source| self.failed("written", source))
     }
 
-    /// Puts a new file in the place of the old one: whoever reads meanwhile has the one or the other whole.
+    /// Replaces the file atomically: a concurrent reader sees the old or the new content as a whole.
     fn replace(&self, text: &str) -> io::Result<()> {
         let directory = self.path.parent().filter(|path| !path.as_os_str().is_empty());
         let directory = directory.unwrap_or(Path::new("."));
@@ -225,7 +226,7 @@ mod tests {
         assert!(matches!(file.revoke("c"), Err(KeyError::Unknown(_))));
         file.revoke("a").unwrap();
         file.revoke("b").unwrap();
-        assert_eq!(file.read().unwrap(), Some(vec![]), "the file stays");
+        assert_eq!(file.read().unwrap(), Some(vec![]), "the file remains");
         assert!(matches!(file.add(key("a b", Scope::All)), Err(KeyError::Name)));
     }
 

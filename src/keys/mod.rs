@@ -1,10 +1,11 @@
-//! Keys: who may do what. A file of them, and the ring of those in use.
+//! Access keys: a file of keys, and the ring of the keys in use.
 //!
-//! A key is 64 hexadecimal digits behind `lk_`, 244 bits of them random. The file holds its SHA-256 and never the key: with so much
-//! randomness in it nothing slower is needed to keep it from being guessed. A key that is presented is hashed and
-//! compared with every stored hash, each in constant time, so that how long it takes tells nothing about any.
+//! A key is 64 hexadecimal digits after `lk_`; 244 bits of them are random. The file stores the SHA-256 of
+//! a key and never the key itself. With that much randomness, no slower hash is needed to prevent guessing.
+//! The hash of a presented key is compared with every stored hash, each in constant time, so that the time
+//! reveals nothing about any key.
 //!
-//! *Absent*: routes and what they need (`http` knows them), the clock, and any log of a key.
+//! *Absent*: routes and the roles that they require (`http` has them), the clock, and any log of a key.
 
 mod file;
 mod rate;
@@ -22,27 +23,27 @@ pub use ring::Keyring;
 
 use crate::ids::CollectionName;
 
-/// What every key begins with, so that people and scanners of leaked secrets know one when they see it.
+/// The prefix of every key, by which people and scanners for leaked secrets recognise one.
 const PREFIX: &str = "lk_";
-/// Digits after that.
+/// Hexadecimal digits after the prefix.
 const DIGITS: usize = 64;
 /// The longest name of a key, in bytes.
 const NAME_BYTES: usize = 64;
 
-/// What a key allows; each allows what those before it do.
+/// What a key allows; each role includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Look up, fingerprint, read documents and numbers.
+    /// Look up, fingerprint, read documents and statistics.
     Read,
     /// Store and delete documents.
     Write,
-    /// Make, change and delete collections; take snapshots.
+    /// Create, change and delete collections; take snapshots.
     Admin,
 }
 
 impl Role {
-    /// The role as it is written.
+    /// The name of the role, as in files and on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Role::Read => "read",
@@ -52,17 +53,17 @@ impl Role {
     }
 }
 
-/// The collections for which a key is good.
+/// The collections that a key gives access to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// All that there are and will be, and what belongs to none.
+    /// All present and future collections, and what belongs to no collection.
     All,
-    /// These alone.
+    /// Only these.
     Named(BTreeSet<CollectionName>),
 }
 
 impl Scope {
-    /// Whether it holds this collection.
+    /// Whether the scope includes this collection.
     pub fn holds(&self, name: &CollectionName) -> bool {
         match self {
             Scope::All => true,
@@ -71,24 +72,24 @@ impl Scope {
     }
 }
 
-/// A key as it is kept: what it allows, and the hash by which it is known again.
+/// A key as it is stored: what it allows, and the hash of its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// What it is called in lists, logs and metrics.
+    /// Its name in lists, logs and metrics.
     pub name: String,
     /// What it allows.
     pub role: Role,
-    /// Where.
+    /// The collections.
     pub scope: Scope,
-    /// Units a second that may be asked for with it, see [`Bucket`]; `None` for as many as there are.
+    /// Units per second that it may use, see [`Bucket`]; `None` for an unlimited rate.
     pub rate: Option<u64>,
-    /// When it was made, as the clock of the one who made it had it.
+    /// The time of its creation, by the clock of the machine where it was created.
     pub made_at: String,
     digest: [u8; 32],
 }
 
 impl Key {
-    /// A key of these random bits, and the text to be handed out once.
+    /// A key with these random bits, and its secret text, which is given out only once.
     pub fn new(
         name: String,
         role: Role,
@@ -103,12 +104,12 @@ impl Key {
     }
 }
 
-/// A key in use, with its units.
+/// A key in use, with its bucket of units.
 #[derive(Clone, Debug)]
 pub struct Held {
     /// The key.
     pub key: Key,
-    /// Its units, if they are limited.
+    /// Its units, if its rate is limited.
     pub bucket: Option<Arc<Bucket>>,
 }
 
@@ -116,9 +117,10 @@ fn digest_of(secret: &[u8]) -> [u8; 32] {
     Sha256::digest(secret).into()
 }
 
-/// The key among these whose secret this is. Takes as long for one that is there as for one that is not.
+/// The key with this secret. A search takes the same time whether the key exists or not.
 pub fn find<'a>(keys: &'a [Held], secret: &[u8]) -> Option<&'a Held> {
-    // What cannot be a key is not hashed: its length is no secret, and a peer chooses it.
+    // A text that cannot be a key is not hashed: the length of a key is not secret, and the peer chooses
+    // the text.
     if secret.len() != PREFIX.len() + DIGITS {
         return None;
     }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_known_by_its_secret_alone() {
+    fn a_key_is_found_by_its_secret_only() {
         let made = |name: &str, random| {
             Key::new(name.to_owned(), Role::Read, Scope::All, None, "now".to_owned(), random)
         };
@@ -154,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_allows_what_lesser_ones_do() {
+    fn a_role_includes_the_lesser_ones() {
         assert!(Role::Admin > Role::Write && Role::Write > Role::Read);
     }
 }

@@ -1,21 +1,22 @@
-//! How much a key may ask of the server in a second.
+//! Rate limits: how many units a key may use per second.
 //!
-//! A unit is one request, or one millisecond of answering it if it takes longer, or one document of a stream. A bucket
-//! holds what may be asked at once: the units of two seconds. It is kept as the time at which it would be full again
-//! (the generic cell rate algorithm), so that taking is one compare-and-swap.
+//! A unit is one request, or one millisecond of the time to answer it if that is more, or one document of a
+//! stream. A bucket holds the units that may be used at once, which are those of two seconds. It is stored
+//! as the time at which it is full again (the generic cell rate algorithm), so that taking units is one
+//! compare-and-swap.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How many seconds' units may be asked for at once.
+/// The time whose units may be used at once.
 const BURST: Duration = Duration::from_secs(2);
 
-/// The units of a key.
+/// The token bucket of a key, which holds its units.
 #[derive(Debug)]
 pub struct Bucket {
     units_per_second: u64,
     begin: Instant,
-    /// Nanoseconds after the begin at which it will be full again.
+    /// The time at which it is full again, in nanoseconds after `begin`.
     full_at: AtomicU64,
 }
 
@@ -40,14 +41,15 @@ impl Bucket {
     /// Takes units.
     ///
     /// # Errors
-    /// How long it takes until they are there; nothing was taken then.
+    /// The time until there are enough units. Nothing is taken then.
     pub fn take(&self, units: u64) -> Result<(), Duration> {
         self.take_at(units, self.now())
     }
 
     fn take_at(&self, units: u64, now: u64) -> Result<(), Duration> {
         let burst = u64::try_from(BURST.as_nanos()).unwrap_or(u64::MAX);
-        // More than the bucket holds is taken when it is full; it then owes the rest.
+        // A request for more than the bucket holds succeeds when the bucket is full, which then owes the
+        // rest.
         let cost = self.nanoseconds(units);
         let needed = cost.min(burst);
         let taken = self.full_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |full_at| {
@@ -60,14 +62,15 @@ impl Bucket {
         }
     }
 
-    /// Takes units that were used already, even if they are not there: the next requests wait for them.
+    /// Takes units that were already used, even if there are not enough: later requests wait for the
+    /// difference.
     pub fn owe(&self, units: u64) {
         let (now, cost) = (self.now(), self.nanoseconds(units));
         let owe = |full_at: u64| Some(full_at.max(now).saturating_add(cost));
         let _ = self.full_at.fetch_update(Ordering::AcqRel, Ordering::Relaxed, owe);
     }
 
-    /// Takes units when they are there: for streams, which slow down in place of failing.
+    /// Takes units as soon as there are enough. Streams use it: they slow down instead of failing.
     pub async fn wait_for(&self, units: u64) {
         while let Err(wait) = self.take(units) {
             tokio::time::sleep(wait).await;
@@ -92,11 +95,11 @@ mod tests {
         for now in (0..10 * SECOND).step_by(10_000_000) {
             taken += u64::from(bucket.take_at(1, now).is_ok());
         }
-        assert_eq!(taken, 99, "ten a second from then on");
+        assert_eq!(taken, 99, "ten per second after that");
     }
 
     #[test]
-    fn what_is_larger_than_the_bucket_is_taken_when_it_is_full_and_paid_off() {
+    fn a_request_larger_than_the_bucket_is_granted_when_it_is_full_and_owed() {
         let bucket = Bucket::new(10);
         assert_eq!(bucket.take_at(100, 0), Ok(()));
         assert_eq!(bucket.take_at(1, 0), Err(Duration::from_millis(8_100)));
@@ -105,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_already_is_owed() {
+    fn units_already_used_are_owed() {
         let bucket = Bucket::new(1_000);
         bucket.owe(4_000);
         let wait = bucket.take(1).unwrap_err();

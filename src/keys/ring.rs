@@ -1,4 +1,4 @@
-//! The ring: the keys in use, read again when their file changes.
+//! The key ring: the keys in use, read again when their file changes.
 
 use std::fs;
 use std::sync::Arc;
@@ -8,44 +8,44 @@ use arc_swap::{ArcSwapOption, Guard};
 
 use super::{Bucket, Held, Key, KeyError, KeyFile, find};
 
-/// The keys in use. Shared by all who ask; a change of the file replaces them at once.
+/// The keys in use, shared by all requests. A change of the file replaces them atomically.
 pub struct Keyring {
     file: KeyFile,
-    /// `None`: no key is asked for. Once one was, that stays so until the process ends.
+    /// `None` if requests need no key. Once they do, they need one until the process ends.
     keys: ArcSwapOption<Vec<Held>>,
 }
 
-/// When a file was changed, and its size; `None` if it is not there.
+/// The modification time and the size of a file; `None` if it does not exist.
 type Stamp = Option<(SystemTime, u64)>;
 
 impl Keyring {
-    /// The keys of this file; none are asked for if there is no file.
+    /// Reads the keys of this file. If it does not exist, requests need no key.
     ///
     /// # Errors
-    /// [`KeyError`] if it is there and cannot be read.
+    /// [`KeyError`] if the file exists and cannot be read.
     pub fn open(file: KeyFile) -> Result<Keyring, KeyError> {
-        let keys = file.read()?.map(|keys| Arc::new(hold(keys, &[])));
+        let keys = file.read()?.map(|keys| Arc::new(with_buckets(keys, &[])));
         Ok(Keyring { file, keys: ArcSwapOption::new(keys) })
     }
 
-    /// The keys, if any are asked for.
+    /// The keys, or `None` if requests need no key.
     pub fn keys(&self) -> Guard<Option<Arc<Vec<Held>>>> {
         self.keys.load()
     }
 
-    /// The key whose secret this is.
+    /// The key with this secret.
     pub fn find(&self, secret: &[u8]) -> Option<Held> {
         find(self.keys().as_ref()?, secret).cloned()
     }
 
-    /// Reads the file again. If that fails, or it is gone, the keys stay as they are.
+    /// Reads the file again. If that fails, or the file is gone, the keys do not change.
     ///
     /// # Errors
     /// [`KeyError`] if it cannot be read.
     pub fn read_again(&self) -> Result<(), KeyError> {
         if let Some(keys) = self.file.read()? {
             let held = self.keys();
-            let keys = hold(keys, held.as_ref().map_or(&[], |held| held.as_slice()));
+            let keys = with_buckets(keys, held.as_ref().map_or(&[], |held| held.as_slice()));
             self.keys.store(Some(Arc::new(keys)));
         }
         Ok(())
@@ -56,9 +56,9 @@ impl Keyring {
         Some((about.modified().ok()?, about.len()))
     }
 
-    /// Reads the file again whenever it changes; looks every so often, without end.
+    /// Reads the file again after each change, which it checks for at this interval. Never returns.
     pub async fn follow_file(self: Arc<Keyring>, every: Duration) {
-        // Read once more at the first look: it may have changed between opening and here.
+        // The first check always reads the file, because it may have changed since it was opened.
         let mut known: Stamp = None;
         let mut tick = tokio::time::interval(every);
         loop {
@@ -73,15 +73,15 @@ impl Keyring {
                     let count = self.keys().as_ref().map_or(0, |keys| keys.len());
                     tracing::info!(keys = count, file = %self.file.path().display(), "keys were read");
                 }
-                Err(error) => tracing::error!(%error, "changed keys are not used; those before them are"),
+                Err(error) => tracing::error!(%error, "the changed file is not used; the previous keys are"),
             }
         }
     }
 }
 
-/// The keys with their units. One that was there before keeps what it has left: a change of the file gives nobody
-/// new ones.
-fn hold(keys: Vec<Key>, before: &[Held]) -> Vec<Held> {
+/// Adds buckets to the keys. An unchanged key keeps its bucket, so that a change of the file gives no key
+/// new units.
+fn with_buckets(keys: Vec<Key>, before: &[Held]) -> Vec<Held> {
     let held = keys.into_iter().map(|key| {
         let same = before.iter().find(|held| held.key == key).and_then(|held| held.bucket.clone());
         let bucket = key.rate.map(|rate| same.unwrap_or_else(|| Arc::new(Bucket::new(rate))));
@@ -96,7 +96,7 @@ mod tests {
     use crate::keys::{Role, Scope};
 
     #[test]
-    fn a_ring_follows_its_file_and_never_opens_again() {
+    fn a_ring_follows_its_file_and_never_stops_requiring_keys() {
         let directory = tempfile::tempdir().unwrap();
         let file = KeyFile::at(directory.path().join("keys.toml"));
         let ring = Keyring::open(file.clone()).unwrap();

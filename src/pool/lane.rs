@@ -1,8 +1,8 @@
-//! A lane: threads, and the tasks that wait for them, which clients take in turns.
+//! A lane: threads, and the queue of tasks that wait for them. Clients take turns.
 //!
-//! Clients with waiting tasks stand in a ring. A thread takes the oldest task of the first client and puts the client
-//! at the end of the ring. When the queue is full, a client with fewer tasks in it displaces the newest task of the
-//! client with the most.
+//! Clients with waiting tasks form a ring. A thread takes the oldest task of the first client and moves the
+//! client to the end of the ring. If the queue is full, a task of a client with fewer waiting tasks
+//! displaces the newest task of the client with the most.
 //!
 //! One lock guards all of it. It is held for a few steps, never while a task runs or is dropped.
 
@@ -19,27 +19,27 @@ use rustix::thread::gettid;
 use super::PoolError;
 use crate::call::Client;
 
-/// The priority of bulk threads, and of threads with a task that was moved out of the way: at 10 the system gives
-/// them a tenth of a processor that another thread wants.
+/// The nice value of bulk threads and of threads with a demoted task: at 10 the system gives them a tenth
+/// of a processor that another thread wants.
 const NICE: i32 = 10;
 
-/// What a lane is like.
+/// The parameters of a lane.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) name: &'static str,
-    /// Tasks that run at a time, those that were moved out of the way aside.
+    /// Tasks that run at a time, without the demoted ones.
     pub(super) permits: usize,
-    /// Tasks that wait, at most.
+    /// The capacity of the queue.
     pub(super) queue: usize,
-    /// Running tasks that may have been moved out of the way, half of them of one client.
-    pub(super) moved: usize,
+    /// Tasks that may run demoted at a time, half of them of one client.
+    pub(super) demoted: usize,
     /// Whether its threads have a low priority.
     pub(super) is_bulk: bool,
 }
 
-/// A task; what it gives back tells its result.
-type Work = Box<dyn FnOnce() -> Tell + Send>;
-pub(super) type Tell = Box<dyn FnOnce() + Send>;
+/// A task. It returns a closure that delivers its result.
+type Work = Box<dyn FnOnce() -> Deliver + Send>;
+pub(super) type Deliver = Box<dyn FnOnce() + Send>;
 
 struct Task {
     number: u64,
@@ -50,12 +50,12 @@ struct Running {
     client: Client,
     since: Instant,
     thread: Pid,
-    is_moved: bool,
+    is_demoted: bool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The waiting tasks of each client, the oldest first; none is empty.
+    /// The waiting tasks of each client, the oldest first. No queue in it is empty.
     waiting: HashMap<Client, VecDeque<Task>>,
     /// Each client that has waiting tasks, once.
     ring: VecDeque<Client>,
@@ -67,13 +67,13 @@ struct State {
 struct Inner {
     rules: Rules,
     state: Mutex<State>,
-    /// A task was queued, or a client may begin another one.
+    /// Signals that a task was queued, or that a client may start another one.
     work: Condvar,
-    /// How many tasks wait, for those who only look.
+    /// The number of waiting tasks, readable without the lock.
     waiting: AtomicUsize,
 }
 
-/// A handle to a lane. Its threads end with the last handle, after the tasks that they are at.
+/// A handle to a lane. Its threads end after the last handle is dropped and the queue is empty.
 #[derive(Clone)]
 pub(super) struct Lane(Arc<Handle>);
 
@@ -95,13 +95,14 @@ impl Lane {
             waiting: AtomicUsize::new(0),
         });
         for _ in 0..rules.permits {
-            // Without a thread its work waits for the others; without any, callers are told that the pool is busy.
+            // If a thread cannot be started, the others do its work. If none can, callers get the error
+            // that the pool is busy.
             start(&inner);
         }
         Lane(Arc::new(Handle(inner)))
     }
 
-    /// How many tasks wait.
+    /// The number of waiting tasks.
     pub(super) fn waiting(&self) -> usize {
         self.0.0.waiting.load(Ordering::Relaxed)
     }
@@ -113,21 +114,21 @@ impl Lane {
             return false;
         }
         let state = inner.state.lock();
-        !state.has_room(&inner.rules) && state.to_displace(client).is_none()
+        !state.has_capacity(&inner.rules) && state.to_displace(client).is_none()
     }
 
-    /// Queues a task; its number.
+    /// Queues a task and returns its number.
     ///
     /// # Errors
     /// [`PoolError::Busy`] if the queue is full and no other client has more tasks in it.
     pub(super) fn push(&self, client: Client, work: Work) -> Result<u64, PoolError> {
         let inner = &self.0.0;
         let mut state = inner.state.lock();
-        let displaced = if state.has_room(&inner.rules) {
+        let displaced = if state.has_capacity(&inner.rules) {
             None
         } else {
-            let crowded = state.to_displace(client).ok_or(PoolError::Busy)?;
-            state.pop_newest(crowded)
+            let largest = state.to_displace(client).ok_or(PoolError::Busy)?;
+            state.pop_newest(largest)
         };
         let number = state.next;
         state.next += 1;
@@ -144,13 +145,13 @@ impl Lane {
         Ok(number)
     }
 
-    /// Whether a task has not begun.
+    /// Whether a task has not started.
     pub(super) fn is_waiting(&self, client: Client, number: u64) -> bool {
         let state = self.0.0.state.lock();
         state.waiting.get(&client).is_some_and(|tasks| tasks.iter().any(|task| task.number == number))
     }
 
-    /// Takes a task out of the queue; whether it had not begun.
+    /// Removes a task from the queue; `false` if it has already started.
     pub(super) fn withdraw(&self, client: Client, number: u64) -> bool {
         let inner = &self.0.0;
         let task = inner.state.lock().take(client, number);
@@ -160,36 +161,37 @@ impl Lane {
         task.is_some()
     }
 
-    /// Moves tasks that have run for longer than this out of the way, as many as may be.
-    pub(super) fn make_way(&self, slice: Duration) {
+    /// Demotes tasks that have run for longer than `slice`, up to the limit of the lane: lowers the
+    /// priority of their threads and starts a replacement for each.
+    pub(super) fn demote_long_tasks(&self, slice: Duration) {
         let inner = &self.0.0;
-        let mut begun = 0;
+        let mut replacements = 0;
         let mut state = inner.state.lock();
-        let mut moved = state.running.values().filter(|running| running.is_moved).count();
+        let mut demoted = state.running.values().filter(|running| running.is_demoted).count();
         for running in state.running.values_mut() {
-            if !running.is_moved && running.since.elapsed() >= slice && moved < inner.rules.moved {
-                running.is_moved = true;
-                moved += 1;
-                begun += 1;
+            if !running.is_demoted && running.since.elapsed() >= slice && demoted < inner.rules.demoted {
+                running.is_demoted = true;
+                demoted += 1;
+                replacements += 1;
                 if let Err(error) = setpriority_process(Some(running.thread), NICE) {
                     tracing::debug!(%error, "a long task keeps its priority");
                 }
             }
         }
         drop(state);
-        (0..begun).for_each(|_| start(inner));
+        (0..replacements).for_each(|_| start(inner));
     }
 }
 
 impl State {
-    /// Whether a task more can run or wait.
-    fn has_room(&self, rules: &Rules) -> bool {
-        let running = self.running.values().filter(|running| !running.is_moved).count();
+    /// Whether one more task can run or wait.
+    fn has_capacity(&self, rules: &Rules) -> bool {
+        let running = self.running.values().filter(|running| !running.is_demoted).count();
         let waiting: usize = self.waiting.values().map(VecDeque::len).sum();
         running + waiting < rules.permits.saturating_add(rules.queue)
     }
 
-    /// The client with the most waiting tasks, if it has more than this one will have with another.
+    /// The client with the most waiting tasks, if it has more than `client` would have with another one.
     fn to_displace(&self, client: Client) -> Option<Client> {
         let own = self.waiting.get(&client).map_or(0, VecDeque::len);
         let most = self.waiting.iter().max_by_key(|(_, tasks)| tasks.len());
@@ -212,16 +214,16 @@ impl State {
         task
     }
 
-    /// Running tasks of a client that were moved out of the way.
-    fn moved_of(&self, client: Client) -> usize {
-        self.running.values().filter(|running| running.is_moved && running.client == client).count()
+    /// The number of demoted running tasks of a client.
+    fn demoted_of(&self, client: Client) -> usize {
+        self.running.values().filter(|running| running.is_demoted && running.client == client).count()
     }
 
-    /// The task whose turn it is.
+    /// Takes the task whose turn it is.
     fn next(&mut self, rules: &Rules) -> Option<(Client, Task)> {
         for _ in 0..self.ring.len() {
             let client = self.ring.pop_front()?;
-            if rules.moved > 0 && self.moved_of(client) >= rules.moved.div_ceil(2) {
+            if rules.demoted > 0 && self.demoted_of(client) >= rules.demoted.div_ceil(2) {
                 self.ring.push_back(client);
                 continue;
             }
@@ -248,13 +250,13 @@ fn start(inner: &Arc<Inner>) {
     }
 }
 
-/// The life of a thread: until the lane is closed, or until another thread has taken its place.
+/// Runs tasks until the lane is closed, or until another thread has replaced this one.
 fn work(inner: &Inner) {
     let thread = gettid();
     if inner.rules.is_bulk
         && let Err(error) = setpriority_process(Some(thread), NICE)
     {
-        tracing::debug!(%error, "bulk work has the priority of all other work");
+        tracing::debug!(%error, "bulk work keeps the normal priority");
     }
     let mut state = inner.state.lock();
     loop {
@@ -266,18 +268,21 @@ fn work(inner: &Inner) {
             continue;
         };
         inner.waiting.fetch_sub(1, Ordering::Relaxed);
-        state.running.insert(task.number, Running { client, since: Instant::now(), thread, is_moved: false });
+        state
+            .running
+            .insert(task.number, Running { client, since: Instant::now(), thread, is_demoted: false });
         drop(state);
         let number = task.number;
-        let tell = catch_unwind(AssertUnwindSafe(task.work));
-        // The place is free before the result is told: who is told may ask again at once.
-        let is_moved = inner.state.lock().running.remove(&number).is_some_and(|running| running.is_moved);
-        if let Ok(tell) = tell {
-            tell();
+        let deliver = catch_unwind(AssertUnwindSafe(task.work));
+        // The permit is released before the result is delivered: the caller may submit another task at
+        // once.
+        let is_demoted = inner.state.lock().running.remove(&number).is_some_and(|running| running.is_demoted);
+        if let Ok(deliver) = deliver {
+            deliver();
         }
         state = inner.state.lock();
-        if is_moved {
-            // Its client may begin another task now.
+        if is_demoted {
+            // The client of the demoted task may start another one now.
             inner.work.notify_one();
             return;
         }

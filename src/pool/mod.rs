@@ -1,18 +1,20 @@
-//! The bounded CPU pool: work that takes a processor for long runs here, never on the async workers.
+//! The bounded CPU pool. CPU-bound work runs here, never on the async workers.
 //!
-//! It promises that no more tasks wait than the queue holds, that an interactive caller is told within a stated time
-//! that the pool is busy, and that long tasks hardly delay short ones, whoever sends them.
+//! It guarantees that the queue has a fixed capacity, that an interactive caller learns within a fixed time
+//! that the pool is busy, and that long tasks hardly delay short ones, whichever client sends them.
 //!
-//! There are two lanes (`lane`), each with as many threads as there are permits. Threads of the bulk lane have a low
-//! priority: they take every processor while nobody else wants one. A share of permits for each lane would leave
-//! processors idle or make queries wait for whole chunks.
+//! There are two lanes (`lane`), each with one thread per permit. Threads of the bulk lane have a low
+//! priority: they use every processor that no other thread wants. Splitting the permits between the lanes
+//! would leave processors idle, or make queries wait for whole chunks.
 //!
-//! In both lanes clients take turns: a client with many tasks delays its own, and nobody else's by more than one. An
-//! interactive task that runs for longer than 5 ms while others wait is moved out of the way: its thread gets the
-//! priority of the bulk lane, and another thread takes its place. Nobody has to know beforehand what takes long.
+//! In both lanes clients take turns: a client with many tasks delays its own tasks, and those of any other
+//! client by at most one. An interactive task that runs for longer than 5 ms while others wait is demoted:
+//! its thread gets the priority of the bulk lane, and another thread replaces it. So nothing has to predict
+//! which tasks are long.
 //!
-//! Whoever drops the future of [`CpuPool::run`] cancels the work: what has not begun is taken out of the queue, and what
-//! runs is told by its [`Cancel`], which every loop whose length a request controls asks. That is how a deadline ends work.
+//! Dropping the future of [`CpuPool::run`] cancels the work. A task that has not started is removed from
+//! the queue. A running task learns of it from its [`Cancel`], which every loop must check if a request
+//! controls its length. Deadlines end work in this way.
 //!
 //! *Absent*: anything that holds a lock across an `.await`.
 
@@ -31,24 +33,24 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
 use crate::call::{Call, Client};
-use lane::{Lane, Rules, Tell};
+use lane::{Deliver, Lane, Rules};
 pub use turns::Turns;
 
-/// How long an interactive task may keep a thread that others wait for.
+/// How long an interactive task may keep a thread while others wait.
 const SLICE: Duration = Duration::from_millis(5);
-/// Interactive tasks for each permit that may have been moved out of the way at a time. Half of them may be of one client.
-const MOVED: usize = 16;
+/// Interactive tasks per permit that may run demoted at a time, half of them of one client.
+const DEMOTED: usize = 16;
 
-/// How long a caller is ready to wait for its turn.
+/// How long a caller waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// As long as [`PoolLimits::wait`], and only if the queue has room: for a request that someone waits for.
+    /// At most [`PoolLimits::wait`], and only if the queue has capacity: for a request whose client waits.
     Interactive,
-    /// As long as it takes: for streams, which slow down with the pool instead of failing.
+    /// Without a limit: for streams, which slow down with the pool instead of failing.
     Bulk,
 }
 
-/// The named limits of a pool.
+/// The limits of a pool.
 #[derive(Clone, Copy, Debug)]
 pub struct PoolLimits {
     /// Tasks that run at a time.
@@ -59,33 +61,33 @@ pub struct PoolLimits {
     pub wait: Duration,
 }
 
-/// Why work was not done.
+/// Why work has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
-    /// More callers wait than the queue holds, or this one waited as long as it may.
+    /// The queue is full, or the caller has waited for its maximum time, or its task was displaced.
     #[error("the processors are busy; try again in a moment")]
     Busy,
-    /// Nobody waits for the result any more. Only work that was cancelled meets it.
-    #[error("the work was cancelled: whoever asked for it went away, or its time was up")]
+    /// The caller has dropped the result. Only cancelled work sees this error.
+    #[error("the work was cancelled: its caller is gone, or its deadline has passed")]
     Cancelled,
-    /// The task panicked. What it worked on is lost, nothing else is.
+    /// The task panicked. Its result is lost, and nothing else.
     #[error("the task failed; this is a fault of the server")]
     Panicked,
 }
 
-/// Tells running work whether anybody still waits for it.
+/// Tells running work whether its caller still waits for the result.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
     /// # Errors
-    /// [`PoolError::Cancelled`] if nobody waits for the result any more.
+    /// [`PoolError::Cancelled`] if the caller no longer waits for the result.
     pub fn check(&self) -> Result<(), PoolError> {
         if self.0.load(Ordering::Relaxed) { Err(PoolError::Cancelled) } else { Ok(()) }
     }
 }
 
-/// Cancels what it is of when it is dropped.
+/// Cancels the work when it is dropped.
 struct CancelOnDrop(Cancel);
 
 impl Drop for CancelOnDrop {
@@ -94,7 +96,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A handle to the pool; clones share it. Its threads end with the last of them.
+/// A handle to the pool; clones share it. The threads end after the last one is dropped.
 #[derive(Clone)]
 pub struct CpuPool {
     interactive: Lane,
@@ -102,7 +104,7 @@ pub struct CpuPool {
     limits: PoolLimits,
 }
 
-/// A task in the queue of a lane, taken out of it when this is dropped before the task has begun.
+/// A queued task. If this is dropped before the task has started, the task is removed from the queue.
 struct Queued<'a> {
     lane: &'a Lane,
     client: Client,
@@ -114,7 +116,7 @@ impl Queued<'_> {
         self.lane.is_waiting(self.client, self.number)
     }
 
-    /// Takes it out of the queue; whether it was there.
+    /// Removes the task from the queue; `false` if it was no longer there.
     fn withdraw(&self) -> bool {
         self.lane.withdraw(self.client, self.number)
     }
@@ -127,24 +129,24 @@ impl Drop for Queued<'_> {
 }
 
 impl CpuPool {
-    /// A pool with these limits, of which each is at least 1.
+    /// A pool with these limits. At least one permit is assumed.
     pub fn new(limits: PoolLimits) -> CpuPool {
         let permits = limits.permits.max(1);
-        let moved = permits * MOVED;
+        let demoted = permits * DEMOTED;
         CpuPool {
             interactive: Lane::new(Rules {
                 name: "query",
                 permits,
                 queue: limits.queue,
-                moved,
+                demoted,
                 is_bulk: false,
             }),
-            bulk: Lane::new(Rules { name: "bulk", permits, queue: usize::MAX, moved: 0, is_bulk: true }),
+            bulk: Lane::new(Rules { name: "bulk", permits, queue: usize::MAX, demoted: 0, is_bulk: true }),
             limits: PoolLimits { permits, ..limits },
         }
     }
 
-    /// How many interactive callers wait.
+    /// The number of waiting interactive callers.
     pub fn waiting(&self) -> usize {
         self.interactive.waiting()
     }
@@ -154,15 +156,15 @@ impl CpuPool {
         self.interactive.is_full_for(client)
     }
 
-    /// How many tasks run at a time.
+    /// The number of tasks that run at a time, per lane.
     pub fn permits(&self) -> usize {
         self.limits.permits
     }
 
-    /// Runs `work` on one of the pool's threads when its turn comes, for the client of the current call.
+    /// Runs `work` on a thread of the pool when its turn comes, for the client of the current call.
     ///
     /// # Errors
-    /// [`PoolError::Busy`] for an impatient caller, [`PoolError::Panicked`] if `work` panics.
+    /// [`PoolError::Busy`] for an interactive caller, [`PoolError::Panicked`] if `work` panics.
     pub async fn run<T: Send + 'static>(
         &self,
         patience: Patience,
@@ -179,8 +181,8 @@ impl CpuPool {
                 Some(call) => call.within(work),
                 None => work(),
             };
-            // Whoever asked may have gone away.
-            Box::new(move || drop(done.send(result))) as Tell
+            // The caller may be gone.
+            Box::new(move || drop(done.send(result))) as Deliver
         };
         let lane = match patience {
             Patience::Interactive => &self.interactive,
@@ -192,40 +194,42 @@ impl CpuPool {
             Patience::Bulk => result.await,
             Patience::Interactive => self.in_time(&queued, result).await?,
         };
-        // A task that is dropped without a result had to make room for another client's.
+        // A task that is dropped without a result was displaced by a task of another client.
         result.unwrap_or(Err(PoolError::Busy))
     }
 
-    /// What becomes of an interactive task; [`PoolError::Busy`] if it has not begun when the time to wait is up.
+    /// The result of an interactive task; [`PoolError::Busy`] if it has not started when the wait is over.
     async fn in_time<T>(
         &self,
         queued: &Queued<'_>,
         mut result: oneshot::Receiver<T>,
     ) -> Result<Result<T, RecvError>, PoolError> {
         let end = Instant::now() + self.limits.wait;
-        let mut look = Instant::now() + SLICE;
+        let mut next_check = Instant::now() + SLICE;
         loop {
-            if let Ok(result) = timeout_at(look.min(end), &mut result).await {
+            if let Ok(result) = timeout_at(next_check.min(end), &mut result).await {
                 return Ok(result);
             }
             if !queued.is_waiting() {
                 return Ok(result.await);
             }
-            if look >= end && queued.withdraw() {
+            if next_check >= end && queued.withdraw() {
                 return Err(PoolError::Busy);
             }
-            self.interactive.make_way(SLICE);
-            look += SLICE;
+            self.interactive.demote_long_tasks(SLICE);
+            next_check += SLICE;
         }
     }
 }
 
-/// Waits for room and does `work`, even if the caller is not polled; cancelled with the caller. `None` if it panicked.
+/// Drives `work`, which waits for memory or queue capacity, even if the caller is not polled; cancelled
+/// with the caller. `None` if it panicked.
 ///
-/// Room is given to whoever waits for it first. A stream whose client does not read would keep it from all others.
+/// Capacity is granted to the first waiter. If that is a stream whose client does not read, its unpolled
+/// future would keep the capacity from all others.
 pub async fn driven<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut work = Box::pin(work);
-    // Most have room at once, and need no task of their own.
+    // Usually the capacity is available at once, and no task is needed.
     if let Some(done) = (&mut work).now_or_never() {
         return Some(done);
     }

@@ -1,4 +1,4 @@
-//! Tests of the pool: turns, patience, cancellation, and tasks that are moved out of the way.
+//! Tests of the pool: turns, patience, cancellation, and demoted tasks.
 
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ fn pool(permits: usize, queue: usize, wait_ms: u64) -> CpuPool {
     CpuPool::new(PoolLimits { permits, queue, wait: Duration::from_millis(wait_ms) })
 }
 
-/// Work that keeps a thread of a lane, which has begun; and how to let it end.
+/// Starts work that occupies a thread of a lane; sending on the channel ends it.
 async fn occupied(
     pool: &CpuPool,
     patience: Patience,
@@ -47,11 +47,11 @@ async fn until(holds: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("it holds in the end");
+    tokio::time::timeout(Duration::from_mins(1), wait).await.expect("the condition holds eventually");
 }
 
 #[tokio::test]
-async fn a_long_task_makes_way_for_those_that_wait() {
+async fn a_long_task_is_demoted_for_those_that_wait() {
     let pool = pool(1, 4, 60_000);
     let (slow, release) = occupied(&pool, Patience::Interactive).await;
     assert_eq!(pool.run(Patience::Interactive, |_| 1).await, Ok(1));
@@ -63,23 +63,23 @@ async fn a_long_task_makes_way_for_those_that_wait() {
 }
 
 #[tokio::test]
-async fn a_client_with_many_long_tasks_delays_its_own_alone() {
+async fn a_client_with_many_long_tasks_delays_only_itself() {
     let pool = pool(1, 200, 60_000);
     let (release, held) = sync_mpsc::channel::<()>();
     let held = Arc::new(Mutex::new(held));
     let mut long = Vec::new();
-    for _ in 0..MOVED {
+    for _ in 0..DEMOTED {
         let held = Arc::clone(&held);
         let work = move |_: &Cancel| held.lock().unwrap_or_else(PoisonError::into_inner).recv().unwrap();
         long.push(run_as(&pool, "many", Patience::Interactive, work));
     }
-    // Half of those that may be moved out of the way, and the others wait although a thread has nothing to do.
-    until(|| pool.waiting() == MOVED / 2).await;
+    // Half of the tasks that may run demoted; the others wait although a thread is idle.
+    until(|| pool.waiting() == DEMOTED / 2).await;
     for _ in 0..3 {
         assert_eq!(run_as(&pool, "few", Patience::Interactive, |_| 1).await.unwrap(), Ok(1));
     }
-    assert_eq!(pool.waiting(), MOVED / 2);
-    (0..MOVED).for_each(|_| release.send(()).unwrap());
+    assert_eq!(pool.waiting(), DEMOTED / 2);
+    (0..DEMOTED).for_each(|_| release.send(()).unwrap());
     for task in long {
         task.await.unwrap().unwrap();
     }
@@ -106,37 +106,37 @@ async fn clients_take_turns() {
 }
 
 #[test]
-fn a_full_queue_has_room_for_a_client_with_fewer_tasks_in_it() {
-    let lane = Lane::new(Rules { name: "test", permits: 0, queue: 3, moved: 0, is_bulk: false });
+fn a_full_queue_accepts_a_client_with_fewer_tasks_in_it() {
+    let lane = Lane::new(Rules { name: "test", permits: 0, queue: 3, demoted: 0, is_bulk: false });
     let [one, two] = ["one", "two"].map(|name| Client::of(&name));
     let numbers: Vec<u64> = (0..3).map(|_| lane.push(one, Box::new(|| Box::new(|| ()))).unwrap()).collect();
     assert!(lane.is_full_for(one) && !lane.is_full_for(two));
     assert_eq!(lane.push(one, Box::new(|| Box::new(|| ()))), Err(PoolError::Busy));
     lane.push(two, Box::new(|| Box::new(|| ()))).unwrap();
     assert_eq!(numbers.iter().filter(|number| lane.is_waiting(one, **number)).count(), 2);
-    assert!(!lane.is_waiting(one, numbers[2]), "the newest goes");
-    assert!(lane.is_full_for(two), "two and one: nobody has too many");
+    assert!(!lane.is_waiting(one, numbers[2]), "the newest is displaced");
+    assert!(lane.is_full_for(two), "two and one: no client has too many");
     assert_eq!(lane.waiting(), 3);
     assert!(lane.withdraw(one, numbers[0]) && !lane.withdraw(one, numbers[0]));
     assert_eq!(lane.waiting(), 2);
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_told_so_or_never_begun() {
+async fn work_without_a_caller_is_cancelled_or_never_started() {
     let pool = pool(1, 4, 60_000);
-    let (told, was_told) = oneshot::channel();
+    let (saw, seen) = oneshot::channel();
     let (begin, begun) = oneshot::channel();
     let work = move |cancel: &Cancel| {
         begin.send(()).unwrap();
         while cancel.check().is_ok() {
             std::thread::sleep(Duration::from_millis(1));
         }
-        told.send(cancel.check()).unwrap();
+        saw.send(cancel.check()).unwrap();
     };
     let gone = run_as(&pool, "gone", Patience::Interactive, work);
     begun.await.unwrap();
     gone.abort();
-    assert_eq!(was_told.await, Ok(Err(PoolError::Cancelled)));
+    assert_eq!(seen.await, Ok(Err(PoolError::Cancelled)));
 
     let (slow, release) = occupied(&pool, Patience::Bulk).await;
     let (done, was_done) = sync_mpsc::channel();
@@ -144,14 +144,14 @@ async fn what_nobody_waits_for_is_told_so_or_never_begun() {
     until(|| pool.bulk.waiting() == 1).await;
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
-    assert!(was_done.recv().is_err(), "it is dropped, and not only forgotten");
+    assert!(was_done.recv().is_err(), "the task is dropped and not leaked");
     assert_eq!(pool.bulk.waiting(), 0);
     release.send(()).unwrap();
     slow.await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_stream_that_is_not_polled_keeps_nobody_waiting() {
+async fn a_stream_that_is_not_polled_blocks_no_other() {
     let pool = pool(1, 0, 20);
     let (slow, release) = occupied(&pool, Patience::Bulk).await;
     let mut stalled = [1, 2].map(|number| Box::pin(pool.run(Patience::Bulk, move |_| number)));
@@ -168,7 +168,7 @@ async fn a_stream_that_is_not_polled_keeps_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_and_gives_the_place_back() {
+async fn a_panic_is_an_error_and_releases_the_permit() {
     let pool = pool(1, 1, 60_000);
     let work = |_: &Cancel| -> u8 { panic!("on purpose") };
     for patience in [Patience::Interactive, Patience::Bulk] {
@@ -178,9 +178,9 @@ async fn a_panic_is_an_error_and_gives_the_place_back() {
 }
 
 #[tokio::test]
-async fn an_interactive_caller_is_told_in_time_that_the_pool_is_busy() {
+async fn an_interactive_caller_gets_busy_in_time() {
     let pool = CpuPool {
-        interactive: Lane::new(Rules { name: "test", permits: 1, queue: 2, moved: 0, is_bulk: false }),
+        interactive: Lane::new(Rules { name: "test", permits: 1, queue: 2, demoted: 0, is_bulk: false }),
         ..pool(1, 2, 20)
     };
     let (slow, release) = occupied(&pool, Patience::Interactive).await;

@@ -1,6 +1,7 @@
-//! Backups of collections, out and in.
+//! Backups and restores of collections.
 //!
-//! What is restored is held to the limits of what is added: otherwise a backup would be the way around them.
+//! Restored documents must satisfy the limits for added documents. Otherwise a backup would bypass these
+//! limits.
 
 use std::sync::Arc;
 
@@ -12,26 +13,26 @@ use super::second_check::SKETCH_BYTES;
 use crate::engine::{CollectionSettings, Document, EngineError, Incoming, Pieces, RestoreRules, Restored};
 use crate::ids::CollectionName;
 
-/// By how much the clock of the machine that a backup was taken on may be ahead.
-const CLOCKS_MS: u64 = 24 * 3_600 * 1_000;
-/// How many bytes of a backup a byte of text or metadata takes, at most: `\u0001`.
-const ESCAPED: usize = 6;
-/// What a document takes in a backup beside text and metadata, at most: an id, a signature, times.
-const BESIDE: usize = 16 << 10;
+/// Maximum time by which the clock of the machine that made a backup may be ahead.
+const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
+/// Maximum bytes of a backup per byte of text or metadata, as in `\u0001`.
+const MAX_ESCAPE: usize = 6;
+/// Maximum bytes of a document in a backup, without text and metadata: an id, a signature, times.
+const DOCUMENT_OVERHEAD: usize = 16 << 10;
 
 impl Service {
-    /// A backup of a collection as of this moment.
+    /// Streams a backup of a collection as it is now.
     ///
     /// # Errors
-    /// [`ServiceError`] if none can be begun.
+    /// [`ServiceError`] if it cannot be started.
     pub async fn backup(&self, collection: &CollectionName) -> Result<Pieces, ServiceError> {
         Ok(self.engine()?.backup(collection, self.now_ms()).await?)
     }
 
-    /// Makes a collection of a backup.
+    /// Creates a collection from a backup.
     ///
     /// # Errors
-    /// [`ServiceError`]; there is no such collection then.
+    /// [`ServiceError`]; the collection is then not created.
     pub async fn restore(
         &self,
         collection: &CollectionName,
@@ -44,13 +45,13 @@ impl Service {
 impl RestoreRules for Limits {
     fn line_bytes(&self) -> usize {
         let most = self.document_bytes.saturating_add(self.metadata_bytes);
-        most.saturating_mul(ESCAPED).saturating_add(BESIDE)
+        most.saturating_mul(MAX_ESCAPE).saturating_add(DOCUMENT_OVERHEAD)
     }
 
     fn settings(&self, settings: &CollectionSettings) -> Result<(), EngineError> {
         let refused = |what: String| {
             Err(EngineError::NotAdmitted(format!(
-                "{what} in the manifest of the backup; no collection has that"
+                "{what} in the manifest of the backup; no collection can have that"
             )))
         };
         match settings {
@@ -77,7 +78,8 @@ impl RestoreRules for Limits {
         check_metadata(metadata, self.metadata_bytes).map_err(|error| {
             if is_too_large { too_large(error) } else { EngineError::NotAdmitted(of(error)) }
         })?;
-        let expiry = row.expires_ms.map_or(Ok(()), |at| check_expiry(at, now_ms.saturating_add(CLOCKS_MS)));
+        let expiry =
+            row.expires_ms.map_or(Ok(()), |at| check_expiry(at, now_ms.saturating_add(CLOCK_SKEW_MS)));
         expiry.map_err(|error| EngineError::NotAdmitted(of(error)))
     }
 }
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_restored_is_held_to_the_limits_of_what_is_added() {
+    fn restored_documents_must_satisfy_the_limits_for_added_documents() {
         let limits = Limits { document_bytes: 100, metadata_bytes: 10, ..Limits::default() };
         let longest = EXPIRES_IN.end() * 1_000;
         let check = |change: fn(&mut Row)| limits.document(&document(change), NOW_MS);
@@ -122,8 +124,8 @@ mod tests {
         ] {
             let error = check(change).unwrap_err();
             assert_eq!(matches!(error, EngineError::TooLarge(_)), is_too_large, "{error}");
-            let said = error.to_string();
-            assert!(said.contains("document \"a\"") && said.contains(expected), "{said}");
+            let message = error.to_string();
+            assert!(message.contains("document \"a\"") && message.contains(expected), "{message}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! Calibration: which profile and which k suit the documents of a collection, measured on their texts, as a job.
+//! Calibration: a job that measures which profile and which k suit the texts of a collection.
 //!
-//! What is measured are the texts that a collection keeps, or texts that come with the request. Copies to be found
-//! are made of them by stated edits, or are pairs that somebody marked. A job belongs to its collection, one runs at
-//! a time, on threads that give way to all others, and what it found is kept in memory until the next one or the
-//! end of the process. *Absent*: the measuring itself (`eval`), and changes: nothing is set by it.
+//! It measures the texts that a collection stores, or texts in the request. The pairs to be found are made
+//! by defined edits of these texts, or are marked by the client. A job belongs to its collection. One job
+//! runs at a time, on threads of low priority. Its result is kept in memory until the next calibration or
+//! the end of the process. *Absent*: the measurement itself (`eval`), and changes: a calibration changes no
+//! settings.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -26,86 +27,87 @@ use crate::fingerprint::{MinHash, Profile, Status};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
-/// The texts of a sample, at most: all pairs of them and their edited copies are looked at.
+/// Maximum number of texts in a sample. All pairs of them and of their edited copies are compared.
 pub const CALIBRATION_TEXTS: usize = 20_000;
-/// Texts of a sample, when no number is named.
-const USUAL_TEXTS: usize = 5_000;
-/// Fewer texts say nothing.
-const FEWEST_TEXTS: usize = 100;
-/// The bytes of a sample, at most: with less memory for requests it is a share of that.
+/// Default number of texts in a sample.
+const DEFAULT_TEXTS: usize = 5_000;
+/// Minimum number of texts: the result of fewer is not significant.
+const MIN_TEXTS: usize = 100;
+/// Maximum bytes of a sample. If there is less memory for requests, it is a share of that memory.
 const BYTES: usize = 64 << 20;
-/// Bytes of memory that measuring takes for a byte of the sample: edited copies, and features of all of them.
-const MEASURED: usize = 16;
-/// Marked pairs, at most.
+/// Bytes of memory per byte of the sample: for the edited copies, and for the features of all texts.
+const MEMORY_PER_BYTE: usize = 16;
+/// Maximum number of marked pairs.
 const PAIRS: usize = 10_000;
-/// Profiles that are measured at once, at most.
+/// Maximum number of profiles in one calibration.
 const PROFILES: usize = 8;
 /// Bytes of documents that are read at a time.
 const PAGE_BYTES: usize = 256 << 10;
-/// Calibrations that are remembered, at most; the oldest go first.
-const REMEMBERED: usize = 256;
-/// The profile whose features say which pairs are copies that nobody marked.
+/// Maximum number of retained calibrations. The oldest are removed first.
+const MAX_JOBS: usize = 256;
+/// The profile whose features show which unmarked pairs are copies.
 const ALIKE_BY: &str = "shingles-64";
 
-/// What to measure.
+/// A request for a calibration.
 #[derive(Clone, Debug, Default)]
 pub struct WantedCalibration {
-    /// Profiles, with or without version; that of the collection and the recommended ones if there are none.
+    /// Profiles, with or without version. If it is empty: the collection's profile and the recommended ones.
     pub profiles: Vec<String>,
-    /// Texts in place of those that are stored.
+    /// Texts to measure; `None` for the stored ones.
     pub texts: Option<Vec<String>>,
-    /// Stored documents that are copies of each other, in place of edited ones.
+    /// Stored documents that are copies of each other. If it is empty, edited copies are made.
     pub pairs: Vec<(DocumentId, DocumentId)>,
-    /// How many texts are taken, 100 to [`CALIBRATION_TEXTS`]; 5,000 if it is not said.
+    /// The size of the sample, 100 to [`CALIBRATION_TEXTS`] texts; by default 5,000.
     pub sample: Option<usize>,
-    /// For how many documents; as many as the collection has, or a million if that is more.
+    /// The number of documents for which k is chosen. By default that of the collection, but at least a
+    /// million.
     pub documents: Option<u64>,
-    /// Of the sample and of the edits.
+    /// The seed of the sample and of the edits.
     pub seed: u64,
 }
 
-/// How far a calibration has come.
+/// The state of a calibration.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// When it was asked for, in milliseconds since 1970-01-01 UTC.
+    /// When it was requested, in milliseconds since 1970-01-01 UTC.
     pub started_ms: u64,
-    /// When it ended.
+    /// When it ended, in milliseconds since 1970-01-01 UTC.
     pub ended_ms: Option<u64>,
-    /// The documents that were read, and how many there are to read.
+    /// The number of documents read, and the number to read.
     pub read: (u64, u64),
-    /// The profiles that were measured, and how many there are to measure.
+    /// The number of profiles measured, and the number to measure.
     pub measured: (usize, usize),
-    /// What was found, or why nothing was; `None` while it runs.
+    /// The result or the error; `None` while it runs.
     pub outcome: Option<Outcome>,
 }
 
-/// What was found, or why nothing was.
+/// The result of a calibration, or why there is none.
 type Outcome = Result<Arc<Calibrated>, Arc<ServiceError>>;
 
-/// What a calibration found.
+/// The result of a calibration.
 #[derive(Debug)]
 pub struct Calibrated {
-    /// The settings of the collection: profile and k.
+    /// The collection's settings: profile and k.
     pub present: (String, u32),
-    /// For how many documents.
+    /// The number of documents for which k is chosen.
     pub documents: u64,
-    /// Whether the pairs to be found were marked by somebody, and not made by edits.
+    /// Whether the pairs to be found are marked ones, and not made by edits.
     pub is_marked: bool,
-    /// The texts, edited copies among them.
+    /// The number of texts, including edited copies.
     pub texts: usize,
-    /// Their bytes.
+    /// The size of the texts in bytes.
     pub bytes: usize,
-    /// The pairs to be found.
+    /// The number of pairs to be found.
     pub pairs: usize,
-    /// Pairs that look like copies and were not marked: they do not count.
+    /// The number of unmarked pairs that look like copies. They are ignored.
     pub aside: usize,
-    /// Profiles that make hashes.
+    /// The results of profiles that make hashes.
     pub measured: Vec<Measured>,
-    /// Profiles that make signatures of minima.
+    /// The results of profiles that make `MinHash` signatures.
     pub banded: Vec<Banded>,
-    /// The best profile and k of those that were measured.
+    /// The best profile and k among the measured ones.
     pub recommended: Option<Recommendation>,
-    /// The best k with the profile that the collection has.
+    /// The best k with the collection's profile.
     pub recommended_here: Option<Recommendation>,
 }
 
@@ -116,37 +118,37 @@ pub(super) struct Calibrations {
     running: Arc<Mutex<Running>>,
 }
 
-/// The one that runs, whether it is still wanted or not. Locked for a look or a change.
+/// The running job, including one that was cancelled and has not stopped. Locked for one read or change.
 type Running = Option<(CollectionName, Arc<Job>)>;
 
-/// The right of a job to run, given back when it is dropped.
+/// The permit of a job to run. It is released when it is dropped.
 struct Turn(Arc<Mutex<Running>>, Arc<Job>);
 
 impl Drop for Turn {
     fn drop(&mut self) {
         let mut running = self.0.lock();
-        // The next one may have begun once the result was there.
+        // The next job may have started after the result was set.
         if running.as_ref().is_some_and(|(_, job)| Arc::ptr_eq(job, &self.1)) {
             *running = None;
         }
     }
 }
 
-/// A calibration under way or ended.
+/// A running or finished calibration.
 struct Job {
-    /// When the collection was made: another one of its name has another calibration.
-    of_ms: u64,
+    /// When the collection was created. It distinguishes the collection from a later one of the same name.
+    collection_created_ms: u64,
     started_ms: u64,
     read: AtomicU64,
     to_read: u64,
     measured: AtomicUsize,
     to_measure: usize,
-    is_unwanted: AtomicBool,
+    is_cancelled: AtomicBool,
     end: OnceLock<(u64, Outcome)>,
 }
 
 impl Job {
-    fn told(&self) -> Calibration {
+    fn status(&self) -> Calibration {
         let end = self.end.get();
         Calibration {
             started_ms: self.started_ms,
@@ -158,7 +160,7 @@ impl Job {
     }
 }
 
-/// What a job works with, all of it checked.
+/// The checked parameters of a job.
 struct Plan {
     collection: CollectionName,
     present: (String, u32),
@@ -171,11 +173,12 @@ struct Plan {
 }
 
 impl Service {
-    /// Begins a calibration of a collection; what an earlier one found is forgotten.
+    /// Starts a calibration of a collection and discards the result of an earlier one.
     ///
     /// # Errors
-    /// [`ServiceError::Calibrating`] if one of this collection runs, [`ServiceError::OtherCalibration`] if another one
-    /// does, and [`ServiceError::Invalid`] if there is nothing to measure.
+    /// [`ServiceError::Calibrating`] if one of this collection is running,
+    /// [`ServiceError::OtherCalibration`] if another one is running, and [`ServiceError::Invalid`] if there
+    /// is nothing to measure.
     pub async fn calibrate(
         self: &Arc<Self>,
         collection: &CollectionName,
@@ -184,44 +187,45 @@ impl Service {
         let info = self.engine()?.collection(collection).await?;
         let plan = self.plan(collection, wanted).await?;
         let job = Arc::new(Job {
-            of_ms: info.created_ms,
+            collection_created_ms: info.created_ms,
             started_ms: self.now_ms(),
             read: AtomicU64::new(0),
             to_read: plan.texts.as_ref().map_or(info.documents, |texts| texts.len() as u64),
             measured: AtomicUsize::new(0),
             to_measure: plan.profiles.len(),
-            is_unwanted: AtomicBool::new(false),
+            is_cancelled: AtomicBool::new(false),
             end: OnceLock::new(),
         });
         let turn = self.calibrations.turn(collection, &job)?;
         self.calibrations.remember(collection, &job);
         let running = Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn);
-        // It belongs to its client, and keeps what was reserved for the request.
+        // The job is charged to the client and keeps the memory reserved for the request.
         tokio::spawn(call::for_call(Call::current(), running));
-        Ok(job.told())
+        Ok(job.status())
     }
 
-    /// How far the calibration of a collection has come, and what it found.
+    /// The state of a collection's calibration.
     ///
     /// # Errors
-    /// [`ServiceError::NoCalibration`] if there was none since the process began.
+    /// [`ServiceError::NoCalibration`] if there is none since the process started.
     pub async fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
         let info = self.engine()?.collection(collection).await?;
-        let job = self.calibrations.jobs.get(collection).filter(|job| job.of_ms == info.created_ms);
-        job.map(|job| job.told()).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
+        let job =
+            self.calibrations.jobs.get(collection).filter(|job| job.collection_created_ms == info.created_ms);
+        job.map(|job| job.status()).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
     }
 
-    /// Ends the calibration of a collection if it runs, and forgets what it found.
+    /// Cancels the calibration of a collection if it is running, and discards its result.
     ///
     /// # Errors
-    /// [`ServiceError::NoCalibration`] if there was none since the process began.
+    /// [`ServiceError::NoCalibration`] if there is none since the process started.
     pub async fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
         self.calibration(collection).await?;
         self.calibrations.forget(collection);
         Ok(())
     }
 
-    /// Checks what is wanted.
+    /// Checks a request.
     async fn plan(
         &self,
         collection: &CollectionName,
@@ -230,21 +234,22 @@ impl Service {
         let info = self.engine()?.collection(collection).await?;
         let settings = &info.settings;
         if let Some(texts) = &wanted.texts {
-            check("texts", texts.len(), FEWEST_TEXTS, CALIBRATION_TEXTS, "texts")?;
+            check("texts", texts.len(), MIN_TEXTS, CALIBRATION_TEXTS, "texts")?;
             if !wanted.pairs.is_empty() {
-                let detail = "pairs are of stored documents; give pairs or texts, not both";
+                let detail = "pairs are pairs of stored documents; give pairs or texts, not both";
                 return Err(ServiceError::invalid("pairs", detail));
             }
         } else if !settings.keep_text {
             let detail = format!(
-                "the collection \"{collection}\" keeps no texts (keep_text is false): give texts, {FEWEST_TEXTS} to \
-                 {CALIBRATION_TEXTS} of the kind that it stores"
+                "the collection \"{collection}\" keeps no texts (keep_text is false): give {MIN_TEXTS} to \
+                 {CALIBRATION_TEXTS} texts of the kind that it stores"
             );
             return Err(ServiceError::invalid("texts", detail));
         }
         check("pairs", wanted.pairs.len(), 0, PAIRS, "pairs")?;
         if let Some(at) = wanted.pairs.iter().position(|(a, b)| a == b) {
-            let detail = format!("pair {at} (counted from 0) names one document twice; a pair is of two");
+            let detail =
+                format!("pair {at} (counted from 0) names one document twice; a pair has two documents");
             return Err(ServiceError::invalid("pairs", detail));
         }
         if wanted.documents == Some(0) {
@@ -253,8 +258,8 @@ impl Service {
             return Err(ServiceError::invalid("documents", detail));
         }
         check("profiles", wanted.profiles.len(), 0, PROFILES, "profiles")?;
-        let sample = wanted.sample.unwrap_or(USUAL_TEXTS);
-        check("sample", sample, FEWEST_TEXTS, CALIBRATION_TEXTS, "texts")?;
+        let sample = wanted.sample.unwrap_or(DEFAULT_TEXTS);
+        check("sample", sample, MIN_TEXTS, CALIBRATION_TEXTS, "texts")?;
         let names = if wanted.profiles.is_empty() {
             vec![settings.profile.clone(), "copies-64".to_owned(), "copies-128".to_owned()]
         } else {
@@ -307,7 +312,7 @@ impl Service {
         let clock = move || Duration::from_millis(now_ms());
         let (mut measured, mut bands) = (Vec::new(), Vec::new());
         for profile in &plan.profiles {
-            wanted_still(job)?;
+            check_cancelled(job)?;
             let (profile, set) = (*profile, Arc::clone(&set));
             if let Some(recipe) = recipe(profile) {
                 let thresholds: Vec<f64> = (0..=19).map(|step| f64::from(step) / 20.0).collect();
@@ -345,7 +350,7 @@ impl Service {
         })
     }
 
-    /// Texts with an edited copy of each.
+    /// A set of texts with an edited copy of each.
     async fn edited(&self, job: &Arc<Job>, plan: &Plan) -> Result<Set, ServiceError> {
         let mut sample = Sample::new(plan.sample, sample_bytes()?, plan.seed);
         if let Some(texts) = &plan.texts {
@@ -358,14 +363,14 @@ impl Service {
         let by = profile_named(self.profiles(), ALIKE_BY)?;
         let work = move || {
             let mut texts = sample.into_texts();
-            // What has no feature would be found as a copy of nothing, and is not stored either.
+            // A text without features would not be found, and is not stored either.
             texts.retain(|text| by.fingerprint(text).status != Status::Empty);
             with_edits(&name, texts, seed)
         };
         self.labelled(work).await
     }
 
-    /// The documents of the marked pairs, and a sample of the others.
+    /// A set of the documents of the marked pairs and a sample of the others.
     async fn marked(&self, job: &Arc<Job>, plan: &Plan) -> Result<Set, ServiceError> {
         let mut numbers: HashMap<&DocumentId, u32> = HashMap::new();
         for id in plan.pairs.iter().flat_map(|(a, b)| [a, b]) {
@@ -404,7 +409,7 @@ impl Service {
         .await
     }
 
-    /// A set, and in it the copies set aside that nobody marked.
+    /// Makes a set, and ignores the unmarked copies in it.
     async fn labelled(&self, make: impl FnOnce() -> Set + Send + 'static) -> Result<Set, ServiceError> {
         let by = profile_named(self.profiles(), ALIKE_BY)?;
         let work = move |_: &Cancel| {
@@ -413,9 +418,10 @@ impl Service {
             set
         };
         let set = self.pool.run(Patience::Bulk, work).await?;
-        if set.texts.len() < FEWEST_TEXTS {
+        if set.texts.len() < MIN_TEXTS {
             let detail = format!(
-                "there are {} texts to measure, and fewer than {FEWEST_TEXTS} say nothing: store more, or give texts",
+                "there are {} texts to measure, and at least {MIN_TEXTS} are needed: store more, or give \
+                 texts",
                 set.texts.len()
             );
             return Err(ServiceError::invalid("texts", detail));
@@ -433,7 +439,7 @@ impl Service {
         let engine = self.engine()?;
         let mut after = None;
         loop {
-            wanted_still(job)?;
+            check_cancelled(job)?;
             let Page { documents, is_last } = engine.export(collection, after.take(), PAGE_BYTES).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
             after = documents.last().map(|last| last.id.clone());
@@ -449,21 +455,21 @@ impl Service {
     }
 }
 
-/// The bytes of a sample, for which memory is reserved until the calibration ends.
+/// The maximum bytes of a sample. Its memory is reserved until the calibration ends.
 fn sample_bytes() -> Result<usize, ServiceError> {
     let most = Call::current().map_or(usize::MAX, |call| call.most());
-    let bytes = BYTES.min(most / MEASURED);
-    call::reserve(bytes * MEASURED)?.keep();
+    let bytes = BYTES.min(most / MEMORY_PER_BYTE);
+    call::reserve(bytes * MEMORY_PER_BYTE)?.keep();
     Ok(bytes)
 }
 
 impl Calibrations {
-    /// The right to run for a job, if none runs.
+    /// The permit for a job to run, unless another one is running.
     fn turn(&self, collection: &CollectionName, job: &Arc<Job>) -> Result<Turn, ServiceError> {
         let mut running = self.running.lock();
         if let Some((of, other)) = running.as_ref().filter(|(_, other)| other.end.get().is_none()) {
-            let is_ending = other.is_unwanted.load(Ordering::Relaxed);
-            if !is_ending && of == collection && other.of_ms == job.of_ms {
+            let is_ending = other.is_cancelled.load(Ordering::Relaxed);
+            if !is_ending && of == collection && other.collection_created_ms == job.collection_created_ms {
                 return Err(ServiceError::Calibrating(collection.clone()));
             }
             let seconds = job.started_ms.saturating_sub(other.started_ms) / 1_000;
@@ -473,16 +479,16 @@ impl Calibrations {
         Ok(Turn(Arc::clone(&self.running), Arc::clone(job)))
     }
 
-    /// Ends the calibration of a collection if it runs, and forgets what it found.
+    /// Cancels the calibration of a collection if it is running, and discards its result.
     pub(super) fn forget(&self, collection: &CollectionName) {
         if let Some((_, job)) = self.jobs.remove(collection) {
-            job.is_unwanted.store(true, Ordering::Relaxed);
+            job.is_cancelled.store(true, Ordering::Relaxed);
         }
     }
 
     fn remember(&self, collection: &CollectionName, job: &Arc<Job>) {
         self.jobs.insert(collection.clone(), Arc::clone(job));
-        while self.jobs.len() > REMEMBERED {
+        while self.jobs.len() > MAX_JOBS {
             let oldest = self.jobs.iter().min_by_key(|job| job.started_ms).map(|job| job.key().clone());
             let Some(oldest) = oldest else { return };
             self.jobs.remove(&oldest);
@@ -491,7 +497,7 @@ impl Calibrations {
 }
 
 impl Calibrated {
-    /// The outcome in a few sentences.
+    /// The result in a few sentences.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         let (profile, k) = &self.present;
@@ -499,40 +505,47 @@ impl Calibrated {
             let point = one.curve.at(*k);
             let _ = write!(
                 text,
-                "As the collection is set ({profile}, k={k}), {:.1} % of the copies are found and {:.1} % of what is \
-                 found are copies; {}. ",
+                "As the collection is set ({profile}, k={k}), {:.1} % of the copies are found and {:.1} % of \
+                 the found documents are copies; {}. ",
                 point.recall * 100.0,
                 point.precision * 100.0,
-                self.told_wrong(one, *k)
+                self.false_neighbours_text(one, *k)
             );
         }
-        let told = |best: &Recommendation| {
+        let described = |best: &Recommendation| {
             format!("{} with k={}, which finds {:.1} %", best.profile, best.k, best.recall * 100.0)
         };
         let _ = match (&self.recommended_here, &self.recommended) {
-            (Some(here), Some(best)) if here == best => write!(text, "Recommended: {}.", told(best)),
+            (Some(here), Some(best)) if here == best => write!(text, "Recommended: {}.", described(best)),
             (Some(here), Some(best)) => {
-                write!(text, "Recommended: {}; without another profile, {}.", told(best), told(here))
+                write!(
+                    text,
+                    "Recommended: {}; with the present profile, {}.",
+                    described(best),
+                    described(here)
+                )
             }
-            (None, Some(best)) => write!(text, "Recommended: {}.", told(best)),
+            (None, Some(best)) => write!(text, "Recommended: {}.", described(best)),
             _ if self.measured.is_empty() => {
                 write!(text, "Only signatures were measured: choose a threshold.")
             }
             _ => write!(
                 text,
-                "No k of these profiles finds something with a precision of 0.97 and at most 0.05 wrong neighbours a query, \
-                 or too few of these texts are different to tell: ask with a larger k and min_similarity, or give more texts."
+                "No k of these profiles finds copies with a precision of 0.97 and at most 0.05 wrong \
+                 neighbours a query, or too few of these texts are different to know: use a larger k with \
+                 min_similarity, or give more texts."
             ),
         };
         text
     }
 
-    /// How many wrong neighbours a query gets, in words.
-    fn told_wrong(&self, one: &Measured, k: u32) -> String {
+    /// The number of false neighbours per query, in words.
+    fn false_neighbours_text(&self, one: &Measured, k: u32) -> String {
         let documents = self.documents as f64;
         match one.curve.false_neighbours(k, documents) {
             (wrong, true) if wrong >= documents => {
-                "how many wrong neighbours a query gets cannot be told, since too few of these texts are different"
+                "how many wrong neighbours a query gets cannot be told, since too few of these texts are \
+                 different"
                     .to_owned()
             }
             (wrong, is_bound) => format!(
@@ -544,15 +557,15 @@ impl Calibrated {
     }
 }
 
-/// The recipe of a profile of MinHash.
+/// The recipe of a `MinHash` profile.
 fn recipe(profile: &Profile) -> Option<&'static MinHash> {
     profile.signatures()?;
     let id = profile.id().to_string();
     MinHash::ALL.iter().find(|recipe| recipe.id == id)
 }
 
-fn wanted_still(job: &Job) -> Result<(), ServiceError> {
-    if job.is_unwanted.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
+fn check_cancelled(job: &Job) -> Result<(), ServiceError> {
+    if job.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
 }
 
 fn check(
@@ -567,7 +580,7 @@ fn check(
     }
     let detail = match least {
         0 => format!("{field} has {count} {what}; the limit is {most}"),
-        _ => format!("{field} is of {count} {what}; it ranges from {least} to {most}"),
+        _ => format!("{field} has {count} {what}; it ranges from {least} to {most}"),
     };
     Err(ServiceError::invalid(field, detail))
 }

@@ -1,4 +1,4 @@
-//! Making, changing and deleting collections.
+//! Creating, changing and deleting collections.
 
 use std::sync::Arc;
 
@@ -12,28 +12,31 @@ use crate::engine::{Changed, CollectionChange, Condition, Engine, EngineError, P
 use crate::fingerprint::{Banding, Profile, Profiles};
 use crate::ids::{CollectionName, SignatureShape};
 
-/// The share of the pairs at a collection's threshold that its bands are to catch.
-const CAUGHT: f64 = 0.95;
+/// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
+const RECALL: f64 = 0.95;
 
-/// The settings that a request names; what it leaves out keeps its value or gets the default.
+/// The settings that a request names. An omitted setting keeps its value, or gets the default in a new
+/// collection.
 #[derive(Clone, Debug, Default)]
 pub struct WantedCollection {
     /// The profile of its fingerprints.
     pub profile: Option<String>,
-    /// The distance that queries use unless they name another.
+    /// The distance that queries use by default.
     pub k: Option<u32>,
     /// The same as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
-    /// The bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0 is none.
+    /// The size in bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0
+    /// for no sketch.
     pub sketch_bytes: Option<u16>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
-    /// After how many seconds documents expire that say nothing of it, [`super::EXPIRES_IN`]; `Some(None)` is never.
+    /// The default lifetime of documents in seconds, [`super::EXPIRES_IN`]; `Some(None)` means that
+    /// documents do not expire.
     pub expires_in: Option<Option<u64>>,
 }
 
 impl Service {
-    /// Makes a collection or changes its settings.
+    /// Creates a collection or changes its settings.
     ///
     /// # Errors
     /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`], and those of [`Engine::put_collection`].
@@ -44,18 +47,18 @@ impl Service {
         condition: Condition,
     ) -> Result<Changed, ServiceError> {
         let engine = self.engine()?;
-        let _turn = self.turn()?;
+        let _permit = self.permit()?;
         let change = change(self.profiles(), wanted)?;
         Ok(engine.put_collection(name, change, condition, self.now_ms()).await?)
     }
 
-    /// A place among those who change collections.
-    fn turn(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
-        let turn = self.collection_changes.try_acquire();
-        Ok(turn.map_err(|_| EngineError::Busy("the queue of changes of collections"))?)
+    /// A permit to change collections.
+    fn permit(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
+        let permit = self.collection_changes.try_acquire();
+        Ok(permit.map_err(|_| EngineError::Busy("the queue of collection changes"))?)
     }
 
-    /// Makes a collection in an engine that the service was not given yet.
+    /// Creates a collection in an engine before [`Service::start`].
     ///
     /// # Errors
     /// As [`Service::put_collection`].
@@ -70,7 +73,7 @@ impl Service {
         Ok(())
     }
 
-    /// Whether a collection could be made so.
+    /// Checks whether a collection could be created with these settings.
     ///
     /// # Errors
     /// [`ServiceError::NoProfile`], [`ServiceError::Invalid`].
@@ -94,16 +97,17 @@ impl Service {
     /// Deletes a collection with all its documents.
     ///
     /// # Errors
-    /// [`EngineError::NoCollection`] if there is none, [`EngineError::Condition`] if the condition does not hold.
+    /// [`EngineError::NoCollection`] if there is none, [`EngineError::Condition`] if the condition does not
+    /// hold.
     pub async fn delete_collection(
         &self,
         name: &CollectionName,
         condition: Condition,
     ) -> Result<(), ServiceError> {
         let engine = self.engine()?;
-        let _turn = self.turn()?;
+        let _permit = self.permit()?;
         if engine.delete_collection(name, condition).await? {
-            // Nobody could ask for what it finds.
+            // Its result could not be requested any more.
             self.calibrations.forget(name);
             return Ok(());
         }
@@ -111,8 +115,8 @@ impl Service {
     }
 }
 
-/// What a request wants as the engine takes it: what depends on profiles is looked up here, what depends on the
-/// settings that there are is left to the engine, which knows them when the change is made.
+/// Converts a request for the engine. The properties of profiles are looked up here. The engine checks what
+/// depends on the current settings, because it knows them when it makes the change.
 fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChange, ServiceError> {
     let WantedCollection { profile, k, threshold, sketch_bytes, keep_text, expires_in } = wanted;
     if let Some(bytes) = sketch_bytes.filter(|bytes| *bytes != 0 && !SKETCH_BYTES.contains(bytes)) {
@@ -123,7 +127,7 @@ fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChan
     let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
     Ok(CollectionChange {
         profile: named.map(|profile| facts(profile, threshold)),
-        usual: facts(Profile::default_profile(), threshold),
+        default_profile: facts(Profile::default_profile(), threshold),
         k,
         threshold,
         sketch_bytes,
@@ -142,14 +146,14 @@ fn facts(profile: &Profile, threshold: Option<f64>) -> ProfileFacts {
     }
 }
 
-/// The shape of signatures whose bands suit a threshold; that of the profile for the threshold that the profile is made
-/// for, and for sets, whose bands are their cells.
+/// The shape of signatures whose bands suit a threshold. It is the profile's own for the profile's default
+/// threshold, and for sets, whose bands are their cells.
 fn fitted(profile: &Profile, shape: SignatureShape, threshold: f64) -> SignatureShape {
     let is_usable = (0.0..=1.0).contains(&threshold);
     if shape.is_set || !is_usable || shape.distance_for(threshold) == profile.default_k() {
         return shape;
     }
-    let banding = Banding::for_threshold(threshold, CAUGHT, usize::from(shape.cells));
+    let banding = Banding::for_threshold(threshold, RECALL, usize::from(shape.cells));
     let (bands, rows) = (banding.bands as u16, banding.rows as u16);
     SignatureShape { bands, rows, ..shape }.checked().unwrap_or(shape)
 }

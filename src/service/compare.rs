@@ -1,12 +1,12 @@
-//! Two texts, documents or hashes side by side: how near they are, why, and what that means.
+//! Comparison of two texts, documents or hashes: their distance, its reasons, and a summary.
 //!
-//! Leaves out: what the wire makes of it.
+//! *Absent*: the format on the wire.
 
 use std::fmt::Write;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::{Content, checked_signature, explaining};
+use super::fingerprints::{Content, checked_signature, reserve_for_explanation};
 use super::{By, Service, ServiceError};
 use crate::call::Reserved;
 use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status, signature_name};
@@ -14,36 +14,38 @@ use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
 use crate::text::tokens;
 
-/// The most tokens of a text that is compared word by word: the work grows with the product of both.
+/// Maximum number of tokens of a text for the word-by-word comparison. The cost grows with the product of
+/// both lengths.
 const DIFF_TOKENS: usize = 5_000;
 
-/// What is known of one side.
+/// One side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Side {
     /// Its hash.
     pub hash: Hash,
-    /// Its features, if its text is at hand.
+    /// Its features, if its text is available.
     pub explanation: Option<Explanation>,
 }
 
-/// Two sides compared.
+/// The comparison of two sides.
 #[derive(Clone, Debug)]
 pub struct Comparison {
-    /// The profile by which texts were hashed.
+    /// The profile of the hashes.
     pub profile: &'static Profile,
     /// Both sides.
     pub sides: [Side; 2],
-    /// The hashes; of signatures the cells that differ, no bits, and bands for blocks.
+    /// The comparison of the hashes. For signatures: the number of cells that differ, no bits, and bands in
+    /// place of blocks.
     pub hashes: HashComparison,
-    /// How similar the signatures say the texts are, 0 to 1, if the profile makes signatures.
+    /// The similarity of the texts as estimated by signatures, 0 to 1, if the profile makes signatures.
     pub similarity: Option<f64>,
-    /// The features, if both texts are at hand.
+    /// The comparison of the features, if both texts are available.
     pub features: Option<FeatureComparison>,
-    /// The texts word by word, if both are at hand and none has more than 5,000 words, marks and spaces.
+    /// The word-by-word comparison, if both texts are available and neither has more than 5,000 tokens.
     pub diff: Option<Vec<Change>>,
-    /// The distance up to which they match.
+    /// The distance up to which the sides match.
     pub k: u32,
-    /// All of it in a sentence or two.
+    /// The result in one or two sentences.
     pub summary: String,
 }
 
@@ -54,20 +56,20 @@ impl Comparison {
     }
 }
 
-/// A stretch of a word-by-word comparison.
+/// A segment of a word-by-word comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Both have it.
+    /// It is in both texts.
     Equal(String),
-    /// Only the first has it.
+    /// It is only in the first text.
     Removed(String),
-    /// Only the second has it.
+    /// It is only in the second text.
     Added(String),
 }
 
 impl Service {
-    /// Compares two of text, page, stored document and hash, by the profile of a collection or another; at k, or
-    /// at the k of the collection (of the profile, if another is named).
+    /// Compares two sides, each a text, page, stored document, hash or signature. The default profile is the
+    /// collection's. The default k is the collection's, or the profile's if a profile is named.
     ///
     /// # Errors
     /// [`ServiceError`] if a side cannot be found or has no feature, or if the widths differ.
@@ -80,14 +82,14 @@ impl Service {
         k: Option<u32>,
     ) -> Result<Comparison, ServiceError> {
         let settings = self.engine()?.settings(collection).await?;
-        let (profile, usual) = match profile {
+        let (profile, default_k) = match profile {
             Some(name) => {
                 let profile = self.profile(Some(name)).await?;
                 (profile, profile.default_k())
             }
             None => (self.profile_of(collection).await?, settings.k),
         };
-        let k = k.unwrap_or(usual);
+        let k = k.unwrap_or(default_k);
         let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
         if k > most {
             let detail = format!("k is {k}; with profile {} it ranges from 0 to {most}", profile.id());
@@ -100,7 +102,7 @@ impl Service {
             self.resolve(collection, b, is_other, "b").await?,
         ];
         let work = move |cancel: &Cancel| {
-            sides.iter().try_for_each(|side| explaining(side).map(Reserved::keep))?;
+            sides.iter().try_for_each(|side| reserve_for_explanation(side).map(Reserved::keep))?;
             compare(profile, sides, k, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
@@ -121,8 +123,8 @@ impl Service {
                     Some(text) => Content::Text(text),
                     None if is_other => {
                         let detail = format!(
-                            "document {:?} has no text, since the collection does not keep texts, and its hash is of \
-                             another profile; leave profile out or give the text",
+                            "document {:?} has no text, since the collection does not keep texts, and its \
+                             hash is of another profile; leave profile out or give the text",
                             id.as_str()
                         );
                         return Err(ServiceError::invalid(field, detail));
@@ -150,7 +152,7 @@ fn compare(
         match side {
             Content::Hash(_) if profile.signatures().is_some() => {
                 let detail = format!(
-                    "{field} is the name of a signature and says nothing of what is near; give a text, html, id or the \
+                    "{field} is the name of a signature and cannot be compared; give a text, html, id or the \
                      signature"
                 );
                 return Err(ServiceError::invalid(field, detail));
@@ -204,7 +206,7 @@ fn compare(
     Ok(Comparison { profile, sides: [a, b], hashes, similarity, features, diff, k, summary })
 }
 
-/// Two signatures side by side: bands for blocks.
+/// Compares two signatures, with bands in place of blocks.
 fn signature_comparison(shape: SignatureShape, a: &[u8], b: &[u8]) -> HashComparison {
     let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
     let bands = a.chunks_exact(band).zip(b.chunks_exact(band)).take(usize::from(shape.bands));
@@ -215,7 +217,7 @@ fn signature_comparison(shape: SignatureShape, a: &[u8], b: &[u8]) -> HashCompar
     }
 }
 
-/// Both texts word by word; `None` if one of them is too long.
+/// Compares both texts word by word; `None` if one of them is too long.
 fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
     let [a, b] = [a, b].map(tokens);
     if a.len().max(b.len()) > DIFF_TOKENS {
@@ -242,7 +244,7 @@ fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
     Some(changes)
 }
 
-/// The answer for a person.
+/// The summary for people.
 fn summary(
     hashes: &HashComparison,
     (what, count, parts): (&str, u32, &str),
@@ -258,13 +260,13 @@ fn summary(
     };
     if let Some(features) = features {
         let union = features.distinct;
-        // All of them are only what is all of them.
+        // 100 % is reported only if all features are shared.
         let percent =
             (features.jaccard * 100.0).round().min(if features.shared == union { 100.0 } else { 99.0 });
         let _ = write!(text, ": {} of {union} features are in both ({percent:.0} %)", features.shared);
         let close = features.flips.iter().filter(|flip| flip.is_held_by_one).count();
         if close > 0 && distance > 0 {
-            let _ = write!(text, ", and {close} of the {distance} bits hung by a single feature");
+            let _ = write!(text, ", and {close} of the {distance} bits depended on a single feature");
         }
     }
     text.push('.');
@@ -272,7 +274,8 @@ fn summary(
         side.explanation.as_ref().is_some_and(|explanation| explanation.fingerprint.status == Status::Short)
     };
     if sides.iter().any(is_short) {
-        text += " At least one text is short: one word more or less moves its hash far, so the distance says little.";
+        text += " At least one text is short: one more or fewer word changes its hash a lot, so the distance \
+                 is not reliable.";
     }
     text
 }
@@ -289,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_says_why() {
+    fn a_comparison_reports_its_reasons() {
         let same = texts(LONG, LONG);
         assert!(same.matches() && same.summary.starts_with("The hashes are equal in all 64 bits"));
         assert_eq!(same.diff, Some(vec![Change::Equal(LONG.to_owned())]));
@@ -304,12 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn a_bit_that_one_feature_holds_is_told_whatever_features_weigh() {
+    fn bits_that_depend_on_one_feature_are_reported_for_all_kinds_of_weights() {
         let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
             let compared = compare(profile, both.clone().map(Content::Text), 3, &Cancel::default()).unwrap();
-            // What is left of the votes without each feature in turn, for each bit that differs.
+            // For each bit that differs, the sum of the votes without each feature in turn.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
                 let one = compared.sides[side].hash.value() >> bit & 1 == 1;
@@ -322,10 +325,11 @@ mod tests {
             };
             let held =
                 compared.hashes.bits.iter().filter(|bit| is_held(0, **bit) || is_held(1, **bit)).count();
-            let said = format!("{held} of the {} bits hung by a single feature", compared.hashes.distance);
+            let expected =
+                format!("{held} of the {} bits depended on a single feature", compared.hashes.distance);
             assert!(
-                held > 0 && compared.summary.contains(&said),
-                "{}: {said}; {}",
+                held > 0 && compared.summary.contains(&expected),
+                "{}: {expected}; {}",
                 profile.id(),
                 compared.summary
             );

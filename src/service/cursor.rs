@@ -1,7 +1,9 @@
-//! Cursors: where the next page of an answer begins, opaque to clients, bound to their query.
+//! Cursors: the position at which the next page of an answer begins. They are opaque to clients and bound to
+//! their query.
 //!
-//! Two hexadecimal digits of distance, eight of a checksum over hash and k, then the id's bytes. The
-//! checksum is there to catch a cursor sent with another query, not to keep anybody from making one.
+//! A cursor has two hexadecimal digits of distance, eight digits of a checksum over hash and k, and the
+//! bytes of the id in hexadecimal. The checksum detects a cursor that is sent with another query; it does
+//! not prevent forgery.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -15,7 +17,7 @@ pub(super) fn write(position: &Position, hash: Hash, k: Option<u32>) -> String {
     format!("{:02x}{:08x}{id}", position.distance, binding(hash, k))
 }
 
-/// The position that a cursor stands for.
+/// Decodes the position of a cursor.
 pub(super) fn read(cursor: &str, hash: Hash, k: Option<u32>) -> Result<Position, ServiceError> {
     parse(cursor, hash, k).ok_or(ServiceError::Cursor)
 }
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_good_for_its_own_query_alone() {
+    fn a_cursor_is_valid_only_for_its_own_query() {
         let position = Position { distance: 7, id: DocumentId::new("新闻/1").unwrap() };
         let hash = Hash::from_u64(42);
         let cursor = write(&position, hash, Some(9));

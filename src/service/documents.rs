@@ -1,7 +1,8 @@
-//! Adding documents: prepared (fingerprinted) on the CPU pool, stored by the engine in the order of arrival.
+//! Adding documents: they are prepared (fingerprinted) on the CPU pool, and the engine stores them in the
+//! order of arrival.
 //!
-//! Storing a document and looking for its neighbours are two calls: the first is durable when it answers, and whatever
-//! becomes of the second must not look like a failure of it.
+//! Storing a document and searching for its neighbours are two calls. The first returns when the document is
+//! durable, and a failure of the second must not be reported as a failure of the first.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use futures::future::BoxFuture;
 
 use super::Service;
 use super::error::ServiceError;
-use super::fingerprints::{Content, checked_signature, profile_named, working};
+use super::fingerprints::{Content, checked_signature, profile_named, reserve_for_fingerprint};
 use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
@@ -20,14 +21,14 @@ use crate::fingerprint::{Profile, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
 
-/// A document as it is offered.
+/// A document as the client sends it.
 #[derive(Clone, Debug)]
 pub struct Offered {
-    /// Its id; one is made if there is none.
+    /// Its id; `None` to generate one.
     pub id: Option<DocumentId>,
-    /// What it is made from.
+    /// Its content.
     pub content: Content,
-    /// The JSON object that comes with it.
+    /// Its metadata, a JSON object.
     pub metadata: Option<String>,
     /// When it expires.
     pub expires: Expires,
@@ -36,18 +37,18 @@ pub struct Offered {
 /// When a document expires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expires {
-    /// When those of its collection do.
+    /// After the collection's default lifetime.
     #[default]
     Default,
     /// Never.
     Never,
-    /// So many seconds after it is written, [`EXPIRES_IN`].
+    /// This number of seconds after it is written, in the range [`EXPIRES_IN`].
     In(u64),
-    /// At this time, in milliseconds since 1970-01-01 UTC; at most the longest of [`EXPIRES_IN`] from now.
+    /// At this time, in milliseconds since 1970-01-01 UTC; at most the end of [`EXPIRES_IN`] from now.
     At(u64),
 }
 
-/// After how many seconds documents can expire: 1 second to 100 years of 365.25 days.
+/// The range of a document's lifetime in seconds: 1 second to 100 years of 365.25 days.
 pub const EXPIRES_IN: std::ops::RangeInclusive<u64> = 1..=3_155_760_000;
 
 /// A document ready to be stored.
@@ -57,17 +58,17 @@ pub struct Prepared {
     profile: &'static Profile,
 }
 
-/// What it takes to prepare the documents of a collection.
+/// The settings for preparing the documents of a collection.
 struct Preparation {
     profile: &'static Profile,
     keep_text: bool,
-    /// The bytes of the sketch to keep, if one is kept.
+    /// The size in bytes of the sketch to keep; `None` for no sketch.
     sketch_bytes: Option<u16>,
     limits: Limits,
     now_ms: u64,
-    /// The collection's, in seconds.
+    /// The collection's default lifetime, in seconds.
     expires_in: Option<u64>,
-    /// The time by which documents expire: the engine's, which never goes back.
+    /// The engine's time, by which documents expire. It never goes backwards.
     expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
 }
@@ -129,7 +130,8 @@ impl Preparation {
             Expires::Never => Ok(None),
             Expires::In(seconds) => Ok(Some(after(seconds))),
             Expires::At(at) if at <= now => {
-                let detail = "expires_at is past: the document would be gone before it is there; leave it out, or send a later time or expires_in";
+                let detail = "expires_at is past: the document would expire before it is stored; leave it \
+                              out, or send a later time or expires_in";
                 Err(ServiceError::invalid("expires_at", detail))
             }
             Expires::At(at) => check_expiry(at, now).map(|()| Some(at)),
@@ -137,31 +139,32 @@ impl Preparation {
     }
 }
 
-/// What became of a document.
+/// The result for a document.
 #[derive(Clone, Debug)]
 pub struct Added {
     /// Its id.
     pub id: DocumentId,
     /// Its hash.
     pub hash: Hash,
-    /// Whether the fingerprint is to be trusted; `None` if it was given as a hash.
+    /// Whether the fingerprint is reliable; `None` if the client sent a hash or a signature.
     pub status: Option<Status>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
-    /// What was done.
+    /// The result of the operation.
     pub outcome: Outcome,
-    /// Its signature, of which the hash is the name, if the collection has signatures.
+    /// The signature that the hash identifies, if the collection has signatures.
     signature: Option<Arc<[u8]>>,
 }
 
-/// Resolves when documents are durable, with what became of each.
+/// Resolves when the documents are durable, with the result for each.
 pub type Adding = BoxFuture<'static, Result<Vec<Added>, EngineError>>;
 
 impl Service {
-    /// Fingerprints documents, each for itself: a bad one fails alone. What makes them and fingerprinting run on the CPU pool.
+    /// Fingerprints documents. An invalid document fails alone. The iterator `offered` and the
+    /// fingerprinting run on the CPU pool.
     ///
     /// # Errors
-    /// Of the whole: if the collection is not there or the pool is busy.
+    /// For all documents: if the collection does not exist or the pool is full.
     pub async fn prepare<E: From<ServiceError> + Send + 'static>(
         &self,
         collection: &CollectionName,
@@ -189,12 +192,12 @@ impl Service {
         offered: Offered,
     ) -> Result<Prepared, ServiceError> {
         let preparation = self.preparation(collection).await?;
-        // A hash needs no processor.
+        // Hashes and signatures need no fingerprinting.
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             return preparation.prepare(offered);
         }
         let work = move |_: &Cancel| {
-            let _working = working(preparation.profile, &offered.content)?;
+            let _working = reserve_for_fingerprint(preparation.profile, &offered.content)?;
             preparation.prepare(offered)
         };
         self.pool.run(Patience::Interactive, work).await?
@@ -215,13 +218,13 @@ impl Service {
         })
     }
 
-    /// Queues prepared documents; the answer's future resolves when they are durable.
+    /// Queues prepared documents. The returned future resolves when they are durable.
     ///
     /// # Errors
     /// [`ServiceError::Engine`] if nothing was queued.
     ///
     /// # Panics
-    /// If there are more than [`MAX_OPERATIONS`]: the caller cuts documents into chunks.
+    /// If there are more than [`MAX_OPERATIONS`]: the caller must split them into chunks.
     pub async fn submit(
         &self,
         collection: &CollectionName,
@@ -250,7 +253,7 @@ impl Service {
         }))
     }
 
-    /// Stores one document. [`Service::neighbours`] tells what is similar to it.
+    /// Stores one document. [`Service::neighbours`] returns the similar documents.
     ///
     /// # Errors
     /// [`ServiceError`]; nothing was stored, unless it is [`EngineError::Unknown`].
@@ -269,12 +272,12 @@ impl Service {
         Ok(Added { signature, ..added })
     }
 
-    /// The stored documents within the collection's k of one that was added, the nearest first, itself left out. Of a
-    /// duplicate, which was not stored: what it duplicates.
+    /// The stored documents within the collection's k of an added document, nearest first; the document
+    /// itself is excluded. For a duplicate, which was not stored: the documents that it duplicates.
     ///
     /// # Errors
-    /// [`ServiceError`] if they could not be looked up, as when the processors are busy. The document is stored all the
-    /// same.
+    /// [`ServiceError`] if they could not be looked up, for example because the CPU pool is full. The
+    /// document is stored nevertheless.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn neighbours(
         &self,
@@ -296,10 +299,10 @@ impl Service {
         Ok(self.engine()?.similar(collection, query).await?.matches)
     }
 
-    /// Reads a document back.
+    /// Returns a document.
     ///
     /// # Errors
-    /// [`ServiceError::NoDocument`] if it is not there.
+    /// [`ServiceError::NoDocument`] if it does not exist.
     pub async fn document(
         &self,
         collection: &CollectionName,
@@ -312,7 +315,7 @@ impl Service {
     /// Deletes a document.
     ///
     /// # Errors
-    /// [`ServiceError::NoDocument`] if it is not there.
+    /// [`ServiceError::NoDocument`] if it does not exist.
     pub async fn delete(&self, collection: &CollectionName, id: &DocumentId) -> Result<(), ServiceError> {
         let operations = vec![Operation::Delete(id.clone())];
         let receipt = self.engine()?.write(collection, None, operations, Admission::Shed).await?;
@@ -322,7 +325,7 @@ impl Service {
         }
     }
 
-    /// The distance that a request names as such or as a threshold of similarity, or the collection's.
+    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
     ///
     /// # Errors
     /// Those of [`CollectionSettings::reach`](crate::engine::CollectionSettings::reach).
@@ -336,15 +339,16 @@ impl Service {
     }
 }
 
-/// Whether a stored document's fingerprint is to be trusted; `None` if it came as a hash.
+/// Whether the fingerprint of a stored document is reliable; `None` if it was stored as a hash or a
+/// signature.
 pub fn status(row: &Row) -> Option<Status> {
     row.features.map(|_| if row.short { Status::Short } else { Status::Ok })
 }
 
-/// A hash made elsewhere, if it can be one of this profile.
+/// Checks that a hash made by the client fits this profile.
 fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
     if profile.signatures().is_some() {
-        let detail = "in this collection hashes are names of signatures and say nothing of what is near; give a text, \
+        let detail = "in this collection hashes are names of signatures and cannot be compared; give a text, \
                       html or the signature";
         return Err(ServiceError::invalid("hash", detail));
     }
@@ -360,17 +364,17 @@ fn checked_hash(profile: &Profile, hash: Hash) -> Result<Hash, ServiceError> {
     Err(ServiceError::invalid("hash", detail))
 }
 
-/// Refuses an expiry that is too far away.
+/// Rejects an expiry that is too far in the future.
 pub(super) fn check_expiry(at_ms: u64, now_ms: u64) -> Result<(), ServiceError> {
     if at_ms > now_ms.saturating_add(EXPIRES_IN.end() * 1_000) {
-        let detail = "expires_at is more than 100 years away; leave it out, and the document stays";
+        let detail = "expires_at is more than 100 years away; leave it out if the document must not expire";
         return Err(ServiceError::invalid("expires_at", detail));
     }
     Ok(())
 }
 
-/// Refuses a text that is too long to be kept. The main text of a page may be longer than the page, since an entity may
-/// be shorter than what it stands for.
+/// Rejects a text that is too long to be stored. The main text of a page may be longer than the page,
+/// because an entity may be shorter than the character that it represents.
 pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ServiceError> {
     if text.len() > limit {
         let detail =
@@ -380,7 +384,7 @@ pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Resul
     Ok(())
 }
 
-/// Refuses metadata that are too long or no JSON object whose meaning is clear.
+/// Rejects metadata that is too long, is not a JSON object, or is ambiguous.
 pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(), ServiceError> {
     let Some(text) = metadata else {
         return Ok(());
@@ -396,8 +400,8 @@ pub(super) fn check_metadata(metadata: Option<&str>, limit: usize) -> Result<(),
             Err(ServiceError::invalid("metadata", "metadata is a JSON object, such as {\"source\": \"rss\"}"))
         }
         Err(error) => {
-            let (said, place) = told(&error);
-            Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {said}{place}")))
+            let (message, place) = told(&error);
+            Err(ServiceError::invalid("metadata", format!("metadata cannot be kept: {message}{place}")))
         }
     }
 }

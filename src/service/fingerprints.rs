@@ -1,4 +1,4 @@
-//! From contents to fingerprints, on the CPU pool.
+//! Fingerprinting: from contents to fingerprints, on the CPU pool.
 
 use std::sync::Arc;
 
@@ -11,44 +11,44 @@ use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience};
 use crate::text::{main_text, memory_for_page};
 
-/// What a document is made from.
+/// The content of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A text.
     Text(String),
-    /// A page, whose main text counts.
+    /// An HTML page. Its main text is fingerprinted.
     Html(String),
-    /// A hash made elsewhere.
+    /// A hash made by the client.
     Hash(Hash),
-    /// A signature made elsewhere.
+    /// A signature made by the client.
     Signature(Vec<u8>),
 }
 
-/// A fingerprint and what it was made by.
+/// A fingerprint and the profile that made it.
 #[derive(Clone, Debug)]
 pub struct Fingerprinted {
     /// The profile.
     pub profile: &'static Profile,
     /// The fingerprint.
     pub fingerprint: Fingerprint,
-    /// The signature that it is the name of, if the profile makes signatures.
+    /// The signature that the hash identifies, if the profile makes signatures.
     pub signature: Option<Vec<u8>>,
 }
 
-/// Bytes of memory that making a fingerprint of a text or page of so many bytes takes at most by any profile, beyond what
-/// every thread may take.
+/// The maximum memory in bytes for fingerprinting a text or page of `bytes` bytes by any profile, in
+/// addition to the memory that every thread may use.
 pub fn working_bytes(bytes: usize) -> usize {
     let per_byte = Profile::all().iter().map(Profile::memory_per_byte).max().unwrap_or_default();
     if Service::goes_aside(bytes) { memory_for_page(bytes).max(per_byte * bytes) } else { 0 }
 }
 
-/// Reserves memory for making a fingerprint of a content.
-pub(super) fn working(profile: &Profile, content: &Content) -> Result<Reserved, NoMemory> {
+/// Reserves memory for fingerprinting a content.
+pub(super) fn reserve_for_fingerprint(profile: &Profile, content: &Content) -> Result<Reserved, NoMemory> {
     reserve_for(content, profile.memory_per_byte())
 }
 
-/// Reserves memory for explaining a content.
-pub(super) fn explaining(content: &Content) -> Result<Reserved, NoMemory> {
+/// Reserves memory for reserve_for_explanation a content.
+pub(super) fn reserve_for_explanation(content: &Content) -> Result<Reserved, NoMemory> {
     reserve_for(content, Profile::EXPLAINED_PER_BYTE)
 }
 
@@ -61,17 +61,17 @@ fn reserve_for(content: &Content, per_byte: usize) -> Result<Reserved, NoMemory>
     Ok(reserved)
 }
 
-/// Reserves memory for work on a text of so many bytes that takes so much for each of them.
+/// Reserves memory for work on a text of `bytes` bytes that needs `per_byte` bytes for each of them.
 pub(super) fn reserve_for_text(bytes: usize, per_byte: usize) -> Result<Reserved, NoMemory> {
     call::reserve(if Service::goes_aside(bytes) { per_byte * bytes } else { 0 })
 }
 
-/// What documents are found by.
+/// What a query compares with stored documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Located {
     pub(super) hash: Hash,
     pub(super) signature: Option<Arc<[u8]>>,
-    /// Whether it is to be trusted, if it was made from a text.
+    /// Whether the fingerprint is reliable; `None` if it was not made from a text.
     pub(super) status: Option<Status>,
 }
 
@@ -80,12 +80,12 @@ pub(super) struct Located {
 pub struct Explained {
     /// The profile.
     pub profile: &'static Profile,
-    /// The features and votes, and the signature if the profile makes signatures.
+    /// The features and votes; the signature too, if the profile makes signatures.
     pub explanation: Explanation,
 }
 
 impl Content {
-    /// The field that it is given in.
+    /// The name of its field in a request.
     pub(super) fn field(&self) -> &'static str {
         match self {
             Content::Text(_) => "text",
@@ -95,7 +95,7 @@ impl Content {
         }
     }
 
-    /// The bytes of a text or a page.
+    /// The length in bytes of a text or a page; 0 for others.
     pub(super) fn len(&self) -> usize {
         match self {
             Content::Text(text) | Content::Html(text) => text.len(),
@@ -103,7 +103,7 @@ impl Content {
         }
     }
 
-    /// The text that counts; `None` for what was made elsewhere.
+    /// The text to fingerprint; `None` for hashes and signatures.
     pub(super) fn into_text(self) -> Option<String> {
         match self {
             Content::Text(text) => Some(text),
@@ -114,10 +114,11 @@ impl Content {
 }
 
 impl Service {
-    /// The profile of this name, or that of the default collection; the program's own default if that was deleted.
+    /// The profile of this name. Without a name: the profile of the default collection, or the built-in
+    /// default if that collection does not exist.
     ///
     /// # Errors
-    /// [`ServiceError::NoProfile`] names those that there are.
+    /// [`ServiceError::NoProfile`] with the existing profiles.
     pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
         match name {
             Some(name) => profile_named(self.profiles(), name),
@@ -132,10 +133,10 @@ impl Service {
         profile_named(self.profiles(), &self.engine()?.settings(name).await?.profile)
     }
 
-    /// Fingerprints texts with a profile, in order. Hashes among the contents are passed over.
+    /// Fingerprints texts with a profile, in order. Hashes and signatures among the contents are skipped.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`] if the pool is busy.
+    /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn fingerprint(
         &self,
@@ -146,7 +147,7 @@ impl Service {
             let mut made = Vec::with_capacity(contents.len());
             for content in contents {
                 cancel.check()?;
-                let _working = working(profile, &content)?;
+                let _working = reserve_for_fingerprint(profile, &content)?;
                 let Some(text) = content.into_text() else { continue };
                 let Signed { fingerprint, signature } = profile.sign(&text);
                 made.push(Fingerprinted { profile, fingerprint, signature });
@@ -159,7 +160,7 @@ impl Service {
     /// Fingerprints one text and explains it.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`] if the pool is busy.
+    /// [`ServiceError::Engine`] if the pool is full or there is not enough memory.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn explain(
         &self,
@@ -167,8 +168,8 @@ impl Service {
         content: Content,
     ) -> Result<Explained, ServiceError> {
         let work = move |cancel: &Cancel| {
-            // Features and their text are a part of the answer.
-            explaining(&content)?.keep();
+            // Not released here: the features and their text are a part of the answer.
+            reserve_for_explanation(&content)?.keep();
             let text = content.into_text().unwrap_or_default();
             let explanation = profile.explain(&text);
             cancel.check()?;
@@ -177,7 +178,7 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    /// What a text, a page or a signature is to be looked up by.
+    /// The hash and signature by which a text, a page or a signature is looked up.
     pub(super) async fn locate(
         &self,
         profile: &'static Profile,
@@ -208,7 +209,7 @@ pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static P
     })
 }
 
-/// A signature made elsewhere, if it can be one of this profile.
+/// Checks that a signature made by the client fits this profile.
 pub(super) fn checked_signature(profile: &Profile, bytes: Vec<u8>) -> Result<Vec<u8>, ServiceError> {
     match profile.signatures() {
         None => {

@@ -1,29 +1,29 @@
-//! The named limits of what one request may ask.
+//! The limits of a request.
 
 use std::time::Duration;
 
-/// Limits with their units; the configuration sets them.
+/// Limits with their units. The configuration sets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of one document's body, or of one line of a stream.
+    /// Maximum bytes of the body of one document, or of one line of a stream.
     pub document_bytes: usize,
-    /// Bytes of a body with several documents or queries that is read whole.
+    /// Maximum bytes of a body with several documents or queries that is read as a whole.
     pub batch_bytes: usize,
-    /// Bytes of a document's metadata.
+    /// Maximum bytes of a document's metadata.
     pub metadata_bytes: usize,
-    /// Matches in an answer, when none are named.
+    /// Default number of matches in an answer.
     pub default_matches: usize,
-    /// Matches in an answer, at most.
+    /// Maximum number of matches in an answer.
     pub matches: usize,
-    /// Queries or texts in a request, at most.
+    /// Maximum number of queries or texts in a request.
     pub batch_items: usize,
-    /// Documents in an array, at most.
+    /// Maximum number of documents in an array.
     pub batch_documents: usize,
-    /// Until a question is answered.
+    /// The deadline of a query.
     pub query_time: Duration,
-    /// Until a document is stored.
+    /// The deadline of a write.
     pub write_time: Duration,
-    /// How long a query takes that gets a line in the log.
+    /// The time from which a query is logged as slow.
     pub slow_query: Duration,
 }
 

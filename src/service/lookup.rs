@@ -1,4 +1,4 @@
-//! Looking up: which stored documents are near a hash, a text, a page or another document.
+//! Queries: which stored documents are near a hash, a text, a page or another document.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,51 +15,52 @@ use crate::engine::{Answer, Filter, Judge, Match, Query, Work};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape};
 
-/// Matches that the queries of one part of a batch may have together: a part is answered by one processor and held
-/// whole, with metadata of up to 16 KiB each.
-const MATCHES_AT_ONCE: usize = 2_500;
-/// Bytes of metadata in the answers to a batch.
+/// Maximum number of matches of the queries in one part of a batch. One thread answers a part and holds all
+/// its matches, with up to 16 KiB of metadata each.
+const PART_MATCHES: usize = 2_500;
+/// Maximum bytes of metadata in the answers to a batch.
 const ANSWER_BYTES: usize = 8 << 20;
-/// Queries that are asked of the engine at a time where a batch is answered on one thread: as many as stay in the
-/// processor's cache.
-const TOGETHER: usize = 64;
-/// What such a thread is kept busy at most, in nanoseconds or so.
-const HERE: u64 = 5_000_000;
+/// Number of queries that are passed to the engine together when a batch is answered on one thread. That
+/// many remain in the processor's cache.
+const GROUP_SIZE: usize = 64;
+/// Maximum estimated cost, in ns, of the queries that are answered on such a thread.
+const MAX_INLINE_NS: u64 = 5_000_000;
 
-/// What to look around.
+/// The subject of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     /// A text, a page, or a hash.
     Content(Content),
-    /// A stored document, itself left out of the answer.
+    /// A stored document. It is excluded from the answer.
     Id(DocumentId),
 }
 
-/// A question.
+/// A query as the client sends it.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// What to look around.
+    /// The subject.
     pub by: By,
-    /// The distance; the collection's if there is none.
+    /// The distance; `None` for the collection's.
     pub k: Option<u32>,
     /// The same as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
-    /// How many matches to answer with.
+    /// The maximum number of matches.
     pub limit: Option<usize>,
-    /// Where the page before this one ended.
+    /// The `next` cursor of the previous page.
     pub cursor: Option<String>,
-    /// Which documents count; all, if there is none.
+    /// Which documents may match; `None` for all.
     pub filter: Option<Box<Filter>>,
     /// Answer by linear scan.
     pub scan: bool,
-    /// Compare the texts of what is found, or sketches of them, and answer with those of this similarity or more, 0 to 1.
+    /// Compare the texts or sketches of the matches, and return only those with at least this similarity, 0
+    /// to 1.
     pub min_similarity: Option<f64>,
-    /// By what texts are compared.
+    /// The measure of this similarity.
     pub measure: Measure,
 }
 
 impl Ask {
-    /// The question about a hash, as the collection answers it.
+    /// A query for a hash, with the collection's defaults.
     pub fn of_hash(hash: Hash, k: Option<u32>, limit: Option<usize>) -> Ask {
         Ask {
             by: By::Content(Content::Hash(hash)),
@@ -74,7 +75,7 @@ impl Ask {
         }
     }
 
-    /// The hash that is asked about, if it is one.
+    /// The hash of the subject, if the subject is a hash.
     fn hash(&self) -> Option<Hash> {
         match self.by {
             By::Content(Content::Hash(hash)) => Some(hash),
@@ -82,7 +83,7 @@ impl Ask {
         }
     }
 
-    /// Whether it is about a hash and needs the engine alone.
+    /// Whether the subject is a hash and the engine alone can answer.
     fn is_plain(&self) -> bool {
         self.hash().is_some() && self.threshold.is_none() && self.min_similarity.is_none()
     }
@@ -91,19 +92,19 @@ impl Ask {
 /// An answer.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What was looked around.
+    /// The hash of the subject.
     pub hash: Hash,
-    /// Whether that fingerprint is to be trusted, if it was made from a text.
+    /// Whether the fingerprint is reliable; `None` if it was not made from a text.
     pub status: Option<Status>,
-    /// How far.
+    /// The distance of the query.
     pub k: u32,
-    /// The shape of the signatures that were compared, if they were.
+    /// The shape of the compared signatures; `None` for hashes.
     pub signatures: Option<SignatureShape>,
-    /// The documents, by distance, then id.
+    /// The matches in the order of distance, then id.
     pub matches: Vec<Match>,
-    /// Where the next page begins, if there is one.
+    /// The cursor of the next page, if there is one.
     pub next: Option<String>,
-    /// How the answer was found.
+    /// The cost of the answer.
     pub work: Work,
 }
 
@@ -128,7 +129,8 @@ impl Distances {
     }
 }
 
-/// What queries cost, for the metrics. The handles are kept: finding one by its name takes longer than counting.
+/// Metrics of the cost of queries. The handles are cached, because a lookup by name costs more than
+/// counting.
 pub(super) struct Counters {
     by_index: Counter,
     by_scan: Counter,
@@ -147,17 +149,17 @@ impl Default for Counters {
     }
 }
 
-/// What some queries cost and found together: counting them one by one would have all processors write to the same
-/// places.
+/// Counts of several queries. Counting each query in shared memory would cause contention between the
+/// processors.
 #[derive(Default)]
 pub(super) struct Tally {
     by_index: u64,
     by_scan: u64,
     probes: u64,
     candidates: u64,
-    /// Matches at distances as near as most are.
+    /// The number of matches at each small distance, which are the most frequent.
     near: [u64; 16],
-    /// The distances of the others.
+    /// The distances of the other matches.
     far: Vec<u32>,
 }
 
@@ -175,7 +177,7 @@ impl Tally {
         }
     }
 
-    /// Adds another one but for its distances that are far.
+    /// Adds the counts of another tally, except `far`.
     fn join(&mut self, other: &Tally) {
         self.by_index += other.by_index;
         self.by_scan += other.by_scan;
@@ -199,13 +201,13 @@ impl Counters {
 }
 
 impl Service {
-    /// Counts in a place of this thread's own, until somebody wants to know.
+    /// Adds to the counts of this thread. [`Service::hand_on_counts`] flushes them.
     fn count(&self, tally: &Tally) {
         tally.far.iter().for_each(|&distance| self.distances.count(distance as usize, 1));
         self.tallies.get_or_default().lock().join(tally);
     }
 
-    /// Hands on what all threads have counted, for somebody who is about to read the metrics.
+    /// Flushes the counts of all threads. Call it before the metrics are read.
     pub fn hand_on_counts(&self) {
         for tally in &self.tallies {
             let tally = std::mem::take(&mut *tally.lock());
@@ -216,7 +218,7 @@ impl Service {
         }
     }
 
-    /// Answers a question about a collection.
+    /// Answers a query on a collection.
     ///
     /// # Errors
     /// [`ServiceError`] if it cannot be answered.
@@ -228,8 +230,8 @@ impl Service {
         }
     }
 
-    /// Answers a question about a hash on the caller's thread: `None` if it is not one, or takes more than a few
-    /// microseconds.
+    /// Answers a query for a hash on the caller's thread. Returns `None` if it is another query, or if it
+    /// takes more than a few microseconds.
     ///
     /// # Errors
     /// [`ServiceError`] if it cannot be answered.
@@ -257,12 +259,12 @@ impl Service {
         ask: Ask,
     ) -> Result<Found, ServiceError> {
         let (query, status) = self.query(collection, ask).await?;
-        let asked = (query.hash, query.k);
+        let requested = (query.hash, query.k);
         let answer = self.engine()?.similar(collection, query).await?;
-        Ok(self.counted(answer, asked, status))
+        Ok(self.counted(answer, requested, status))
     }
 
-    /// The same with those of the matches that `judge` gives a similarity.
+    /// The same, with the matches for which `judge` returns a similarity.
     pub(super) async fn similar_judged(
         &self,
         collection: &CollectionName,
@@ -270,23 +272,23 @@ impl Service {
         judge: Judge,
     ) -> Result<Found, ServiceError> {
         let (query, status) = self.query(collection, ask).await?;
-        let asked = (query.hash, query.k);
+        let requested = (query.hash, query.k);
         let answer = self.engine()?.similar_judged(collection, query, judge).await?;
-        Ok(self.counted(answer, asked, status))
+        Ok(self.counted(answer, requested, status))
     }
 
-    /// An answer as it is given, and counted.
-    fn counted(&self, answer: Answer, asked: (Hash, Option<u32>), status: Option<Status>) -> Found {
+    /// Converts and counts an answer.
+    fn counted(&self, answer: Answer, requested: (Hash, Option<u32>), status: Option<Status>) -> Found {
         let mut tally = Tally::default();
-        let found = self.found(answer, asked, status, &mut tally);
+        let found = self.found(answer, requested, status, &mut tally);
         self.count(&tally);
         found
     }
 
-    /// Answers questions about one collection, in order.
+    /// Answers queries on one collection, in order.
     ///
     /// # Errors
-    /// [`ServiceError`] of the first question that cannot be answered.
+    /// [`ServiceError`] of the first query that cannot be answered.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn similar_batch(
         &self,
@@ -303,17 +305,18 @@ impl Service {
         }
         let engine = self.engine()?;
         let queries = self.queries(collection, asks).await?;
-        let asked: Vec<_> = queries.iter().map(|(query, status)| ((query.hash, query.k), *status)).collect();
+        let requested: Vec<_> =
+            queries.iter().map(|(query, status)| ((query.hash, query.k), *status)).collect();
         let parts = cut(queries.into_iter().map(|(query, _)| query));
         let answers = stream::iter(parts).map(|queries| engine.similar_batch(collection, queries));
         let mut answers = answers.buffered(self.pool.permits());
-        let (mut found, mut bytes, mut tally) = (Vec::with_capacity(asked.len()), 0, Tally::default());
+        let (mut found, mut bytes, mut tally) = (Vec::with_capacity(requested.len()), 0, Tally::default());
         while let Some(answers) = answers.next().await {
             let before = found.len();
             for answer in answers.map_err(|error| ServiceError::from(error).after(before))? {
                 bytes += metadata_bytes(&answer);
-                let (asked, status) = asked[found.len()];
-                found.push(self.found(answer, asked, status, &mut tally));
+                let (requested, status) = requested[found.len()];
+                found.push(self.found(answer, requested, status, &mut tally));
             }
             if bytes > ANSWER_BYTES {
                 return Err(too_much_metadata());
@@ -323,11 +326,11 @@ impl Service {
         Ok(found)
     }
 
-    /// Answers questions by hashes in order, on the caller's thread, which should be one of the pool's, as long as they
-    /// are expected to take little; the others are given back.
+    /// Answers queries for hashes in order on the caller's thread, which should belong to the CPU pool,
+    /// while their estimated cost is low. Returns the queries that remain.
     ///
     /// # Errors
-    /// [`ServiceError`] of the first question that cannot be answered.
+    /// [`ServiceError`] of the first query that cannot be answered.
     pub fn similar_here(
         &self,
         collection: &CollectionName,
@@ -335,15 +338,15 @@ impl Service {
         mut each: impl FnMut(Found),
     ) -> Result<Vec<Ask>, ServiceError> {
         let engine = self.engine()?;
-        let (mut left, mut bytes, mut answered) = (HERE, 0, 0);
+        let (mut left, mut bytes, mut answered) = (MAX_INLINE_NS, 0, 0);
         while answered < asks.len() {
-            let mut queries: Vec<Query> = Vec::with_capacity(TOGETHER);
+            let mut queries: Vec<Query> = Vec::with_capacity(GROUP_SIZE);
             let mut matches = 0;
-            let asked = asks.iter().enumerate().skip(answered).take(TOGETHER);
-            for (at, ask) in asked.take_while(|(_, ask)| ask.is_plain()) {
+            let requested = asks.iter().enumerate().skip(answered).take(GROUP_SIZE);
+            for (at, ask) in requested.take_while(|(_, ask)| ask.is_plain()) {
                 let query = self.query_of_hash(ask).map_err(|error| error.of_question(at))?;
                 matches += query.limit;
-                if matches > MATCHES_AT_ONCE && !queries.is_empty() {
+                if matches > PART_MATCHES && !queries.is_empty() {
                     break;
                 }
                 queries.push(query);
@@ -370,7 +373,7 @@ impl Service {
         Ok(asks.split_off(answered))
     }
 
-    /// What is to be asked of the engine. Texts are fingerprinted on all processors; hashes need none.
+    /// The queries for the engine. Texts are fingerprinted on the CPU pool; hashes need no work.
     async fn queries(
         &self,
         collection: &CollectionName,
@@ -389,7 +392,7 @@ impl Service {
         asks.buffered(self.pool.permits()).try_collect().await
     }
 
-    /// What is to be asked for a question that is plain.
+    /// The query for the engine, for a plain query.
     fn query_of_hash(&self, ask: &Ask) -> Result<Query, ServiceError> {
         self.check(ask)?;
         let hash = ask.hash().unwrap_or(Hash::from_u64(0));
@@ -407,7 +410,8 @@ impl Service {
         if answer.work.elapsed >= self.limits.slow_query {
             let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
             let elapsed_ms = elapsed.as_secs_f64() * 1e3;
-            tracing::warn!(%hash, k = answer.k, scanned, probes, candidates, verified, elapsed_ms, "a slow query");
+            let k = answer.k;
+            tracing::warn!(%hash, k, scanned, probes, candidates, verified, elapsed_ms, "a slow query");
         }
         let next = answer.next.map(|position| cursor::write(&position, hash, k));
         Found {
@@ -442,7 +446,8 @@ impl Service {
                 let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
                 (Located { hash: row.hash, signature, status: None }, Some(id.clone()))
             }
-            // Boxed: the room that fingerprinting takes in this future would be moved about for every question.
+            // Boxed: otherwise the state of fingerprinting would enlarge this future, and be moved, for
+            // every query.
             By::Content(content) => (Box::pin(self.located_in(collection, content.clone())).await?, None),
         };
         let status = located.status;
@@ -453,12 +458,12 @@ impl Service {
         Ok((query, status))
     }
 
-    /// Refuses a question that asks for too much, before anything is done for it.
+    /// Rejects a query that exceeds the limits, before any work is done.
     fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
-                "limit is {limit}; it ranges from 1 to {}, and a cursor leads on",
+                "limit is {limit}; it ranges from 1 to {}, and a cursor returns the next page",
                 self.limits.matches
             );
             return Err(ServiceError::invalid("limit", detail));
@@ -472,7 +477,7 @@ impl Service {
         Ok(())
     }
 
-    /// The query of a question that was checked, now that the hash is known.
+    /// The query for the engine, after the checks and once the hash is known.
     fn query_about(&self, located: Located, ask: &Ask) -> Result<Query, ServiceError> {
         let Located { hash, signature, .. } = located;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
@@ -497,16 +502,17 @@ fn metadata_bytes(answer: &Answer) -> usize {
 
 fn too_much_metadata() -> ServiceError {
     let detail = format!(
-        "the metadata of all that was found has more than {ANSWER_BYTES} bytes; ask less at a time, or for fewer matches (limit)"
+        "the metadata of all matches has more than {ANSWER_BYTES} bytes; send fewer queries at a time, or \
+         request fewer matches (limit)"
     );
     ServiceError::invalid("queries", detail)
 }
 
-/// Cuts queries into parts of not too many matches.
+/// Splits queries into parts of at most [`PART_MATCHES`] matches.
 fn cut(queries: impl Iterator<Item = Query>) -> Vec<Vec<Query>> {
     let (mut parts, mut part, mut matches) = (Vec::new(), Vec::new(), 0);
     for query in queries {
-        if matches + query.limit > MATCHES_AT_ONCE && !part.is_empty() {
+        if matches + query.limit > PART_MATCHES && !part.is_empty() {
             parts.push(std::mem::take(&mut part));
             matches = 0;
         }

@@ -1,10 +1,10 @@
-//! What the service does, free of HTTP: fingerprint, add, look up, collections.
+//! The service, independent of HTTP: fingerprints texts, adds documents, answers queries, manages
+//! collections.
 //!
-//! It turns texts into hashes on the CPU pool and hands them to the engine. It has no clock and no source
-//! of randomness of its own: both are given to it, as is the engine, which may come later than the first
-//! request.
+//! It converts texts into hashes on the CPU pool and passes them to the engine. It has no clock and no
+//! source of randomness of its own: both are passed in. So is the engine, possibly after the first request.
 //!
-//! *Absent*: statuses, routes and wire types (`http` knows them), and anything about how documents are kept.
+//! *Absent*: status codes, routes and wire types (see `http`), and how documents are stored.
 
 mod backups;
 mod buckets;
@@ -37,7 +37,7 @@ pub use lookup::{Ask, By, Found};
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
-// What answers are made of, so that those above need not know the layers below.
+// Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, EngineError,
     EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion,
@@ -56,14 +56,14 @@ use buckets::Buckets;
 use calibrate::Calibrations;
 use lookup::{Counters, Distances, Tally};
 
-/// What the outside world gives to the service.
+/// Functions and data that the caller provides to the service.
 #[derive(Clone, Copy)]
 pub struct Surroundings {
     /// Milliseconds since 1970-01-01 UTC.
     pub now_ms: fn() -> u64,
-    /// An id that nobody else has.
+    /// Returns a unique id.
     pub new_id: fn() -> DocumentId,
-    /// The recipes from text to hash.
+    /// The recipes: how each profile makes a hash from a text.
     pub profiles: Profiles,
 }
 
@@ -76,7 +76,7 @@ pub struct Service {
     surroundings: Surroundings,
     distances: Distances,
     counters: Counters,
-    /// What the threads have counted and not handed on yet.
+    /// Counts of each thread that are not flushed yet.
     tallies: ThreadLocal<Mutex<Tally>>,
     buckets: Buckets,
     calibrations: Calibrations,
@@ -84,18 +84,18 @@ pub struct Service {
     collection_changes: Semaphore,
 }
 
-/// Snapshots that are taken or waited for at a time: one more than is taken, so that whoever asks while an
-/// old one is being finished gets one that has what he wrote.
+/// Maximum number of snapshots in progress or waiting. A client that requests a snapshot while one is being
+/// finished waits for a second one, which has everything the client wrote.
 const SNAPSHOTS: usize = 2;
-/// Collections that are made, changed or deleted at a time.
+/// Maximum number of concurrent creations, changes and deletions of collections.
 const COLLECTION_CHANGES: usize = 16;
-/// Bodies up to this size are parsed where they are read: it takes less than handing them over.
-const ASIDE_BYTES: usize = 32 << 10;
-/// Bytes of what is made of a byte of a body, such as the strings of its JSON.
-const MADE: usize = 2;
+/// Bodies up to this size are parsed on the caller's thread, because handing them to the pool costs more.
+const INLINE_BYTES: usize = 32 << 10;
+/// Bytes of memory per byte of a parsed body, for example for the strings of its JSON.
+const MEMORY_PER_BYTE: usize = 2;
 
 impl Service {
-    /// A service that is not ready: [`Service::start`] makes it so.
+    /// A service without an engine. [`Service::start`] makes it ready.
     pub fn new(pool: CpuPool, limits: Limits, surroundings: Surroundings) -> Service {
         Service {
             engine: OnceLock::new(),
@@ -113,12 +113,12 @@ impl Service {
         }
     }
 
-    /// Where who brings the engine counts how far it has come.
+    /// The progress of opening the engine. The caller that opens it updates this.
     pub fn starting(&self) -> &Arc<Progress> {
         &self.starting
     }
 
-    /// Gives it the engine; a second one is ignored.
+    /// Sets the engine. Only the first call has an effect.
     pub fn start(&self, engine: Arc<dyn Engine>) {
         let _ = self.engine.set(engine);
     }
@@ -126,12 +126,12 @@ impl Service {
     /// The engine.
     ///
     /// # Errors
-    /// [`ServiceError::NotReady`] until it was given.
+    /// [`ServiceError::NotReady`] until [`Service::start`] is called.
     pub fn engine(&self) -> Result<&Arc<dyn Engine>, ServiceError> {
         self.engine.get().ok_or_else(|| ServiceError::not_ready(&self.starting))
     }
 
-    /// The named limits.
+    /// The limits.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -141,20 +141,20 @@ impl Service {
         (self.surroundings.now_ms)()
     }
 
-    /// The recipes from text to hash.
+    /// The recipes.
     pub fn profiles(&self) -> Profiles {
         self.surroundings.profiles
     }
 
-    /// Whether work on so many bytes is done on the CPU pool.
+    /// Whether work on this number of bytes runs on the CPU pool.
     pub fn goes_aside(bytes: usize) -> bool {
-        bytes > ASIDE_BYTES
+        bytes > INLINE_BYTES
     }
 
-    /// Does work on so many bytes: at once if they are few, else on the CPU pool.
+    /// Runs work on this number of bytes: on the caller's thread if they are few, otherwise on the CPU pool.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`] if the pool is busy, or if there is no memory for what is made of the bytes.
+    /// [`ServiceError::Engine`] if the pool is full, or if there is not enough memory for the result.
     pub async fn aside<T: Send + 'static>(
         &self,
         bytes: usize,
@@ -163,15 +163,15 @@ impl Service {
         if !Service::goes_aside(bytes) {
             return Ok(work());
         }
-        // What is made of them is about as large, and lives as long as the request is handled.
-        call::reserve(MADE * bytes)?.keep();
+        // The result is about as large as the bytes, and exists until the request is answered.
+        call::reserve(MEMORY_PER_BYTE * bytes)?.keep();
         self.on_pool(Patience::Interactive, work).await
     }
 
-    /// Does work on the CPU pool whose memory is reserved.
+    /// Runs work on the CPU pool. The caller has reserved its memory.
     ///
     /// # Errors
-    /// [`ServiceError::Engine`] if the pool is busy.
+    /// [`ServiceError::Engine`] if the pool is full.
     pub async fn on_pool<T: Send + 'static>(
         &self,
         patience: Patience,
@@ -183,18 +183,19 @@ impl Service {
     /// Takes a snapshot of the index now.
     ///
     /// # Errors
-    /// [`EngineError::Busy`] if one is being taken and another is waited for already.
+    /// [`EngineError::Busy`] if one snapshot is in progress and another is waiting.
     pub async fn snapshot(&self) -> Result<Snapshot, ServiceError> {
         let engine = self.engine()?;
-        let _turn = self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
+        let _permit =
+            self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
         Ok(engine.snapshot().await?)
     }
 
-    /// The sizes of the buckets of a collection, and how many milliseconds ago they were counted: of a large one they are
-    /// counted once in ten seconds, whoever asks.
+    /// The sizes of a collection's buckets, and their age in milliseconds. Those of a large collection are
+    /// counted at most once in ten seconds.
     ///
     /// # Errors
-    /// [`EngineError::NoCollection`] if there is none of this name.
+    /// [`EngineError::NoCollection`] if no collection has this name.
     pub async fn bucket_sizes(
         &self,
         collection: &CollectionInfo,
@@ -203,22 +204,23 @@ impl Service {
         Ok(self.buckets.of(&**engine, collection, self.now_ms()).await?)
     }
 
-    /// Whether the CPU pool has as many waiting as it takes: what this client needs of it now is refused in any case.
+    /// Whether the queue of the CPU pool is full, so that it would reject new work of this client.
     pub fn is_busy_for(&self, client: Client) -> bool {
         self.pool.is_full_for(client)
     }
 
-    /// How many tasks the CPU pool does at a time.
+    /// Number of tasks that the CPU pool runs concurrently.
     pub fn threads(&self) -> usize {
         self.pool.permits()
     }
 
-    /// How many requests wait for the CPU pool.
+    /// Number of requests that wait for the CPU pool.
     pub fn waiting(&self) -> usize {
         self.pool.waiting()
     }
 
-    /// For each distance from 0 to 128, how many matches at it were answered since the start.
+    /// The number of matches at each distance from 0 to
+    /// [`SignatureShape::MAX_CELLS`](crate::ids::SignatureShape::MAX_CELLS), since the start.
     pub fn answered_distances(&self) -> Vec<u64> {
         self.hand_on_counts();
         self.distances.counts()

@@ -1,29 +1,31 @@
-//! The second check: of the documents within k those whose text is really similar, the most similar first.
+//! The second check: returns those documents within k whose text is similar, most similar first.
 //!
-//! A distance between hashes says how likely two texts are alike; this compares them. Similarity is the Jaccard
-//! similarity of their pairs of adjacent words: exact where the collection keeps texts, else estimated by sketches,
-//! which are `MinHash` signatures of some bits a minimum (Li and König, "b-Bit minwise hashing", WWW 2010).
-//! Measured, it lifts F1 behind a large k on every labelled set (docs/quality.md).
+//! A distance between hashes only indicates how likely two texts are similar; this compares the texts. The
+//! measure is the Jaccard similarity of their pairs of adjacent words. It is exact if the collection keeps
+//! texts. Otherwise it is estimated by sketches, which are `MinHash` signatures of a few bits per minimum
+//! (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases F1 on every labelled set
+//! that was measured (docs/quality.md).
 
 use std::ops::RangeInclusive;
 
-use super::fingerprints::{Content, explaining, reserve_for_text};
+use super::fingerprints::{Content, reserve_for_explanation, reserve_for_text};
 use super::lookup::{Ask, By, Found};
 use super::{Service, ServiceError};
 use crate::engine::Judge;
 use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
 use crate::ids::CollectionName;
 
-/// The most documents within k that are compared for one question, the nearest first.
+/// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
 /// The profile whose features are compared.
 const FEATURES: &str = "pairs-64";
-/// The bytes of a sketch.
+/// The range of sizes of a sketch in bytes.
 pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
-/// The bits of a minimum in a sketch: with so many more of them, one bit each says the most (docs/quality.md).
+/// Bits per minimum in a sketch. For a given size, more minima of one bit each are the most accurate
+/// (docs/quality.md).
 const SKETCH_BITS: u32 = 1;
 
-/// The sketch of a text in so many bytes.
+/// The sketch of a text, `bytes` bytes long.
 pub(super) fn sketch_of(text: &str, bytes: u16) -> Vec<u8> {
     let minima = usize::from(bytes) * 8 / SKETCH_BITS as usize;
     Signature::of(&features().feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
@@ -33,10 +35,10 @@ fn features() -> &'static Profile {
     Profile::named(FEATURES).expect("a built-in profile")
 }
 
-/// The profile whose TF-IDF weights make the cosine.
+/// The profile whose TF-IDF weights the cosine uses.
 const WEIGHTS: &str = "fnv-zh";
 
-/// By what texts are compared.
+/// The measure of the similarity of texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
     /// The Jaccard similarity of their pairs of adjacent words.
@@ -46,20 +48,20 @@ pub enum Measure {
     Cosine,
 }
 
-/// What a document is compared by.
+/// The data by which the subject of a query is compared.
 enum Compared {
     /// A text or a page.
     Text(Content),
     Sketch(Vec<u8>),
 }
 
-/// What is looked around, ready to be compared.
-struct Yardstick {
+/// The subject of a query, prepared for comparisons.
+struct Prepared {
     exact: Option<Exact>,
     sketch: Option<Sketch>,
 }
 
-/// A text, ready to be compared with others.
+/// A text, prepared for comparisons.
 enum Exact {
     Set(Vec<u64>),
     Weights(Box<Explanation>),
@@ -85,7 +87,7 @@ fn weights() -> &'static Profile {
     Profile::named(WEIGHTS).expect("a built-in profile")
 }
 
-/// Bytes of memory that comparing a text takes for each of its bytes.
+/// Bytes of memory per byte of a text that is compared.
 fn memory_per_byte(measure: Measure) -> usize {
     match measure {
         Measure::Jaccard => features().memory_per_byte(),
@@ -93,22 +95,23 @@ fn memory_per_byte(measure: Measure) -> usize {
     }
 }
 
-impl Yardstick {
-    fn of(compared: Compared, measure: Measure, sketch_bytes: Option<u16>) -> Yardstick {
+impl Prepared {
+    fn of(compared: Compared, measure: Measure, sketch_bytes: Option<u16>) -> Prepared {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(content) => {
                 let text = content.into_text().unwrap_or_default();
-                Yardstick {
+                Prepared {
                     exact: Some(Exact::of(&text, measure)),
                     sketch: sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes))),
                 }
             }
-            Compared::Sketch(bytes) => Yardstick { exact: None, sketch: Some(sketch(bytes)) },
+            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(sketch(bytes)) },
         }
     }
 
-    /// The similarity to a stored document: by texts if there are both, else by sketches; `None` if it has neither.
+    /// The similarity to a stored document: by texts if both have one, otherwise by sketches; `None` if that
+    /// is not possible.
     fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>) -> Option<f64> {
         match (&self.exact, text) {
             (Some(own), Some(text)) => Some(own.similarity(text)),
@@ -117,26 +120,26 @@ impl Yardstick {
     }
 }
 
-/// Judges rows, one at a time: what is looked around is made ready with the first.
+/// A judge that processes one row at a time. It prepares the subject at the first row.
 fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64) -> Judge {
     let mut compared = Some(compared);
-    let mut yardstick = None;
+    let mut prepared = None;
     Box::new(move |row| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
-                explaining(content)?.keep();
+                reserve_for_explanation(content)?.keep();
             }
-            yardstick = Some(Yardstick::of(compared, measure, sketch_bytes));
+            prepared = Some(Prepared::of(compared, measure, sketch_bytes));
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(measure))?;
-        let similarity = yardstick.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
+        let similarity = prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
         Ok(similarity.filter(|similarity| *similarity >= least))
     })
 }
 
 impl Service {
-    /// Answers a question with the documents of a similarity of `least` or more. `next` leads on behind the nearest
-    /// [`CANDIDATES`] if there are more within k.
+    /// Answers a query with the documents of similarity `least` or more. Only the nearest [`CANDIDATES`]
+    /// documents within k are compared; if there are more, `next` is the position after them.
     pub(super) async fn similar_checked(
         &self,
         collection: &CollectionName,
@@ -151,17 +154,17 @@ impl Service {
         let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
         if !settings.keep_text && sketch_bytes.is_none() {
             let detail = if settings.signatures.is_some() {
-                "min_similarity compares texts, and this collection keeps none; ask with threshold, which compares \
-                 signatures"
+                "min_similarity compares texts, and this collection keeps none; use threshold, which \
+                 compares signatures"
             } else {
-                "min_similarity compares texts or sketches of them, and this collection keeps neither; make one with \
-                 \"sketch_bytes\": 64 or \"keep_text\": true and store the documents there"
+                "min_similarity compares texts or sketches of them, and this collection keeps neither; make \
+                 one with \"sketch_bytes\": 64 or \"keep_text\": true and store the documents there"
             };
             return Err(ServiceError::invalid("min_similarity", detail));
         }
         if ask.measure == Measure::Cosine && !settings.keep_text {
-            let detail = "measure is cosine, which compares texts, and this collection keeps none; leave it out to compare \
-                          sketches";
+            let detail = "measure is cosine, which compares texts, and this collection keeps none; leave it \
+                          out to compare sketches";
             return Err(ServiceError::invalid("measure", detail));
         }
         let measure = ask.measure;
@@ -170,7 +173,7 @@ impl Service {
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let mut found =
             self.similar_judged(collection, ask, judge(compared, measure, sketch_bytes, least)).await?;
-        // Stable: equals stay in the order of distance, then id.
+        // The sort is stable: equally similar documents remain in the order of distance, then id.
         found.matches.sort_by(|a, b| b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)));
         found.matches.truncate(limit);
         Ok(found)
@@ -194,8 +197,8 @@ impl Service {
             }
         };
         compared.ok_or_else(|| {
-            let detail = "min_similarity compares texts or sketches of them, and what is looked around has neither: give \
-                          a text, a page or a document that was stored as one";
+            let detail = "min_similarity compares texts or sketches of them, and the subject of the query \
+                          has neither: give a text, a page or a document that was stored as one";
             ServiceError::invalid("min_similarity", detail)
         })
     }

@@ -1,19 +1,20 @@
-//! JSON whose meaning nobody can dispute: no object has two members of one name, at any depth.
+//! Unambiguous JSON: no object has two members with the same name, at any depth.
 //!
-//! Parsers differ in which of the two they take, so what one program checked another may read otherwise.
-//! And what is said of a text that no parser takes.
+//! Parsers differ in which of the two members they use, so another program may read a different value than
+//! the one that was checked. This module also explains parse errors.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A value without repeated names.
+/// A value without duplicate names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strict(pub Value);
 
 impl Strict {
-    /// Whether a number in it is past 2^64, where only its first digits are kept and compared.
+    /// Whether it has a number beyond 2^64. Only the leading digits of such a number are stored and
+    /// compared.
     pub fn has_huge_number(value: &Value) -> bool {
         match value {
             Value::Number(number) => number
@@ -26,28 +27,29 @@ impl Strict {
     }
 }
 
-/// What the parser says, and where: told apart, or the place would read as a part of the sentence. Its own limits are named.
+/// The message of a parse error and its position, separately, so that the position does not read as a part
+/// of the sentence. Limits of the parser are explained.
 pub fn told(error: &serde_json::Error) -> (String, String) {
     let (text, line, column) = (error.to_string(), error.line(), error.column());
-    let Some(said) = text.strip_suffix(&format!(" at line {line} column {column}")) else {
+    let Some(message) = text.strip_suffix(&format!(" at line {line} column {column}")) else {
         return (text, String::new());
     };
-    let said = match said {
+    let message = match message {
         "recursion limit exceeded" => "it is nested more than 127 deep; make it flatter",
         "number out of range" => {
             "a number is beyond 1.797e308, the most that 64 bits hold; send it as a string"
         }
-        said => said,
+        message => message,
     };
-    // A document of a stream has one line, and that is known by its index.
+    // A document of a stream has one line, and its index identifies it.
     let place =
         if line > 1 { format!(" (line {line}, column {column})") } else { format!(" (column {column})") };
-    (said.to_owned(), place)
+    (message.to_owned(), place)
 }
 
-struct Whatever;
+struct AnyValue;
 
-impl<'de> Visitor<'de> for Whatever {
+impl<'de> Visitor<'de> for AnyValue {
     type Value = Strict;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -105,7 +107,7 @@ impl<'de> Visitor<'de> for Whatever {
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Strict, D::Error> {
-        deserializer.deserialize_any(Whatever)
+        deserializer.deserialize_any(AnyValue)
     }
 }
 
@@ -114,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_unambiguous_is_read_as_any_parser_does() {
+    fn unambiguous_json_is_read_as_by_any_parser() {
         for text in ["null", "[1, -2, 2.5, true, \"x\"]", r#"{"a": {"a": [{"a": 1}, {"a": 2}]}, "b": 1e300}"#]
         {
             let Strict(value) = serde_json::from_str(text).unwrap();
@@ -123,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_stands_twice_is_refused_at_any_depth() {
+    fn a_duplicate_name_is_rejected_at_any_depth() {
         for text in [r#"{"a": 1, "a": 1}"#, r#"[{"b": {"a": 1, "\u0061": 2}}]"#] {
             let error = serde_json::from_str::<Strict>(text).unwrap_err().to_string();
             assert!(error.contains("\"a\" stands twice"), "{error}");
@@ -131,10 +133,10 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_of_the_parser_are_named() {
+    fn the_limits_of_the_parser_are_explained() {
         let told = |text: &str| {
-            let (said, place) = told(&serde_json::from_str::<Strict>(text).unwrap_err());
-            said + &place
+            let (message, place) = told(&serde_json::from_str::<Strict>(text).unwrap_err());
+            message + &place
         };
         let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
         assert!(serde_json::from_str::<Strict>(&nested(127)).is_ok());
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_past_two_to_the_64_are_known() {
+    fn numbers_beyond_two_to_the_64_are_recognised() {
         let huge = |text: &str| Strict::has_huge_number(&serde_json::from_str(text).unwrap());
         assert!(huge("[18446744073709551616]") && huge(r#"{"a": -1e40}"#));
         assert!(!huge("[18446744073709551615, -9223372036854775808, 0.5, 1e10]"));

@@ -1,4 +1,7 @@
-//! Snapshot files: written whole under a temporary name and renamed, listed by age, retired.
+//! Snapshot files: written whole under a temporary name and renamed, listed by age, deleted when newer ones
+//! exist.
+//!
+//! *Absent*: the bytes of a snapshot (`format`).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,41 +16,41 @@ use crate::ids::{Hash, Sequence, Width};
 use crate::index::HashIndex;
 
 const SUFFIX: &str = ".snapshot";
-/// What a snapshot is called until it is whole. One that a crash left behind is swept away.
+/// The suffix of a snapshot until it is whole. [`retain`] deletes the ones that a crash left.
 const PARTIAL: &str = ".partial";
-/// What the name of a snapshot of another log ends with.
+/// The suffix of a snapshot that belongs to another log.
 const ASIDE: &str = "unfit";
 const BUFFER: usize = 1 << 20;
 
 /// A snapshot on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// The change after which the log is to be replayed.
+    /// The change after which the log must be replayed.
     pub from: Sequence,
     /// Its size in bytes.
     pub bytes: u64,
-    /// The checksum at the end of the file; `None` if the file is too short to have one.
+    /// The checksum at the end of the file; `None` if the file cannot be read or is too short to have one.
     pub checksum: Option<u64>,
 }
 
-/// A section to be written.
+/// A section to write.
 pub struct Content {
-    /// What is said of it.
+    /// Its header.
     pub section: Section,
     /// Its hashes.
     pub index: Arc<dyn HashIndex>,
-    /// Hashes of the index that are left out.
+    /// Hashes of the index that are left out of the snapshot.
     pub without: HashSet<Hash>,
 }
 
-/// Writes a snapshot of `sections` begun at `from` into `dir`; `through` is asked when all is read. Between pieces `go_on`
-/// is asked; an error of either gives the snapshot up.
+/// Writes a snapshot of `sections`, begun at `from`, into `dir`. Calls `go_on` between runs of hashes, and
+/// `through` after the last hash was read; an error of either abandons the snapshot.
 ///
 /// # Errors
-/// [`SnapshotError`] if it is given up, the disk refuses or what was written does not read back; snapshots that were
-/// there before are untouched.
+/// [`SnapshotError`] if the snapshot is abandoned, the file system fails, or the file does not read back as
+/// it was written. Existing snapshots are unchanged.
 pub fn write(
     dir: &Path,
     from: Sequence,
@@ -61,11 +64,11 @@ pub fn write(
     let checksum = stream(file, from, sections, go_on, through)
         .map_err(|e| failed(&partial, "written", e))
         .inspect_err(|_| {
-        // What is left of it would only take the room that ran out.
+        // On a full disk the unfinished file would only take the space that ran out.
         let _ = fs::remove_file(&partial);
     })?;
     let mut order = Order::default();
-    let read_back = read(&partial, |section, chunk| order.goes_on(section, chunk))?;
+    let read_back = read(&partial, |section, chunk| order.check(section, chunk))?;
     if read_back.checksum != checksum {
         let what = "it does not read back as it was written";
         return Err(SnapshotError::Damaged { path: partial, offset: 0, what });
@@ -106,7 +109,7 @@ fn stream(
     Ok(checksum)
 }
 
-/// The snapshots in `dir`, the newest first. Reads their names and checksums, not their hashes.
+/// The snapshots in `dir`, newest first. Reads their names and checksums, not their hashes.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] if the directory cannot be read.
@@ -118,7 +121,7 @@ pub fn list(dir: &Path) -> Result<Vec<SnapshotFile>, SnapshotError> {
         let Some(number) = name.strip_suffix(SUFFIX).and_then(|digits| digits.parse().ok()) else {
             continue;
         };
-        // Retired since the directory was read.
+        // The file was deleted after the directory was read.
         let Ok(bytes) = size(&path) else {
             continue;
         };
@@ -129,8 +132,8 @@ pub fn list(dir: &Path) -> Result<Vec<SnapshotFile>, SnapshotError> {
     Ok(found)
 }
 
-/// Deletes all but the newest `keep` snapshots, and what crashes left of unfinished ones. Answers with
-/// the snapshots that are left, the newest first.
+/// Deletes all but the newest `keep` snapshots, and unfinished ones that crashes left. Returns the
+/// remaining snapshots, newest first.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] if a file cannot be deleted.
@@ -148,7 +151,7 @@ pub fn retain(dir: &Path, keep: usize) -> Result<Vec<SnapshotFile>, SnapshotErro
     Ok(files)
 }
 
-/// Renames a snapshot that belongs to another log, so that nobody takes it for one of this log's.
+/// Renames a snapshot that belongs to another log, so that it is not used with this log.
 ///
 /// # Errors
 /// [`SnapshotError::Io`] if it cannot be renamed.
@@ -156,14 +159,15 @@ pub fn set_aside(path: &Path) -> Result<(), SnapshotError> {
     fs::rename(path, path.with_added_extension(ASIDE)).map_err(|e| failed(path, "renamed", e))
 }
 
-/// What stands before and after the hashes of a snapshot.
+/// The parts of a snapshot before and after its hashes.
 pub(super) struct Frame {
     pub(super) header: Header,
     pub(super) through: Sequence,
     pub(super) checksum: u64,
 }
 
-/// Reads a snapshot to its end, handing every chunk to `sink`, and each section once without one, when it begins.
+/// Reads a whole snapshot. Passes every chunk to `sink`; at the beginning of each section, also the section
+/// without a chunk.
 pub(super) fn read(
     path: &Path,
     mut sink: impl FnMut(&Section, Option<Chunk>) -> Result<(), Flaw>,
@@ -184,7 +188,7 @@ pub(super) fn read(
     all().map_err(|flaw| flawed(path, flaw))
 }
 
-/// Where the flaw is.
+/// A flaw as an error with the path of the file.
 pub(super) fn flawed(path: &Path, flaw: Flaw) -> SnapshotError {
     match flaw {
         Flaw::Io(source) => failed(path, "read", source),
@@ -193,14 +197,14 @@ pub(super) fn flawed(path: &Path, flaw: Flaw) -> SnapshotError {
     }
 }
 
-/// Compares each chunk's hashes with what they must be: ascending, after those of the chunk before.
+/// Checks that the hashes ascend within each chunk and from chunk to chunk.
 #[derive(Default)]
 struct Order {
     last: Option<Hash>,
 }
 
 impl Order {
-    fn goes_on(&mut self, section: &Section, chunk: Option<Chunk>) -> Result<(), Flaw> {
+    fn check(&mut self, section: &Section, chunk: Option<Chunk>) -> Result<(), Flaw> {
         let Some(chunk) = chunk else {
             self.last = None;
             return Ok(());

@@ -1,14 +1,19 @@
-//! The bytes of a snapshot: format 2, which is written, and format 1, which is read for ever. Drawn in `docs/formats.md`.
+//! The bytes of a snapshot: format 2, which is written, and format 1, which every version must read for
+//! ever. `docs/formats.md` documents both.
 //!
 //! ```text
 //! header   "lklsnap\n"  u32 format  u64 from  u32 sections
 //! section  u32 collection  u32 bits  u32 length, profile  u64 checksum of these
-//!          chunks: u32 count (1 to 16,384)  u8 rice  u32 length  first hash  gaps (see `gaps`)  u64 checksum of these
+//!          chunks: u32 count (1 to 16,384)  u8 rice  u32 length  first hash  gaps (see `gaps`)
+//!                  u64 checksum of these
 //!          u32 0
 //! footer   u64 hashes in all  u64 through  u64 checksum of every byte before
 //! ```
-//! Numbers are little-endian, hashes big-endian, checksums XXH3 of 64 bits. In format 1 a chunk is
-//! `u32 count (1 to 65,536)  count hashes, ascending  u64 checksum of the hashes`, and the footer has no number of hashes.
+//! Numbers are little-endian, hashes are big-endian, checksums are XXH3 of 64 bits. In format 1 a chunk is
+//! a u32 count (1 to 65,536), that many ascending hashes, and a u64 checksum of the hashes; the footer has
+//! no number of hashes.
+//!
+//! *Absent*: the bits of the gaps (`gaps`), and files (`files`).
 
 use std::io::{self, Read, Write};
 
@@ -17,30 +22,31 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 use super::gaps::{CHUNK, Number, PAD, Packed, most_bytes};
 use crate::ids::{CollectionId, Hash, Sequence, Width};
 
-/// How every snapshot begins.
+/// The first bytes of every snapshot.
 pub(super) const MAGIC: &[u8; 8] = b"lklsnap\n";
-/// The layout written, and the newest that can be read.
+/// The layout that is written, and the newest one that can be read.
 pub(super) const FORMAT: u32 = 2;
-/// The layout of hashes one after the other.
+/// The layout of plain hashes, one after the other.
 const PLAIN: u32 = 1;
-/// Hashes in a chunk of [`PLAIN`], at most.
+/// The most hashes in a chunk of [`PLAIN`].
 const PLAIN_CHUNK: usize = 65_536;
-/// The longest profile id read; what claims to be longer is damage.
+/// The most bytes of a profile id. A longer one is damage.
 const MAX_PROFILE: usize = 256;
 
-/// The begin of a snapshot.
+/// The header of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The last change applied to the index when it was begun: replay the log after it.
+    /// The last change that the index contained when the snapshot was begun. The log after it must be
+    /// replayed.
     pub from: Sequence,
-    /// How many collections it holds.
+    /// The number of its collections.
     pub sections: u32,
 }
 
-/// The begin of a collection's part.
+/// The header of a section, which has the hashes of one collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// Which collection.
+    /// The collection.
     pub collection: CollectionId,
     /// The width of its hashes.
     pub width: Width,
@@ -48,7 +54,7 @@ pub struct Section {
     pub profile: String,
 }
 
-/// What a reader met in place of a snapshot.
+/// A reason why a reader refuses a snapshot.
 #[derive(Debug)]
 pub(super) enum Flaw {
     Io(io::Error),
@@ -62,13 +68,13 @@ impl From<io::Error> for Flaw {
     }
 }
 
-/// A chunk and where in the file it begins.
+/// A chunk, and its offset in the file.
 pub(super) struct Chunk {
     pub(super) offset: u64,
     pub(super) packed: Packed,
 }
 
-/// Writes a snapshot front to back.
+/// Writes a snapshot from front to back.
 pub(super) struct Writer<T> {
     out: T,
     checksum: Xxh3Default,
@@ -96,7 +102,7 @@ impl<T: Write> Writer<T> {
         self.put(&xxh3_64(&bytes).to_le_bytes())
     }
 
-    /// The next hash of the section; they ascend.
+    /// Appends a hash to the section. The hashes must ascend.
     pub(super) fn hash(&mut self, hash: Hash) -> io::Result<()> {
         self.chunk.push(hash);
         if self.chunk.len() == CHUNK { self.end_chunk() } else { Ok(()) }
@@ -109,7 +115,7 @@ impl<T: Write> Writer<T> {
         self.put(&0u32.to_le_bytes())
     }
 
-    /// Writes the footer; answers with the file's checksum.
+    /// Writes the footer. Returns the checksum of the file.
     pub(super) fn finish(mut self, through: Sequence) -> io::Result<(T, u64)> {
         let hashes = self.hashes;
         self.put(&hashes.to_le_bytes())?;
@@ -122,7 +128,7 @@ impl<T: Write> Writer<T> {
 
     fn end_chunk(&mut self) -> io::Result<()> {
         let packed = pack(self.width, &self.chunk);
-        let packed = packed.ok_or_else(|| io::Error::other("the hashes of the index came out of order"))?;
+        let packed = packed.ok_or_else(|| io::Error::other("the hashes of the index are out of order"))?;
         self.hashes += u64::from(packed.count);
         self.chunk.clear();
         let bytes = packed.bytes();
@@ -156,7 +162,8 @@ fn chunk_head(packed: &Packed, length: u32) -> Vec<u8> {
     bytes
 }
 
-/// Packs hashes of a width, at least one and at most [`CHUNK`]; `None` if they do not ascend or have another width.
+/// Packs hashes of a width, at least one and at most [`CHUNK`]; `None` if they do not ascend or one has
+/// another width.
 pub(super) fn pack(width: Width, hashes: &[Hash]) -> Option<Packed> {
     fn packed<W: Number>(hashes: &[Hash]) -> Option<Packed> {
         let words: Option<Vec<W>> = hashes.iter().map(|hash| W::from_hash(*hash)).collect();
@@ -168,7 +175,7 @@ pub(super) fn pack(width: Width, hashes: &[Hash]) -> Option<Packed> {
     }
 }
 
-/// Reads a snapshot front to back, handing out nothing whose checksum it has not compared.
+/// Reads a snapshot from front to back. Returns nothing before its checksum is compared.
 pub(super) struct Reader<T> {
     input: T,
     format: u32,
@@ -181,7 +188,7 @@ impl<T: Read> Reader<T> {
     pub(super) fn begin(input: T) -> Result<(Reader<T>, Header), Flaw> {
         let mut reader = Reader { input, format: 0, checksum: Xxh3Default::new(), offset: 0, hashes: 0 };
         if &reader.take::<8>()? != MAGIC {
-            return Err(Flaw::Damage { offset: 0, what: "it does not begin like a snapshot" });
+            return Err(Flaw::Damage { offset: 0, what: "it does not begin with the header of a snapshot" });
         }
         reader.format = reader.u32()?;
         if reader.format == 0 {
@@ -204,7 +211,7 @@ impl<T: Read> Reader<T> {
         }
         let profile = self.bytes(length)?;
         let width = Width::from_bits(bits).ok_or(self.damage(0, "a width is impossible"))?;
-        let profile = String::from_utf8(profile).map_err(|_| self.damage(0, "a profile id is no text"))?;
+        let profile = String::from_utf8(profile).map_err(|_| self.damage(0, "a profile id is not text"))?;
         let section = Section { collection: CollectionId(collection), width, profile };
         if xxh3_64(&section_bytes(&section)) != self.u64()? {
             return Err(Flaw::Damage { offset: start, what: "the checksum of a section differs" });
@@ -212,7 +219,7 @@ impl<T: Read> Reader<T> {
         Ok(section)
     }
 
-    /// The next chunk, or the several that it comes to; `None` at the section's end.
+    /// Reads the next chunk; one of format 1 may yield several. `None` at the end of the section.
     pub(super) fn chunk(&mut self, width: Width) -> Result<Option<Vec<Chunk>>, Flaw> {
         let offset = self.offset;
         let count = self.u32()?;
@@ -246,7 +253,7 @@ impl<T: Read> Reader<T> {
         Ok(packed)
     }
 
-    /// A chunk of format 1, as several of the present one.
+    /// Reads a chunk of format 1, as chunks of the current format.
     fn plain(&mut self, width: Width, count: u32) -> Result<Vec<Packed>, Flaw> {
         let start = self.offset - 4;
         if count as usize > PLAIN_CHUNK {
@@ -261,7 +268,7 @@ impl<T: Read> Reader<T> {
         packed.ok_or(Flaw::Damage { offset: start, what: OUT_OF_ORDER })
     }
 
-    /// Reads the footer and compares the checksum of the file; answers with `through` and the checksum.
+    /// Reads the footer and compares the checksum of the file. Returns `through` and the checksum.
     pub(super) fn finish(mut self) -> Result<(Sequence, u64), Flaw> {
         if self.format != PLAIN && self.u64()? != self.hashes {
             return Err(self.damage(8, "the number of hashes differs"));
@@ -300,7 +307,7 @@ impl<T: Read> Reader<T> {
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Flaw> {
         self.input.read_exact(bytes).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => self.damage(0, "it ends too early"),
+            io::ErrorKind::UnexpectedEof => self.damage(0, "it is truncated"),
             _ => Flaw::Io(error),
         })?;
         self.checksum.update(bytes);
@@ -308,11 +315,11 @@ impl<T: Read> Reader<T> {
         Ok(())
     }
 
-    /// Damage that begins so many bytes before the place reached.
+    /// Damage that begins this many bytes before the current offset.
     fn damage(&self, back: u64, what: &'static str) -> Flaw {
         Flaw::Damage { offset: self.offset.saturating_sub(back), what }
     }
 }
 
-/// What is said of hashes that do not ascend, or of bits that are no gaps.
+/// The flaw of hashes that do not ascend, and of bits that are not valid gaps.
 pub(super) const OUT_OF_ORDER: &str = "a chunk does not hold ascending hashes";

@@ -1,19 +1,20 @@
-//! Ascending hashes as gaps: what a chunk of a snapshot holds, and what it takes to read it.
+//! Ascending hashes as gaps: the content of a chunk of a snapshot, and the code that reads it.
 //!
-//! Hashes in order are told by the gaps between them. Of evenly spread hashes the gaps are geometric, and a
-//! geometric number is told best by Golomb's code; Rice's is the one whose divisor is a power of two (R. F. Rice,
-//! "Some Practical Universal Noiseless Coding Techniques", 1979). A gap is cut into its last `rice` bits, stored as they
-//! are, and the rest, its quotient, stored in unary. That comes to 0.03 to 0.1 bits a hash above the information.
+//! Ascending hashes are encoded as the gaps between them. Uniformly distributed hashes have gaps with a
+//! geometric distribution. Golomb's code is optimal for that distribution; Rice's code is the special case
+//! whose divisor is a power of two (R. F. Rice, "Some Practical Universal Noiseless Coding Techniques",
+//! 1979). The last `rice` bits of a gap are stored as they are, and the rest, its quotient, is stored in
+//! unary. This takes 0.03 to 0.1 bits for each hash above the information.
 //!
-//! *Bounded for every input*: where 2^rice is the mean gap of the chunk or the power of two below it, all
-//! quotients together are at most twice as large as the gaps are many. So no chunk takes more than that `rice` + 3 bits a
-//! hash, however its hashes lie, and the encoder takes another `rice` only where that is shorter.
+//! *Bounded for every input*: if 2^rice is more than half of the mean gap of a chunk, the sum of all
+//! quotients is less than twice the number of gaps. So with that `rice` a chunk takes at most `rice` + 3
+//! bits for each hash, for any distribution. The encoder uses another `rice` only where it is shorter.
 //!
 //! ```text
-//! remainders   the gaps' last `rice` bits, one after the other
+//! remainders   the last `rice` bits of each gap
 //! quotients    for each gap as many zeros as its quotient, then a one
 //! ```
-//! Both begin with a byte of their own; bits fill bytes from the least significant on.
+//! Each of the two parts begins at a byte boundary. Bits fill a byte from the least significant one on.
 //!
 //! *Absent*: checksums and files (`format`).
 
@@ -22,14 +23,14 @@ use std::ops::{Add, BitOr, Shl, Shr, Sub};
 use crate::ids::{Hash, Width};
 use crate::index::Filed;
 
-/// Hashes in a chunk, at most: as many as fit into the cache of a processor, few enough to follow the density
-/// of hashes.
+/// The most hashes in a chunk: few enough to fit the cache of a processor, and to adapt `rice` to the local
+/// density of the hashes.
 pub(super) const CHUNK: usize = 16_384;
 
-/// Bytes of zeros after the packed bits in memory, so that they can be read some words at a time.
+/// Bytes of zeros after the packed bits in memory, so that a read of a whole word never passes the end.
 pub(super) const PAD: usize = 16;
 
-/// A word that can be counted with.
+/// An unsigned word with arithmetic.
 pub(super) trait Number:
     Filed
     + Add<Output = Self>
@@ -38,16 +39,16 @@ pub(super) trait Number:
     + Shl<u32, Output = Self>
     + Shr<u32, Output = Self>
 {
-    /// The bits of a word.
+    /// The number of bits of a word.
     const BITS: u32;
 
-    /// A small number.
+    /// The number as a word.
     fn of(number: u64) -> Self;
     /// The last 64 bits.
     fn low(self) -> u64;
-    /// The sum, if there is one.
+    /// The sum; `None` if it overflows.
     fn sum(self, other: Self) -> Option<Self>;
-    /// How many zeros it begins with.
+    /// The number of leading zeros.
     fn zeros(self) -> u32;
 }
 
@@ -82,19 +83,19 @@ macro_rules! number {
 number!(u64);
 number!(u128);
 
-/// A chunk of ascending hashes.
+/// A packed chunk of ascending hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Packed {
-    /// How many: 1 to [`CHUNK`].
+    /// The number of hashes: 1 to [`CHUNK`].
     pub(super) count: u32,
-    /// How many last bits of a gap are stored as they are: fewer than a hash has.
+    /// The number of last bits of a gap that are stored as they are; less than the width of a hash.
     pub(super) rice: u8,
     pub(super) first: Hash,
-    /// The gaps, then [`PAD`] zeros.
+    /// The packed gaps, then [`PAD`] zeros.
     pub(super) bits: Vec<u8>,
 }
 
-/// The most bytes that the gaps of so many hashes take.
+/// The most bytes that the gaps of `count` hashes take.
 pub(super) fn most_bytes(count: u32, width: Width) -> usize {
     (count as usize * (width.bits() as usize + 3)).div_ceil(8) + 2
 }
@@ -106,7 +107,7 @@ impl Packed {
         if !hashes.is_sorted_by(|one, next| one < next) {
             return None;
         }
-        // What is counted is what lies between: hashes in a row have gaps of 0.
+        // Gaps count the numbers between two hashes: consecutive hashes have a gap of 0.
         let gaps: Vec<W> = hashes.windows(2).map(|pair| pair[1] - pair[0] - W::of(1)).collect();
         let rice = best(&gaps, last - first);
         let mut bits = Bits::default();
@@ -127,13 +128,13 @@ impl Packed {
         Some(Packed { count: hashes.len() as u32, rice: rice as u8, first: first.to_hash(), bits })
     }
 
-    /// The gaps as they are stored.
+    /// The packed gaps as they are stored.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bits[..self.bits.len() - PAD]
     }
 
-    /// Puts the hashes, which ascend, in place of what is in `hashes`; `false` if these are no gaps of hashes of this
-    /// width.
+    /// Replaces the content of `hashes` with the hashes, which ascend. Returns `false` if the bits are not
+    /// valid gaps of hashes of this width.
     #[must_use]
     pub(super) fn unpack<W: Number>(&self, hashes: &mut Vec<W>) -> bool {
         hashes.clear();
@@ -171,7 +172,7 @@ impl Packed {
         at.div_ceil(8) * 8 == end
     }
 
-    /// Up to 64 bits from a place among the remainders.
+    /// Up to 64 bits at a bit offset among the remainders.
     #[inline]
     fn word(&self, at: usize, bits: u32) -> u64 {
         let from = at / 8;
@@ -180,8 +181,8 @@ impl Packed {
         if bits == 64 { word } else { word & ((1 << bits) - 1) }
     }
 
-    /// The number of zeros from a place on, and the place after the one that ends them; `None` if none does before
-    /// `end`.
+    /// The number of zeros at a bit offset, and the offset after the one that ends them; `None` if there is
+    /// no one before `end`.
     #[inline]
     fn unary(&self, mut at: usize, end: usize) -> Option<(u64, usize)> {
         let start = at;
@@ -199,42 +200,42 @@ impl Packed {
     }
 }
 
-/// The number of last bits with which these gaps take the least room, for hashes that lie so far apart in all.
+/// The `rice` with which these gaps take the fewest bits. `apart` is the last hash minus the first.
 fn best<W: Number>(gaps: &[W], apart: W) -> u32 {
     if gaps.is_empty() {
         return 0;
     }
     let log = |number: W| W::BITS - 1 - number.zeros();
-    // 2^mean is more than half the mean distance and less than twice.
+    // 2^mean is more than half of the mean distance and less than twice the mean distance.
     let mean = log(apart).saturating_sub((gaps.len() as u64).ilog2());
-    let room = |rice: u32| {
+    let size = |rice: u32| {
         let quotients: u128 = gaps.iter().map(|gap| u128::from((*gap >> rice).low())).sum();
         quotients + gaps.len() as u128 * u128::from(rice + 1)
     };
-    let (mut rice, mut least) = (mean, room(mean));
+    let (mut rice, mut least) = (mean, size(mean));
     for step in [-1i32, 1] {
         while let Some(next) = rice.checked_add_signed(step).filter(|next| *next < W::BITS - 1) {
-            let taken = room(next);
-            if taken >= least {
+            let bits = size(next);
+            if bits >= least {
                 break;
             }
-            (rice, least) = (next, taken);
+            (rice, least) = (next, bits);
         }
     }
     rice
 }
 
-/// Bits being written.
+/// A buffer that bits are written to.
 #[derive(Default)]
 struct Bits {
     bytes: Vec<u8>,
-    /// The bits that do not fill a byte yet, and how many.
+    /// The bits that do not fill a word yet, and their number.
     last: u128,
     count: u32,
 }
 
 impl Bits {
-    /// Appends the last bits of a word, at most 64.
+    /// Appends the last `bits` bits of a word, at most 64.
     #[inline]
     fn put(&mut self, word: u64, bits: u32) {
         let word = if bits == 64 { word } else { word & ((1 << bits) - 1) };
@@ -256,7 +257,7 @@ impl Bits {
         self.put(1 << zeros, zeros as u32 + 1);
     }
 
-    /// Goes on to the next byte.
+    /// Fills the current byte with zeros.
     fn end_byte(&mut self) {
         let bytes = self.count.div_ceil(8) as usize;
         self.bytes.extend_from_slice(&self.last.to_le_bytes()[..bytes]);

@@ -1,10 +1,10 @@
-//! Loading: from a file to indexes that answer.
+//! Loading: from a file to indexes that answer queries.
 //!
-//! The file is read to its end first, and all its checksums are compared, before any index is built. What is kept of
-//! it meanwhile are the packed chunks, five bytes a hash; they are unpacked by all processors when the index
-//! reads them, run by run, once a table.
+//! The whole file is read first, and all its checksums are compared, before any index is built. Meanwhile
+//! the packed chunks stay in memory, about five bytes for each hash of 64 bits. All processors unpack them,
+//! run by run, once for each table of the index.
 //!
-//! *Absent*: which snapshot is loaded, and the log after it (`engine`).
+//! *Absent*: the choice of the snapshot, and the log after it (`engine`).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,11 +17,12 @@ use super::gaps::{CHUNK, Number};
 use crate::ids::{Hash, Sequence, Width};
 use crate::index::{BadRun, HashIndex, Index, Progress, Runs};
 
-/// A snapshot in memory.
+/// A snapshot whose indexes are in memory.
 pub struct Loaded {
-    /// The change after which the log is to be replayed.
+    /// The change after which the log must be replayed.
     pub from: Sequence,
-    /// The last change it may hold: a log that ends before is not the log it was made beside.
+    /// The last change that the snapshot may contain. A log that ends before it is not the log of this
+    /// snapshot.
     pub through: Sequence,
     /// Its collections.
     pub sections: Vec<(Section, Arc<dyn HashIndex>)>,
@@ -44,7 +45,7 @@ impl<W: Number> Runs<W> for Chunks {
     }
 }
 
-/// Ascending hashes from elsewhere, packed as in a snapshot until an index is built of them.
+/// Ascending hashes from another source, packed as in a snapshot until an index is built from them.
 pub struct Ascending {
     width: Width,
     pending: Vec<Hash>,
@@ -52,15 +53,16 @@ pub struct Ascending {
 }
 
 impl Ascending {
-    /// No hashes yet, of this width.
+    /// Creates an empty list of hashes of this width.
     pub fn new(width: Width) -> Ascending {
         Ascending { width, pending: Vec::with_capacity(CHUNK), chunks: Chunks(Vec::new()) }
     }
 
-    /// The next hash.
+    /// Appends a hash.
     ///
     /// # Panics
-    /// Now or later, if it has another width or is not larger than the one before.
+    /// If the hash has another width or is not larger than the one before. The panic may come with a later
+    /// call.
     pub fn push(&mut self, hash: Hash) {
         self.pending.push(hash);
         if self.pending.len() == CHUNK {
@@ -68,10 +70,10 @@ impl Ascending {
         }
     }
 
-    /// The index of them, built with all processors.
+    /// Builds the index from the hashes, with all processors.
     ///
     /// # Panics
-    /// If they did not ascend.
+    /// If the hashes do not ascend.
     pub fn into_index(mut self) -> Arc<dyn HashIndex> {
         if !self.pending.is_empty() {
             self.pack();
@@ -89,7 +91,7 @@ impl Ascending {
 /// Loads a snapshot with all processors.
 ///
 /// # Errors
-/// [`SnapshotError`] with the place of the damage if any byte is not as it was written.
+/// [`SnapshotError`] with the place of the damage, if any byte differs from those that were written.
 pub fn load(path: &Path, progress: &Progress) -> Result<Loaded, SnapshotError> {
     let mut sections: Vec<(Section, Chunks)> = Vec::new();
     let frame = read(path, |section, chunk| {

@@ -1,15 +1,17 @@
-//! The index on disk: written beside a running index, verified, loaded at start-up, retired.
+//! Snapshots of the index on disk: written while the index is in use, verified, loaded at start-up, and
+//! deleted when newer ones replace them.
 //!
 //! *Invariants*
-//! - 5: a snapshot plus the log after it is the index. Snapshots are taken while writers are at work, so
-//!   one holds each hash as it was at some moment between the change `from`, at which it was begun, and
-//!   `through`, at which it was done. Changes are idempotent and say what a hash became, so replaying the
-//!   log after `from` brings every hash to its last state, whichever of its states the snapshot caught.
-//! - A file under a snapshot's name is whole: it is written under another name, synced, read back and
-//!   renamed. Every chunk carries a checksum, and so does the file.
-//! - Hashes are packed to some hundredths of a bit above the information in them (`gaps`), and what is read is
-//!   trusted in nothing: any bytes give an error with a place, or the very hashes that were written.
-//! - Losing every snapshot loses no data, only start-up time.
+//! - 5: a snapshot plus the log after it is the index. A snapshot is written while writers are active, so
+//!   it holds each hash in a state that the hash had at some time between the change `from`, when the
+//!   snapshot was begun, and `through`, when it was complete. Changes are idempotent and state what a hash
+//!   became. So a replay of the log after `from` brings every hash to its last state, whichever of its
+//!   states the snapshot has.
+//! - A file with the name of a snapshot is whole: it is written under another name, synced, read back and
+//!   renamed. Every chunk has a checksum, and so has the file.
+//! - Hashes are packed to 0.03 to 0.1 bits above their information (`gaps`). A reader trusts no byte: any
+//!   input yields either an error with a place, or exactly the hashes that were written.
+//! - A loss of every snapshot loses no data, only start-up time.
 //!
 //! *Absent*: documents, the log, and the decision when to take a snapshot.
 

@@ -1,4 +1,5 @@
-//! What is written reads back; what was changed on the way is an error with a place; golden files of every format.
+//! Snapshots read back as they were written; changed bytes yield an error with a place; there are golden
+//! files of every format.
 
 use std::collections::HashSet;
 use std::f64::consts::LOG2_E;
@@ -72,12 +73,12 @@ fn is_golden(loaded: &Loaded) {
 }
 
 #[test]
-fn a_snapshot_of_format_1_is_read_for_ever() {
+fn a_snapshot_of_format_1_is_still_read() {
     is_golden(&loaded(include_bytes!("../../tests/golden/format-1.snapshot")).unwrap());
 }
 
 #[test]
-fn a_snapshot_of_format_2_is_written_and_read_as_ever() {
+fn a_snapshot_of_format_2_is_written_and_read_unchanged() {
     let golden = include_bytes!("../../tests/golden/format-2.snapshot");
     is_golden(&loaded(golden).unwrap());
     let dir = tempfile::tempdir().unwrap();
@@ -87,9 +88,9 @@ fn a_snapshot_of_format_2_is_written_and_read_as_ever() {
     assert!(fs::read(file.path).unwrap() == golden);
 }
 
-/// Bits all over both golden files, one after the other; and lengths.
+/// Flips bits throughout both golden files, one at a time, and truncates or extends the files.
 #[test]
-fn damage_anywhere_is_named_with_its_place() {
+fn damage_anywhere_is_reported_with_its_place() {
     for golden in [
         &include_bytes!("../../tests/golden/format-1.snapshot")[..],
         &include_bytes!("../../tests/golden/format-2.snapshot")[..],
@@ -110,7 +111,7 @@ fn damage_anywhere_is_named_with_its_place() {
         let mut bytes = golden.to_vec();
         for bit in (0..golden.len() * 8).step_by(23) {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            // Bits of the format's number make it another format, which the checksums do not know of.
+            // A changed format number selects another format, before any checksum is compared.
             refused(&bytes);
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
@@ -134,8 +135,8 @@ fn unpacked<W: Number>(packed: &Packed) -> Option<Vec<W>> {
     packed.unpack(&mut hashes).then_some(hashes)
 }
 
-/// What comes back is what was packed, and never takes more than is bounded.
-fn comes_back<W: Number>(hashes: Vec<W>) -> f64 {
+/// Packed hashes unpack unchanged, in at most the bounded number of bytes. Returns the bits for each hash.
+fn round_trip<W: Number>(hashes: Vec<W>) -> f64 {
     let (hashes, packed) = pack(hashes);
     assert_eq!(unpacked::<W>(&packed).as_deref(), Some(&hashes[..]));
     assert!(packed.bytes().len() <= most_bytes(packed.count, W::WIDTH));
@@ -143,36 +144,36 @@ fn comes_back<W: Number>(hashes: Vec<W>) -> f64 {
 }
 
 #[test]
-fn hashes_of_every_kind_come_back_in_bounded_room() {
+fn all_distributions_of_hashes_unpack_and_have_bounded_size() {
     let all = 0..CHUNK as u64;
-    // Evenly spread: at most a tenth of a bit above the information, 64 - log2(16,384) + log2(e).
-    assert!(comes_back::<u64>(all.clone().map(spread).collect()) < 64.0 - 14.0 + LOG2_E + 0.12);
+    // Uniformly distributed: at most 0.12 bits above the information, 64 - log2(16,384) + log2(e).
+    assert!(round_trip::<u64>(all.clone().map(spread).collect()) < 64.0 - 14.0 + LOG2_E + 0.12);
     let wide = |i: u64| u128::from(spread(i)) << 64 | u128::from(spread(i << 32));
-    assert!(comes_back::<u128>(all.clone().map(wide).collect()) < 128.0 - 14.0 + LOG2_E + 0.12);
-    // In a row: a bit each.
-    assert!(comes_back::<u64>(all.clone().collect()) < 1.01);
-    // In a row, and one at the other end: the worst for the mean.
-    assert!(comes_back::<u64>(all.clone().chain([u64::MAX]).skip(1).collect()) < 64.0);
-    assert!(comes_back::<u128>(all.clone().map(u128::from).skip(1).chain([u128::MAX]).collect()) < 128.0);
+    assert!(round_trip::<u128>(all.clone().map(wide).collect()) < 128.0 - 14.0 + LOG2_E + 0.12);
+    // Consecutive: one bit each.
+    assert!(round_trip::<u64>(all.clone().collect()) < 1.01);
+    // Consecutive, and one hash at the other end: the worst case for the mean.
+    assert!(round_trip::<u64>(all.clone().chain([u64::MAX]).skip(1).collect()) < 64.0);
+    assert!(round_trip::<u128>(all.clone().map(u128::from).skip(1).chain([u128::MAX]).collect()) < 128.0);
     for number in [0, 1, u64::MAX] {
-        comes_back::<u64>(vec![number]);
-        comes_back::<u64>(vec![number, 5]);
-        comes_back::<u128>(vec![number.into(), u128::MAX]);
+        round_trip::<u64>(vec![number]);
+        round_trip::<u64>(vec![number, 5]);
+        round_trip::<u128>(vec![number.into(), u128::MAX]);
     }
-    // One bit apart at every scale.
-    comes_back::<u64>((0..64).map(|bit| 1 << bit).collect());
-    comes_back::<u128>((0..128).map(|bit| 1 << bit).collect());
-    comes_back::<u128>((0..128).map(|bit| u128::MAX >> bit).collect());
+    // Hashes that differ in one bit, at every scale.
+    round_trip::<u64>((0..64).map(|bit| 1 << bit).collect());
+    round_trip::<u128>((0..128).map(|bit| 1 << bit).collect());
+    round_trip::<u128>((0..128).map(|bit| u128::MAX >> bit).collect());
 }
 
 #[test]
-fn what_does_not_ascend_is_not_packed() {
+fn hashes_that_do_not_ascend_are_not_packed() {
     assert_eq!(Packed::of::<u64>(&[]), None);
     assert_eq!(Packed::of::<u64>(&[2, 2]), None);
     assert_eq!(Packed::of::<u64>(&[3, 2]), None);
 }
 
-/// Hashes that lie in clusters of all sizes.
+/// Hashes in clusters of all sizes.
 fn clusters() -> impl Strategy<Value = Vec<u128>> {
     let cluster = (any::<u128>(), 0..128u32, prop::collection::vec(any::<u128>(), 1..40));
     prop::collection::vec(cluster, 1..12).prop_map(|clusters| {
@@ -187,12 +188,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
     #[test]
-    fn packed_hashes_come_back(hashes in clusters()) {
-        comes_back::<u128>(hashes.clone());
-        comes_back::<u64>(hashes.iter().map(|hash| (hash >> 64) as u64).collect());
+    fn packed_hashes_unpack_unchanged(hashes in clusters()) {
+        round_trip::<u128>(hashes.clone());
+        round_trip::<u64>(hashes.iter().map(|hash| (hash >> 64) as u64).collect());
     }
 
-    /// Bits that no encoder wrote: hashes that ascend, or a refusal; never a panic, never more than was said.
+    /// Arbitrary bits yield ascending hashes or a refusal: never a panic, never more hashes than `count`.
     #[test]
     fn any_bits_unpack_or_are_refused(
         count in 1..2_000u32,
@@ -212,7 +213,7 @@ proptest! {
         }
     }
 
-    /// Whole files with bytes changed, cut out, put in and doubled.
+    /// Whole files with bytes changed, removed, inserted and repeated.
     #[test]
     fn a_changed_file_is_refused_or_the_same(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5u8), 1..6),
@@ -247,9 +248,9 @@ proptest! {
     }
 }
 
-/// Larger than a chunk, in several sections, with hashes left out; and the number that is told on the way.
+/// More hashes than a chunk, in several sections, with hashes left out; and the reported progress.
 #[test]
-fn many_chunks_come_back_and_progress_is_told() {
+fn many_chunks_are_loaded_and_progress_is_reported() {
     let dir: tempfile::TempDir = tempfile::tempdir().unwrap();
     let narrow: Vec<Hash> = (0..40_000).map(|i| Hash::from_u64(spread(i))).collect();
     let wide: Vec<Hash> = (0..20_000).map(|i| Hash::from_u128(u128::from(spread(i)) << 50)).collect();

@@ -1,4 +1,6 @@
-//! A batch: changes that become durable together, each with its place in the log.
+//! A batch: changes that become durable together, each with its number in the log.
+//!
+//! *Absent*: the journal and the trees (`keeper`), and the decision which changes belong together.
 
 use std::collections::HashMap;
 
@@ -9,7 +11,7 @@ use super::records::{Change, CollectionRecord, Posting, PostingList, Row};
 use super::trees::{Tree, Writes};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
 
-/// Changes to be committed together. Dropped without [`Batch::commit`], it leaves no trace.
+/// Changes to be committed together. A batch that is dropped without [`Batch::commit`] has no effect.
 pub struct Batch<'a> {
     store: &'a Store,
     writes: Writes,
@@ -33,34 +35,36 @@ impl<'a> Batch<'a> {
         &self.changes
     }
 
-    /// Writes the row of a document; `is_new` counts it. Who bears its hash is written apart.
+    /// Writes the row of a document. With `is_new` the document count grows by one. The posting list of its
+    /// hash is written separately.
     pub fn put_row(&mut self, collection: CollectionId, id: &DocumentId, row: Row, is_new: bool) {
         *self.documents.entry(collection).or_default() += i64::from(is_new);
         self.writes.insert(Tree::Rows, codec::row_key(collection, id), codec::write_row(row));
     }
 
-    /// Deletes the row of a document that is there.
+    /// Deletes the row of a document, which must exist.
     pub fn delete_row(&mut self, collection: CollectionId, id: &DocumentId) {
         *self.documents.entry(collection).or_default() -= 1;
         self.writes.remove(Tree::Rows, codec::row_key(collection, id));
     }
 
-    /// Writes when a document expires: beside its row, which says the same.
+    /// Writes an expiry entry. The row of the document has the same time.
     pub fn add_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
         self.writes.insert(Tree::Expiries, codec::expiry_key(collection, at_ms, id), []);
     }
 
-    /// Deletes when a document expires.
+    /// Deletes an expiry entry.
     pub fn remove_expiry(&mut self, collection: CollectionId, at_ms: u64, id: &DocumentId) {
         self.writes.remove(Tree::Expiries, codec::expiry_key(collection, at_ms, id));
     }
 
-    /// Records that it is so late, in milliseconds since 1970-01-01 UTC: time does not go back behind it.
+    /// Records the current time, in milliseconds since 1970-01-01 UTC. The clock does not go back before
+    /// it, even after a restart.
     pub fn record_time(&mut self, now_ms: u64) {
         self.writes.insert(Tree::Meta, codec::CLOCK, now_ms.to_be_bytes());
     }
 
-    /// Writes who bears a hash; nobody if it is `None`.
+    /// Writes the posting list of a hash, or deletes it if it is `None`.
     pub fn set_posting_list(
         &mut self,
         collection: CollectionId,
@@ -76,18 +80,18 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Writes one of the documents that share a hash.
+    /// Writes the posting of one of the documents that share a hash.
     pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, posting: &Posting) {
         let key = codec::posting_key(collection, hash, &posting.id);
         self.writes.insert(Tree::SharedPostings, key, codec::write_posting(posting));
     }
 
-    /// Deletes one of the documents that share a hash.
+    /// Deletes the posting of one of the documents that share a hash.
     pub fn remove_shared(&mut self, collection: CollectionId, hash: Hash, id: &DocumentId) {
         self.writes.remove(Tree::SharedPostings, codec::posting_key(collection, hash, id));
     }
 
-    /// Writes a new collection, whose number is [`Store::next_collection_id`].
+    /// Writes a new collection, whose number must be [`Store::next_collection_id`].
     pub fn create_collection(&mut self, record: &CollectionRecord) {
         let last = u64::from(record.id.0).to_be_bytes();
         self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, last);
@@ -99,20 +103,20 @@ impl<'a> Batch<'a> {
         self.writes.insert_twice(&codec::collection_key(record.id), &codec::write_collection(record));
     }
 
-    /// Deletes a collection; its rows are left to [`Store::sweep`].
+    /// Deletes a collection. [`Store::sweep`] deletes its rows later.
     pub fn delete_collection(&mut self, id: CollectionId, width: Width) {
         self.writes.remove_twice(&codec::collection_key(id));
         self.writes.insert_twice(&codec::garbage_key(id), &codec::write_width(width));
     }
 
-    /// Takes the number of a collection that is to be filled out of sight. Until [`Batch::finish_restore`] it counts
-    /// as a deleted one.
+    /// Reserves the number of a collection that is filled while it is invisible. Until
+    /// [`Batch::finish_restore`] it counts as a deleted one.
     pub fn begin_restore(&mut self, id: CollectionId, width: Width) {
         self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, u64::from(id.0).to_be_bytes());
         self.writes.insert_twice(&codec::garbage_key(id), &codec::write_width(width));
     }
 
-    /// Makes a collection visible that was filled.
+    /// Makes a collection visible after it was filled.
     pub fn finish_restore(&mut self, record: &CollectionRecord) {
         self.writes.remove_twice(&codec::garbage_key(record.id));
         self.change_collection(record);
@@ -123,22 +127,22 @@ impl<'a> Batch<'a> {
         self.changes.push(change);
     }
 
-    /// Makes the batch durable and answers with the number of its last change.
+    /// Makes the batch durable and returns the number of its last change.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is no room: then nothing was written. After any other error nobody knows whether it
-    /// is durable, and the store takes no more writes until it is opened again.
+    /// [`StoreError::Full`] if the disk has no space: then nothing was written. After any other error it is
+    /// unknown whether the batch is durable, and the store accepts no more writes until it is opened again.
     pub fn commit(self) -> Result<Sequence, StoreError> {
         self.commit_telling(|| ())
     }
 
-    /// The same; when the batch is durable and before views can see it, `seen_next` is called.
+    /// The same, but calls `before_visible` when the batch is durable and before a view can see it.
     ///
     /// # Errors
-    /// As [`Batch::commit`].
-    pub fn commit_telling(mut self, seen_next: impl FnOnce()) -> Result<Sequence, StoreError> {
-        for (&collection, &more) in &self.documents {
-            let documents = self.store.documents(collection)?.saturating_add_signed(more);
+    /// See [`Batch::commit`].
+    pub fn commit_telling(mut self, before_visible: impl FnOnce()) -> Result<Sequence, StoreError> {
+        for (&collection, &difference) in &self.documents {
+            let documents = self.store.documents(collection)?.saturating_add_signed(difference);
             let key = codec::documents_key(collection);
             self.writes.insert(Tree::Meta, key, documents.to_be_bytes());
         }
@@ -146,7 +150,7 @@ impl<'a> Batch<'a> {
         let last = Sequence(self.last.0 + self.changes.len() as u64);
         self.writes.insert(Tree::Log, first.0.to_be_bytes(), codec::write_changes(&self.changes));
         self.writes.insert(Tree::Meta, codec::HIGH_WATER, last.0.to_be_bytes());
-        self.store.core.commit(&self.writes, seen_next)?;
+        self.store.core.commit(&self.writes, before_visible)?;
         Ok(last)
     }
 }

@@ -1,15 +1,15 @@
-//! Blocks and blobs of the trees' files, read without the trees: the layout of `lsm-tree` 3.1.10, which is
-//! pinned.
+//! Reads blocks and blobs from the files of the trees, without the trees. The layout is that of `lsm-tree`
+//! 3.1.10, which is pinned.
 //!
-//! `verify` finds with it where a file is damaged, `salvage` reads what is left of one. Nothing of it is ever
-//! written here. Every length is checked, so damaged bytes yield `None` and never a panic. The tests read
-//! files that the trees wrote: another layout fails them.
+//! `verify` locates damage in a file with it, and `salvage` reads the undamaged rest. This module writes
+//! nothing. Every length is checked, so damaged bytes yield `None` and never a panic. The tests read files
+//! that the trees wrote: they fail if the layout changes.
 //!
 //! ```text
 //! table    data blocks, index blocks, filter blocks, a few bytes of no block, a meta block, a list of parts
 //! block    "LSM\x03"  u8 kind  u128 checksum of the data  u32 length  u32 length without compression
-//!          u32 checksum of these  data, as it is or by LZ4
-//! data     entries  255  places for a search  u8 restart interval  26 bytes  u32 count of entries
+//!          u32 checksum of these  data, plain or compressed with LZ4
+//! data     entries  255  search indexes  u8 restart interval  26 bytes  u32 count of entries
 //! entry    u8 type  seqno  (length of the prefix shared with the last full entry)  length, rest of the key
 //!          (length, value); each `restart interval`-th is full; numbers are LEB128
 //! blob     "BLOB"  u128 checksum of key and value  u64 seqno  u16 length of the key  u32 length  u32 stored
@@ -29,12 +29,12 @@ const BLOCK_HEADER: usize = 33;
 const COVERED: usize = 29;
 const BLOB: &[u8; 4] = b"BLOB";
 const BLOB_HEADER: usize = 38;
-/// What follows the places for a search, from the restart interval on.
+/// Bytes of the trailer after the search indexes, from the restart interval on.
 const TRAILER: usize = 31;
-/// What stands in place of a type after the last entry.
+/// The byte after the last entry, in place of a type.
 const END: u8 = 255;
 
-/// What a block holds.
+/// The kind of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
@@ -42,7 +42,7 @@ pub(super) enum Kind {
     Other,
 }
 
-/// The header of a block, if its checksum is right.
+/// The header of a block, with a correct checksum.
 struct Header {
     kind: Kind,
     checksum: u128,
@@ -50,10 +50,10 @@ struct Header {
     plain: usize,
 }
 
-/// A block whose checksums are right.
+/// A block with correct checksums.
 pub(super) struct Block<'a> {
     pub(super) kind: Kind,
-    /// Its bytes in the file, with its header.
+    /// Its bytes in the file, including the header.
     pub(super) length: usize,
     data: &'a [u8],
     plain: usize,
@@ -63,12 +63,12 @@ pub(super) struct Block<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) key: Vec<u8>,
-    /// The number of the batch that wrote it.
+    /// The sequence number of the batch that wrote it.
     pub(super) seqno: u64,
     pub(super) value: Value,
 }
 
-/// What a batch said of a key.
+/// The value that a batch wrote to a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Bytes(Vec<u8>),
@@ -76,7 +76,7 @@ pub(super) enum Value {
     Deleted,
 }
 
-/// Where a value lies that is beside its tree.
+/// The place of a value in a blob file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BlobPlace {
     file: u64,
@@ -108,19 +108,19 @@ pub(super) fn block(bytes: &[u8]) -> Option<Block<'_>> {
     (xxh3_128(data) == checksum).then_some(Block { kind, length, data, plain })
 }
 
-/// Kind and length of the damaged block at the beginning of `bytes`, if its header at least is right.
+/// Kind and length of the damaged block at the beginning of `bytes`, if at least its header is correct.
 pub(super) fn damaged_block(bytes: &[u8]) -> Option<(Kind, usize)> {
     let header = header(bytes)?;
     Some((header.kind, BLOCK_HEADER.checked_add(header.stored)?))
 }
 
-/// Where, from `from` on, the next block stands whose checksums are right.
+/// The offset of the first block at `from` or later that has correct checksums.
 pub(super) fn next_block(bytes: &[u8], from: usize) -> Option<usize> {
     let rest = bytes.get(from..)?;
     memchr::memmem::find_iter(rest, BLOCK).map(|at| from + at).find(|at| block(&bytes[*at..]).is_some())
 }
 
-/// The length of the blob at the beginning of `bytes`, if it is what was written.
+/// The length of the blob at the beginning of `bytes`, if its checksum is correct.
 pub(super) fn blob(bytes: &[u8]) -> Option<usize> {
     let header = bytes.get(..BLOB_HEADER)?.strip_prefix(BLOB)?;
     let (checksum, mut header) = header.split_first_chunk::<16>()?;
@@ -134,7 +134,7 @@ pub(super) fn blob(bytes: &[u8]) -> Option<usize> {
 }
 
 impl Block<'_> {
-    /// The entries of a block of data or of meta data.
+    /// The entries of a data block or a meta block.
     pub(super) fn entries(&self) -> Option<Vec<Entry>> {
         if self.data.len() == self.plain
             && let Some(entries) = entries(self.data)
@@ -145,7 +145,7 @@ impl Block<'_> {
     }
 }
 
-/// Only for bytes whose checksum is right: what LZ4 did not write, it does not read with care.
+/// Only for bytes with a correct checksum: the LZ4 decoder is not hardened against other input.
 fn decompressed(bytes: &[u8], plain: usize) -> Option<Vec<u8>> {
     let mut out = vec![0; plain];
     let length = lz4_flex::block::decompress_into(bytes, &mut out).ok()?;
@@ -157,7 +157,7 @@ fn entries(data: &[u8]) -> Option<Vec<Entry>> {
     let interval = usize::from(*trailer.first()?);
     let count = number::<4>(&mut &trailer[TRAILER - 4..])?;
     let mut found: Vec<Entry> = Vec::new();
-    // The last key that stands in full.
+    // The key of the last entry that is stored in full.
     let mut full = Vec::new();
     for place in 0..usize::try_from(count).ok()? {
         let kind = number::<1>(&mut rest)?;
@@ -191,14 +191,15 @@ fn place_of(mut bytes: &[u8]) -> Option<BlobPlace> {
 }
 
 impl BlobPlace {
-    /// The value of `key` that lies here in a file of `folder`; `None` if what is there is something else.
+    /// The value of `key` at this place in a file of `folder`; `None` if other bytes are stored there.
     pub(super) fn read(&self, folder: &Path, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let file = match File::open(folder.join(self.file.to_string())) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        // Lengths in the header of the blob are not covered by its checksum, those here are.
+        // The checksum of a blob does not cover the lengths in its header. A block checksum covers these
+        // lengths.
         let length = BLOB_HEADER + key.len() + self.stored;
         if self
             .offset
@@ -261,7 +262,7 @@ mod tests {
         format!("{:03}/{}", number % 7, "k".repeat((number % 41) as usize)).into_bytes()
     }
 
-    /// Values short and long, some that do not compress, some that lie in blob files.
+    /// Short and long values, some that do not compress, and some that are stored in blob files.
     fn value(number: u64) -> Vec<u8> {
         let length = if number.is_multiple_of(49) { 20_000 } else { number * 31 % 300 };
         (0..length)
@@ -269,7 +270,7 @@ mod tests {
             .collect()
     }
 
-    /// Writes several versions of keys into a tree, in tables written from memory.
+    /// Writes several versions of each key into a tree, and flushes them to tables.
     fn filled(trees: &Trees, tree: Tree) -> Written {
         let mut written = Written::new();
         for number in 0..900 {
@@ -285,14 +286,14 @@ mod tests {
             if number % 300 == 299 {
                 trees.rotate(true);
                 let tree = trees.tree(tree);
-                // The horizon keeps every version.
+                // A horizon of 0 keeps every version.
                 tree.flush(&tree.get_flush_lock(), 0).unwrap();
             }
         }
         written
     }
 
-    /// Every entry of every table, read here.
+    /// Every entry of every table, read with this module.
     fn read(dir: &Path) -> (Written, usize) {
         let (mut found, mut compressed) = (Written::new(), 0);
         for table in fs::read_dir(dir.join("tables")).unwrap() {
@@ -325,17 +326,17 @@ mod tests {
     }
 
     #[test]
-    fn what_the_trees_wrote_is_read_without_them() {
+    fn files_of_the_trees_are_read_without_the_trees() {
         for tree in [Tree::Rows, Tree::PostingLists] {
             let dir = tempfile::tempdir().unwrap();
             let trees = Trees::open(dir.path(), 1 << 20).unwrap();
             let written = filled(&trees, tree);
             let place = dir.path().join(NAMES[tree as usize]);
-            assert!(read(&place).0 == written, "tables written from memory");
+            assert!(read(&place).0 == written, "flushed tables");
             trees.tree(tree).major_compact(64 << 20, 0).unwrap();
             let (found, compressed) = read(&place);
             assert!(found == written, "compacted tables");
-            assert_eq!(compressed > 0, tree == Tree::Rows, "{compressed} blocks by LZ4");
+            assert_eq!(compressed > 0, tree == Tree::Rows, "{compressed} blocks with LZ4");
             if tree == Tree::Rows {
                 assert!(fs::read_dir(place.join("blobs")).unwrap().count() > 0);
             }
@@ -343,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_byte_goes_unnoticed_and_none_is_fatal() {
+    fn every_changed_byte_is_noticed_and_none_panics() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         filled(&trees, Tree::PostingLists);
@@ -354,7 +355,7 @@ mod tests {
             let mut bad = good[..length].to_vec();
             bad[at] ^= 1 << (at % 8);
             assert!(block(&bad).is_none(), "byte {at}");
-            // Even with a checksum that is right by chance.
+            // Even if a checksum is correct by chance.
             let _ = entries(&bad[BLOCK_HEADER..]);
             let _ = entries(&bad[BLOCK_HEADER..at.max(BLOCK_HEADER)]);
         }

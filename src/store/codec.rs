@@ -1,7 +1,10 @@
-//! Keys and values as bytes. Drawn in `docs/formats.md`; what is here must open for ever.
+//! Keys and values as bytes. `docs/formats.md` documents the layout, and later versions must read it for
+//! ever.
 //!
-//! Keys are big-endian, so that their order is the order of what they stand for. Values begin with the
-//! version of their layout.
+//! Keys are big-endian, so that they sort in the order of their values. Values begin with the version of
+//! their layout.
+//!
+//! *Absent*: which keys and values belong to a change (`batch`).
 
 use std::ops::Bound;
 
@@ -17,22 +20,22 @@ pub(super) const HIGH_WATER: &[u8] = b"high_water";
 pub(super) const TRIMMED: &[u8] = b"trimmed";
 /// Key of the last time that a commit recorded.
 pub(super) const CLOCK: &[u8] = b"clock";
-/// Key of the last collection number given.
+/// Key of the last assigned collection number.
 pub(super) const LAST_COLLECTION: &[u8] = b"last_collection";
 /// Prefix of the keys of collections.
 pub(super) const COLLECTION: &[u8] = b"collection/";
-/// Prefix of the keys of deleted collections with rows left.
+/// Prefix of the keys of deleted collections that still have rows.
 pub(super) const GARBAGE: &[u8] = b"garbage/";
-/// Prefix of the keys of the numbers of documents.
+/// Prefix of the keys of document counts.
 pub(super) const DOCUMENTS: &[u8] = b"documents/";
 
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;
-/// The layout of collections with signatures or sketches: what is in the first, and then these.
+/// The layout of collections with signatures or sketches: the fields of [`LAYOUT`], followed by these.
 const WITH_SIGNATURES: u8 = 2;
 
-/// Before keys of `meta` whose entries stand in the tree of rows as well, so that no one file holds all that is known of
-/// a collection. No collection has this number.
+/// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds
+/// everything known about a collection. No collection has this number.
 pub(super) const COPY: [u8; 4] = u32::MAX.to_be_bytes();
 
 fn numbered(prefix: &[u8], id: CollectionId) -> Vec<u8> {
@@ -56,7 +59,7 @@ pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {
     number.map(|bytes| CollectionId(u32::from_be_bytes(bytes))).ok_or(StoreError::Damaged("collection key"))
 }
 
-/// The width of the hashes of a deleted collection: its postings cannot be read without.
+/// The width of the hashes of a deleted collection, which is needed to read its postings.
 pub(super) fn write_width(width: Width) -> [u8; 1] {
     [width.bits() as u8]
 }
@@ -89,16 +92,16 @@ pub(super) fn posting_key(collection: CollectionId, hash: Hash, id: &DocumentId)
     key
 }
 
-/// The first byte of a posting list: one document bears the hash, and its id follows; or several do, and each
-/// has a key of its own.
+/// The first byte of a posting list: one document has the hash, and its posting follows; or several have
+/// it, and each posting has its own key.
 const SOLE: u8 = 1;
 const SHARED: u8 = 2;
 
-/// Bits of the byte that says what there is to know of a posting without reading its row.
+/// Bits of the flags byte, which describes a posting so that its row need not be read.
 const HAS_METADATA: u8 = 1;
 const EXPIRES: u8 = 2;
 
-/// What is said of a posting beside its id: a byte of bits, and its expiry if it has one.
+/// The value of a posting, without its id: the flags byte, and the expiry if there is one.
 pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
     let metadata = if posting.has_metadata { HAS_METADATA } else { 0 };
     match posting.expires_ms {
@@ -107,7 +110,7 @@ pub(super) fn write_posting(posting: &Posting) -> Vec<u8> {
     }
 }
 
-/// Reads what [`write_bearer`] wrote: whether there is metadata, the expiry, and what comes after.
+/// Reads the bytes of [`write_posting`]: whether the row has metadata, the expiry, and the remaining bytes.
 fn read_flags(bytes: &[u8]) -> Result<(bool, Option<u64>, &[u8]), StoreError> {
     const DAMAGED: StoreError = StoreError::Damaged("posting list");
     let (flags, rest) = bytes.split_first().ok_or(DAMAGED)?;
@@ -122,7 +125,7 @@ fn read_flags(bytes: &[u8]) -> Result<(bool, Option<u64>, &[u8]), StoreError> {
     }
 }
 
-/// A posting from its id and what stands beside it.
+/// A posting from its id and its value.
 pub(super) fn read_posting(id: &[u8], value: &[u8]) -> Result<Posting, StoreError> {
     match read_flags(value)? {
         (has_metadata, expires_ms, []) => Ok(Posting { id: read_id(id)?, has_metadata, expires_ms }),
@@ -152,13 +155,13 @@ pub(super) fn read_posting_list(value: &[u8]) -> Result<PostingList, StoreError>
 
 type Range = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The keys that begin with `prefix` and go on with an id greater than `after`.
+/// The keys that begin with `prefix`, followed by an id greater than `after`.
 pub(super) fn after(prefix: &[u8], after: Option<&DocumentId>) -> Range {
     let start = match after {
         Some(id) => Bound::Excluded([prefix, id.as_str().as_bytes()].concat()),
         None => Bound::Included(prefix.to_vec()),
     };
-    // No id holds the byte 0xff, which UTF-8 never uses, so this lies past every key of the prefix.
+    // No id contains the byte 0xff, which UTF-8 never uses, so this bound is after every key of the prefix.
     let end = Bound::Excluded([prefix, &[0xff]].concat());
     (start, end)
 }
@@ -191,7 +194,7 @@ pub(super) fn read_expiry_key(key: &[u8]) -> Result<Expiry, StoreError> {
     })
 }
 
-/// The document of a posting's key, whose hashes have this width.
+/// The document id in the key of a posting. The hashes of the collection have this width.
 pub(super) fn read_posting_id(key: &[u8], width: Width) -> Result<&[u8], StoreError> {
     key.get(4 + width.bytes()..).ok_or(StoreError::Damaged("posting list"))
 }
@@ -204,7 +207,7 @@ pub(super) fn read_number(bytes: &[u8]) -> Result<u64, StoreError> {
     bytes.try_into().map(u64::from_be_bytes).map_err(|_| StoreError::Damaged("number"))
 }
 
-/// A hash in a value: its bytes, whose length is its width.
+/// A hash inside a value, as bytes; their number gives the width.
 #[derive(Serialize, Deserialize)]
 struct HashBytes(Vec<u8>);
 

@@ -1,12 +1,12 @@
-//! Compaction: one thread that merges tables, gives back what deleted data takes while the store is quiet, and never
-//! takes the room that the journal and the memtables need.
+//! Compaction: one thread that merges tables, frees the space of deleted data while the store is quiet, and
+//! never uses the disk space that the journal and the memtables need.
 //!
-//! Merging by levels is the trees' own. It leaves deleted entries where they are until enough is written on top of
-//! them, which on a quiet store is never. So while hardly anything is written, a tree of which a tenth is dead is
-//! compacted whole: a rewrite of n bytes gives back n / 10 at least. How much is dead is derived from what the tables
-//! say, so a restart does not forget it.
+//! `lsm-tree` decides which levels to merge. It leaves deleted entries in place until enough new data is
+//! written over them, which never happens on a quiet store. So while hardly anything is written, a tree is
+//! compacted whole if a tenth of it is dead: a rewrite of n bytes frees at least n / 10. The dead share is
+//! derived from the metadata of the tables, so a restart does not lose it.
 //!
-//! *Absent*: the trees' own choice of tables (`Leveled`), and writing memtables out (`keeper`).
+//! *Absent*: the choice of tables for a merge (`Leveled` of `lsm-tree`), and flushes (`keeper`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,41 +20,44 @@ use super::error::StoreError;
 use super::keeper::{Core, unless_ahead};
 use super::trees::{TREES, Tree, Trees};
 
-/// Compactions of a tree in a row, before others get their turn.
+/// Merges of a tree in a row, before the other trees are served.
 const STEPS: usize = 64;
 /// Compactions of a whole tree in a row.
 const PASSES: usize = 4;
-/// Tables above the others from which on `Leveled` merges them down.
+/// Tables in the first level at which `Leveled` merges them down.
 const L0_TABLES: usize = 4;
 /// Bytes of a table that a compaction of a whole tree writes.
 const TABLE_BYTES: u64 = 64 << 20;
-/// A tree is compacted whole if this share of it is dead: one in so many bytes.
+/// A tree is compacted whole if at least one byte in this many is dead.
 const DEAD_SHARE: u64 = 10;
-/// Dead bytes that are not worth the work, however small the tree is.
+/// Fewer dead bytes than this are not worth the work, however small the tree is.
 const DEAD_LEAST: u64 = 256 << 10;
-/// How long after a compaction ran out of room it is tried again if no more has become free: a quota does not show.
+/// Delay before a compaction that ran out of disk space is retried, unless more space becomes free. The
+/// delay is needed because the free space does not show a quota.
 const AFTER_FULL: Duration = Duration::from_mins(1);
 
-/// What the thread remembers of each tree.
+/// The state that the thread keeps for each tree.
 #[derive(Clone, Copy, Default)]
 struct Memory {
-    /// The room with which a compaction began that ran out of it, and when.
+    /// The spare disk space with which the last compaction began that ran out of it, and when that was.
     short: Option<(u64, Instant)>,
-    /// The version that a compaction of the whole tree makes if nothing else changes the tree meanwhile, and what views have to have passed for another to help.
+    /// The version that the last compaction of the whole tree produced if nothing else changed the tree
+    /// meanwhile, and the sequence number that the horizon must reach before another compaction can free
+    /// more.
     whole: Option<(u64, SeqNo)>,
 }
 
-/// The thread's work.
+/// The work of the compaction thread.
 #[derive(Default)]
 pub(super) struct Compactor {
     memory: [Memory; TREES],
 }
 
 impl Compactor {
-    /// Does what there is to do.
+    /// Merges tables where needed, and frees the space of deleted data if the store is quiet.
     ///
     /// # Errors
-    /// [`StoreError`] if a tree or the disk failed. Want of room is no error: it is tried again.
+    /// [`StoreError`] if a tree or the disk failed. A full disk is no error: the work is retried.
     pub(super) fn turn(&mut self, core: &Core) -> Result<(), StoreError> {
         core.trees.pace.serve();
         let mut is_short = false;
@@ -72,14 +75,14 @@ impl Compactor {
         Ok(())
     }
 
-    /// Merges tables of a tree as its levels need it; whether there is no room for it.
+    /// Merges tables of a tree as its levels need it. Returns whether the disk has no space for it.
     fn merge(&mut self, core: &Core, at: usize) -> Result<bool, StoreError> {
         let tree = &core.trees.all()[at];
         for _ in 0..STEPS {
             if core.trees.pace.is_stopping() || core.work[at].has_leftovers() {
                 return Ok(false);
             }
-            if !self.has_room(core, at, merge_bytes(tree)) {
+            if !self.has_space(core, at, merge_bytes(tree)) {
                 return Ok(true);
             }
             let before = tree.current_version().id();
@@ -95,14 +98,14 @@ impl Compactor {
         Ok(false)
     }
 
-    /// Compacts the whole of a tree as long as enough of it is dead. One pass finds out which blob files are dead, and the
-    /// next deletes them.
+    /// Compacts a whole tree while enough of it is dead. One pass finds out which blob files are dead, and
+    /// the next one deletes them.
     fn reclaim(&mut self, core: &Core, at: usize) -> Result<(), StoreError> {
         let tree = &core.trees.all()[at];
         let (started, before, mut passes) = (Instant::now(), tree.disk_space(), 0);
         while passes < PASSES
-            && is_enough(dead_bytes(core, at)?, tree.disk_space())
-            && !self.is_in_vain(core, at)
+            && is_worth_rewriting(dead_bytes(core, at)?, tree.disk_space())
+            && !self.is_futile(core, at)
             && self.pass(core, at)?
         {
             passes += 1;
@@ -110,17 +113,17 @@ impl Compactor {
         if passes > 0 {
             let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
             let path = tree.tree_config().path.display();
-            tracing::info!(tree = %path, before, bytes, passes, elapsed_ms, "room that deleted data took was given back");
+            tracing::info!(tree = %path, before, bytes, passes, elapsed_ms, "deleted data was freed");
         }
         Ok(())
     }
 
-    /// Compacts the whole of a tree once; whether that came to its end.
+    /// Compacts a whole tree once. Returns whether the compaction completed.
     fn pass(&mut self, core: &Core, at: usize) -> Result<bool, StoreError> {
         let (tree, pace) = (&core.trees.all()[at], &core.trees.pace);
         let live = tree.disk_space().saturating_sub(dead_bytes(core, at)?);
         let may_begin = !pace.is_stopping() && !pace.is_wanted() && !core.work[at].has_leftovers();
-        if !may_begin || !self.has_room(core, at, live) {
+        if !may_begin || !self.has_space(core, at, live) {
             return Ok(false);
         }
         let (version, stale) = (tree.current_version().id(), tree.stale_blob_bytes());
@@ -131,30 +134,31 @@ impl Compactor {
         }
         let is_viewed = horizon + 1 < published;
         let until = if is_viewed { published } else { SeqNo::MAX };
-        // What it found out to be dead the next pass deletes.
+        // The next pass deletes the blobs that this one found dead.
         let is_done = tree.stale_blob_bytes() == 0 || tree.stale_blob_bytes() == stale;
         self.memory[at].whole = is_done.then_some((version + 1, until));
         release(core);
         Ok(true)
     }
 
-    /// Whether the last compaction of the whole tree has left nothing for another one: the tree is as it was then, and
-    /// what views kept it from dropping they still see.
-    fn is_in_vain(&self, core: &Core, at: usize) -> bool {
+    /// Whether another compaction of the whole tree could free nothing: the tree is unchanged since the
+    /// last one, and open views still see the entries that the last one had to keep.
+    fn is_futile(&self, core: &Core, at: usize) -> bool {
         let version = core.trees.all()[at].current_version().id();
         let horizon = core.trees.views.horizon();
         self.memory[at].whole.is_some_and(|(made, until)| made == version && horizon + 1 < until)
     }
 
-    /// Whether a compaction that writes so many bytes may begin. One that ran out of room needs more than it had.
-    fn has_room(&self, core: &Core, at: usize, bytes: u64) -> bool {
+    /// Whether a compaction that writes `bytes` may begin. After one that ran out of space, more must be
+    /// free than it began with, or `AFTER_FULL` must have passed.
+    fn has_space(&self, core: &Core, at: usize, bytes: u64) -> bool {
         let spare = core.room.spare();
         let failed =
             self.memory[at].short.is_some_and(|(had, when)| spare <= had && when.elapsed() < AFTER_FULL);
         spare > bytes && !failed
     }
 
-    /// Compacts; whether that came to its end.
+    /// Runs a compaction. Returns whether it completed.
     fn attempt(
         &mut self,
         core: &Core,
@@ -171,7 +175,8 @@ impl Compactor {
                 Ok(true)
             }
             Err(error) if error.is_full() => {
-                tracing::warn!(tree = %tree.tree_config().path.display(), spare, "a compaction ran out of room; it waits for more");
+                let tree = tree.tree_config().path.display();
+                tracing::warn!(%tree, spare, "a compaction ran out of disk space; it waits for more");
                 memory.short = Some((spare, Instant::now()));
                 Ok(false)
             }
@@ -181,21 +186,22 @@ impl Compactor {
     }
 }
 
-/// Whether so many dead bytes among so many on disk are worth writing the others again.
-fn is_enough(dead: u64, bytes: u64) -> bool {
+/// Whether `dead` of `bytes` on disk are worth a rewrite of the live ones.
+fn is_worth_rewriting(dead: u64, bytes: u64) -> bool {
     dead >= (bytes / DEAD_SHARE).max(DEAD_LEAST)
 }
 
-/// Whether a checkpoint is worth while that would clear the journal of so many bytes, and let so many removed rows be
-/// deleted from the trees, where rows have most of the bytes.
-pub(super) fn is_worth_it(trees: &Trees, removed: u64, journal: u64) -> bool {
+/// Whether a checkpoint is worth its cost. It would clear `journal` bytes, and allow `removed` rows to be
+/// deleted from the trees; rows have most of the bytes.
+pub(super) fn is_checkpoint_worthwhile(trees: &Trees, removed: u64, journal: u64) -> bool {
     let rows = trees.tree(Tree::Rows);
     let bytes_of_row = rows.disk_space() / (rows.approximate_len() as u64).max(1);
-    is_enough(journal + bytes_of_row * removed, trees.disk_bytes())
+    is_worth_rewriting(journal + bytes_of_row * removed, trees.disk_bytes())
 }
 
-/// Bytes that the next merge of a tree writes at most, as far as that can be told: its newest tables, and those of the
-/// first level below them, which they mostly overlap. Of merges further down nothing is told; they notice on the way.
+/// An estimate of the bytes that the next merge of a tree writes at most: its newest tables, and those of
+/// the first level below them that has any, which they mostly overlap. Merges further down are not
+/// estimated; they check the free space while they run.
 fn merge_bytes(tree: &AnyTree) -> u64 {
     let version = tree.current_version();
     let mut levels = version.iter_levels();
@@ -208,17 +214,17 @@ fn merge_bytes(tree: &AnyTree) -> u64 {
     newest.size() + levels.fold(0, |first, level| if first > 0 { first } else { level.size() })
 }
 
-/// Bytes of a tree on disk that no query can ask for, about.
+/// An estimate of the bytes of a tree on disk that no query can reach.
 fn dead_bytes(core: &Core, at: usize) -> Result<u64, StoreError> {
     let tree = &core.trees.all()[at];
     let version = tree.current_version();
     let (entries, tombstones) = version.iter_tables().fold((0, 0), |(entries, tombstones), table| {
         (entries + table.metadata.item_count, tombstones + table.tombstone_count())
     });
-    // A tombstone mostly hides an entry, and both go.
+    // A tombstone usually hides one entry, and a compaction drops both.
     let mut dead = (2 * tombstones).min(entries);
     if at == Tree::Rows as usize {
-        // Rows that were written over have no tombstone, but it is known how many rows there are.
+        // An overwritten row has no tombstone, but the number of live rows is known.
         let in_memory = (tree.approximate_len() as u64).saturating_sub(entries);
         dead = dead.max(entries.saturating_sub(documents(core)? + in_memory));
     }
@@ -227,21 +233,23 @@ fn dead_bytes(core: &Core, at: usize) -> Result<u64, StoreError> {
     Ok(share as u64 + tree.stale_blob_bytes())
 }
 
-/// The documents of all collections.
+/// The number of documents in all collections.
 fn documents(core: &Core) -> Result<u64, StoreError> {
     let meta = core.trees.tree(Tree::Meta);
     let numbers = core.trees.views.at_newest(|now| meta.prefix(codec::DOCUMENTS, now, None));
     numbers.map(|entry| codec::read_number(&entry.value()?)).sum()
 }
 
-/// Deletes files that only older versions of the trees name, unless a view sees one. A version goes when a batch after
-/// it was published; on a quiet store there is none, so a number without a batch takes its place.
+/// Deletes files that only older versions of the trees name, unless a view sees one of them. A version
+/// becomes removable when a later batch is published. A quiet store has no later batch, so a sequence
+/// number without a batch is published instead.
 fn release(core: &Core) {
     if core.trees.all().iter().all(|tree| tree.version_free_list_len() == 0) {
         return;
     }
     {
-        // Batches get their numbers under this lock, so none with a lower number is under way.
+        // Batches take their sequence numbers under this lock, so no batch with a lower number is in
+        // progress.
         let _journal = core.journal.lock();
         core.trees.views.publish(core.trees.next_seqno());
     }
@@ -249,7 +257,7 @@ fn release(core: &Core) {
     for tree in core.trees.all() {
         let path = &tree.tree_config().path;
         if let Err(error) = tree.get_version_history_lock().maintenance(path, horizon) {
-            tracing::warn!(%error, tree = %path.display(), "an older version of a tree stays");
+            tracing::warn!(%error, tree = %path.display(), "an older version of a tree was not removed");
         }
     }
 }
@@ -267,7 +275,7 @@ mod tests {
     use crate::store::room::Room;
     use crate::store::trees::{Trees, Writes};
 
-    /// A core without threads: the test says when what is done.
+    /// A core without threads: the test decides when each piece of work runs.
     fn core(dir: &Path) -> Core {
         let journal_dir = dir.join("journal");
         let manifest = Manifest::read(dir).unwrap().unwrap_or_else(|| {
@@ -303,7 +311,7 @@ mod tests {
             .sum()
     }
 
-    /// What a quiet store does by itself.
+    /// The work that a quiet store does without writes.
     fn quiet(core: &Core, compactor: &mut Compactor) {
         core.be_quiet();
         core.turn().unwrap();
@@ -319,7 +327,7 @@ mod tests {
         assert!(found == *model, "rows differ");
     }
 
-    /// Writes or deletes rows, small ones and ones that lie apart, and their number.
+    /// Writes or deletes rows, with small values and with values in blob files, and updates their count.
     fn change(core: &Core, model: &mut Model, rng: &mut Rng, rows: usize, deleted: f64) {
         let mut writes = Writes::default();
         for _ in 0..rows {
@@ -341,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_rows_leave_a_quiet_disk_also_after_a_restart() {
+    fn a_quiet_store_frees_deleted_rows_even_after_a_restart() {
         for restarted in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let (mut rng, mut model) = (Rng::with_seed(3), Model::new());
@@ -351,7 +359,7 @@ mod tests {
             }
             all.checkpoint().unwrap();
             let before = bytes_of(dir.path());
-            // All but a few.
+            // Deletes all rows but a few.
             let kept = 100;
             let mut writes = Writes::default();
             for key in model.keys().skip(kept) {
@@ -373,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_were_written_over_leave_a_quiet_disk() {
+    fn a_quiet_store_frees_overwritten_rows() {
         let dir = tempfile::tempdir().unwrap();
         let (mut rng, mut model) = (Rng::with_seed(5), Model::new());
         let core = core(dir.path());
@@ -392,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_keeps_what_it_sees_and_no_work_is_done_in_vain() {
+    fn a_view_keeps_its_rows_and_no_compaction_is_futile() {
         let dir = tempfile::tempdir().unwrap();
         let (mut rng, mut model) = (Rng::with_seed(7), Model::new());
         let core = core(dir.path());
@@ -424,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_out_during_a_compaction_is_not_overlooked() {
+    fn a_flush_during_a_compaction_is_not_overlooked() {
         let dir = tempfile::tempdir().unwrap();
         let (mut rng, mut model) = (Rng::with_seed(13), Model::new());
         let core = core(dir.path());
@@ -440,7 +448,7 @@ mod tests {
             let (core, compactor) = (&core, &mut compactor);
             core.be_quiet();
             let compacting = scope.spawn(move || compactor.turn(core).unwrap());
-            // It sleeps two thirds of its time, and takes some hundred milliseconds.
+            // It sleeps two thirds of the time, and takes some hundred milliseconds.
             std::thread::sleep(Duration::from_millis(30));
             change(core, &mut model, &mut rng, 30_000, 1.0);
             core.checkpoint().unwrap();
@@ -455,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_pass_finds_out_to_be_dead_the_next_one_deletes() {
+    fn blobs_that_one_pass_finds_dead_are_deleted_by_the_next() {
         let dir = tempfile::tempdir().unwrap();
         let (mut rng, mut model) = (Rng::with_seed(15), Model::new());
         let core = core(dir.path());
@@ -478,9 +486,9 @@ mod tests {
         check(&core, &model, SeqNo::MAX);
     }
 
-    /// Any course of writes, checkpoints, compactions, views and restarts leaves the rows as they are.
+    /// Any sequence of writes, checkpoints, compactions, views and restarts leaves the rows unchanged.
     #[test]
-    fn any_course_of_events_leaves_the_rows_as_they_are() {
+    fn any_sequence_of_operations_leaves_the_rows_unchanged() {
         for seed in 0..6 {
             let dir = tempfile::tempdir().unwrap();
             let (mut rng, mut model) = (Rng::with_seed(seed), Model::new());
@@ -514,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_of_the_newest_state_go_on_while_older_versions_are_given_up() {
+    fn reads_of_the_newest_state_continue_while_older_versions_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let core = core(dir.path());
         let (mut rng, mut model) = (Rng::with_seed(11), Model::new());
@@ -541,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn compaction_leaves_the_reserve_alone() {
+    fn compaction_does_not_use_the_reserve() {
         let dir = tempfile::tempdir().unwrap();
         let (mut rng, mut model) = (Rng::with_seed(9), Model::new());
         let core = core(dir.path());
@@ -551,12 +559,12 @@ mod tests {
         }
         let rows = &core.trees.tree(Tree::Rows).tree_config().path;
         let before = bytes_of(rows);
-        // All that is free is the reserve's.
+        // Simulates a disk on which only the reserve is free.
         let mut full = Compactor::default();
         full.memory[Tree::Rows as usize].short = Some((u64::MAX, Instant::now()));
         full.turn(&core).unwrap();
         assert!(core.crowded.load(Ordering::Relaxed));
-        assert_eq!(bytes_of(rows), before, "a compaction began without room");
+        assert_eq!(bytes_of(rows), before, "a compaction began without disk space");
         Compactor::default().turn(&core).unwrap();
         assert!(!core.crowded.load(Ordering::Relaxed));
         assert!(core.trees.tree(Tree::Rows).l0_run_count() < 4);

@@ -1,4 +1,4 @@
-//! What can go wrong in the store, and what the caller may do about it.
+//! Errors of the store, and what the caller can do about them.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,22 @@ use crate::ids::Sequence;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// Another process has the directory open.
-    #[error("{} is in use by another process; stop that one first, or choose another directory", .0.display())]
+    #[error("{} is in use by another process; stop it first, or choose another directory", .0.display())]
     Locked(PathBuf),
-    /// A file or directory refuses.
+    /// A file or directory could not be accessed.
     #[error("{} cannot be {action}", path.display())]
     Io {
-        /// Which.
+        /// The file or directory.
         path: PathBuf,
-        /// What was tried: read, written, synced.
+        /// The operation that failed: read, written, synced.
         action: &'static str,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
     /// The bytes of a file are not those that were written. Nothing was changed.
     #[error(
-        "{} is damaged at byte {offset}: {what}. Nothing was changed. Restore a backup, or see `lookalike repair --help`",
+        "{} is damaged at byte {offset}: {what}. Nothing was changed. \
+         Restore a backup, or see `lookalike repair --help`",
         path.display()
     )]
     Damage {
@@ -31,10 +32,10 @@ pub enum StoreError {
         path: PathBuf,
         /// Where the damaged part begins.
         offset: u64,
-        /// What does not fit.
+        /// What is wrong.
         what: String,
     },
-    /// A change is missing: something was lost after it was acknowledged.
+    /// A change is missing: it was lost after it was acknowledged.
     #[error("the change log has a gap: {found} follows {after}; nothing was changed. Restore a backup")]
     LogGap {
         /// The last number before the gap.
@@ -42,9 +43,10 @@ pub enum StoreError {
         /// The first number after it.
         found: Sequence,
     },
-    /// The end of the log is not where the high-water mark says.
+    /// The log does not end at the high-water mark.
     #[error(
-        "the change log ends at {last}, but {mark} changes were acknowledged; nothing was changed. Restore a backup"
+        "the change log ends at {last}, but {mark} changes were acknowledged; \
+         nothing was changed. Restore a backup"
     )]
     LogEnd {
         /// The last number in the log.
@@ -52,21 +54,21 @@ pub enum StoreError {
         /// The high-water mark.
         mark: Sequence,
     },
-    /// A record that does not read back.
+    /// A record cannot be decoded.
     #[error("a {0} in the store cannot be read: it is damaged or was written by a newer version")]
     Damaged(&'static str),
-    /// There is no room on the disk. Nothing was written, and a later try may succeed.
+    /// The disk has no space. Nothing was written, and a retry may succeed.
     #[error("{}", full(*free, *wanted))]
     Full {
         /// Bytes free.
         free: u64,
-        /// Bytes that must be free; 0 if the disk refused although it tells of room.
+        /// Bytes that must be free; 0 if the disk refused the write although it reports free space.
         wanted: u64,
     },
-    /// A write failed before; nothing is written any more until the store is opened again.
-    #[error("a write failed before: {0}")]
+    /// An earlier write failed; nothing is written until the store is opened again.
+    #[error("an earlier write failed: {0}")]
     Failed(String),
-    /// The trees refused or failed.
+    /// A tree failed.
     #[error("the store failed")]
     Tree(#[from] lsm_tree::Error),
 }
@@ -76,7 +78,7 @@ impl StoreError {
         StoreError::Io { path: path.to_path_buf(), action, source }
     }
 
-    /// A write that failed: for want of room, which may pass, or for another reason.
+    /// The error of a failed write: a full disk, which is temporary, or another cause.
     pub(super) fn write(path: &Path, source: io::Error) -> StoreError {
         if is_full(&source) {
             StoreError::Full { free: 0, wanted: 0 }
@@ -85,17 +87,17 @@ impl StoreError {
         }
     }
 
-    /// Whether room on the disk would help.
+    /// Whether free disk space would help.
     pub fn is_full(&self) -> bool {
         matches!(self, StoreError::Full { .. }) || self.io_error().is_some_and(is_full)
     }
 
-    /// Whether work was given up because it was asked to be.
+    /// Whether work stopped because it was cancelled.
     pub(super) fn is_interrupted(&self) -> bool {
         self.io_error().is_some_and(|source| source.kind() == io::ErrorKind::Interrupted)
     }
 
-    /// Whether the process may not read or write what is there, be it whole or damaged.
+    /// Whether the process has no permission to read or write a file. The file may be whole or damaged.
     pub fn is_refused(&self) -> bool {
         let refused = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
         self.io_error().is_some_and(|source| refused.contains(&source.kind()))
@@ -111,9 +113,9 @@ impl StoreError {
 
 fn full(free: u64, wanted: u64) -> String {
     if wanted == 0 {
-        return "the disk takes no more: it is full, or a quota is used up".to_owned();
+        return "the disk refuses writes: it is full, or a quota is exhausted".to_owned();
     }
-    format!("the disk is full: {free} bytes are free, {wanted} are kept in reserve (store.reserve_bytes)")
+    format!("the disk is full: {free} bytes are free, {wanted} are reserved (store.reserve_bytes)")
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -1,16 +1,21 @@
-//! Keeping the store: batches go in through the journal, and beside that memtables are written out, trees compacted
-//! (`compaction`), and what the trees hold is deleted from the journal.
+//! Commits and background work: batches pass through the journal; two threads flush memtables, compact
+//! trees (`compaction`), and delete journal segments that the trees no longer need.
 //!
 //! *Invariants*
-//! - The order of a batch: journal, sync, mark, trees. A view sees it only after all of that.
-//! - The order of a checkpoint: memtables closed at some record, written out, the manifest, and only then the journal's
-//!   segments up to that record are deleted. A crash between two steps leaves more to replay, never less.
-//! - After a write or a sync that failed, nothing is written any more until the store is opened again. Want of room is no
-//!   such failure: then nothing was appended, memtables stay in memory, and the work is tried again.
-//! - A batch waits for the threads only as long as they get on: a thread that fails or panics makes the store fail, one
-//!   that has no room makes the disk full, and a store that closes refuses.
+//! - The order of a commit: journal, sync, mark, trees. A view sees a batch only after all of these.
+//! - The order of a checkpoint: seal the memtables at some record, flush them, write the manifest, and only
+//!   then delete the journal segments up to that record. A crash between two steps leaves more to replay,
+//!   never less.
+//! - After a write or a sync that failed, nothing is written until the store is opened again. A full disk
+//!   is no such failure: nothing was appended, memtables stay in memory, and the work is retried.
+//! - A batch waits for the threads only while they make progress. A thread that fails or panics makes the
+//!   store fail, a thread that runs out of disk space makes the disk full, and a store that is closing
+//!   refuses the batch.
 //!
-//! *Locks*: `kept`, for the time of a checkpoint; the journal, for the time of a batch; views and trees below it.
+//! *Locks*, in this order: `checkpointed`, for the time of a checkpoint; the journal, for the time of a
+//! batch; then the locks of views and trees.
+//!
+//! *Absent*: the choice of what to compact (`compaction`), and the bytes of the journal (`journal`).
 
 use std::fs::{self, File};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,26 +36,26 @@ use super::manifest::Manifest;
 use super::room::Room;
 use super::trees::{TREES, Trees, Writes};
 
-/// The file of a tree that names its version, whose number is its first eight bytes.
+/// The file of a tree that names its current version. Its first eight bytes are the number of the version.
 const POINTER: &str = "current";
-/// Closed memtables of a tree at which the writer waits for them to be written out.
+/// Sealed memtables of a tree at which the writer waits for a flush.
 const SEALED_LIMIT: usize = 4;
 /// Overlapping tables of a tree at which the writer waits for compaction.
 const RUNS_LIMIT: usize = 30;
-/// How often it is looked whether there is work, if nobody says so.
+/// Interval at which the threads look for work without a signal.
 const TICK: Duration = Duration::from_millis(250);
-/// How long the writer sleeps between two looks whether it may go on.
+/// Interval at which a waiting writer checks again.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Overlapping tables of a tree at which a compaction that nobody waits for gives way to one that will be.
+/// Overlapping tables of a tree at which an optional compaction stops for one that writers will wait for.
 const RUNS_WANTED: usize = 10;
-/// The store is quiet while no more than this is written in this time.
+/// The store is quiet after this time with no more than `QUIET_BYTES` written.
 const QUIET: Duration = Duration::from_secs(5);
 const QUIET_BYTES: u64 = 1 << 20;
-/// How long after memory could not be written out it is tried again if no more room has become free: each try writes
-/// until the disk is full.
+/// Delay before a flush that ran out of disk space is retried, unless more space becomes free. Each try
+/// writes until the disk is full.
 const AFTER_FULL: Duration = Duration::from_secs(2);
 
-/// A thread's bell.
+/// Wakes a thread.
 #[derive(Default)]
 struct Bell {
     rung: Mutex<bool>,
@@ -79,28 +84,28 @@ pub(super) struct Core {
     pub(super) trees: Trees,
     pub(super) journal: Mutex<Journal>,
     pub(super) room: Arc<Room>,
-    /// Bytes of the journal after which the memtables are written out, so that it can begin anew: what a start replays.
+    /// Bytes of the journal after which a checkpoint is made. A start replays about this much.
     journal_limit: u64,
-    /// Held as long as the store is open.
+    /// Held while the store is open.
     _lock: File,
-    /// Why nothing is written any more, once that is so.
+    /// The reason why nothing is written any more, if there is one.
     failed: Mutex<Option<String>>,
-    /// Whether memtables could not be written out for want of room.
+    /// Whether memtables could not be flushed because the disk was full.
     stuck: AtomicBool,
-    /// Whether there was no room for the next segment of the journal.
+    /// Whether the disk had no space for the next journal segment.
     journal_full: AtomicBool,
-    /// Whether there is no room for a compaction.
+    /// Whether the disk has no space for a compaction.
     pub(super) crowded: AtomicBool,
-    /// What is under way on each tree.
+    /// The work in progress on each tree.
     pub(super) work: [Work; TREES],
     /// Bytes written since the store was opened.
     written: AtomicU64,
-    /// Since when hardly anything was written, and what had been by then.
+    /// The start of the current quiet period, and the value of `written` at that time.
     quiet: Mutex<(Instant, u64)>,
-    /// Whether everything is to be written out, so that memory becomes free.
+    /// Whether a checkpoint was requested to free memory.
     relieving: AtomicBool,
-    /// The last record that all trees have on disk.
-    kept: Mutex<u64>,
+    /// The last record that all trees have on disk. Locked for the time of a checkpoint.
+    checkpointed: Mutex<u64>,
     flushing: Bell,
     compacting: Bell,
 }
@@ -116,7 +121,7 @@ impl Core {
         lock: File,
     ) -> Core {
         let room = Arc::new(room);
-        // A second core of the same trees does not come to be.
+        // Each set of trees has one core, so this is set once.
         let _ = trees.pace.room.set(Arc::clone(&room));
         Core {
             dir,
@@ -134,30 +139,31 @@ impl Core {
             written: AtomicU64::new(0),
             quiet: Mutex::new((Instant::now(), 0)),
             relieving: AtomicBool::new(false),
-            kept: Mutex::new(manifest.replay_from - 1),
+            checkpointed: Mutex::new(manifest.replay_from - 1),
             flushing: Bell::default(),
             compacting: Bell::default(),
         }
     }
 
-    /// Writes a batch, and waits until it is on the disk.
+    /// Writes a batch, and waits until it is on disk. Calls `before_visible` when the batch is durable and
+    /// before a view can see it.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is no room: then nothing was written. After any other error nobody knows, and nothing
-    /// is written any more.
-    pub(super) fn commit(&self, writes: &Writes, seen_next: impl FnOnce()) -> Result<(), StoreError> {
+    /// [`StoreError::Full`] if the disk has no space: then nothing was written. After any other error it is
+    /// unknown whether the batch is durable, and nothing is written any more.
+    pub(super) fn commit(&self, writes: &Writes, before_visible: impl FnOnce()) -> Result<(), StoreError> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.wait_for_turn()?;
+        self.wait_for_backlog()?;
         let mut journal = self.journal.lock();
         self.refuse_failed()?;
         let seqno = self.trees.next_seqno();
         let appended = journal.append(seqno, writes.payload());
         if let Err(error @ StoreError::Full { .. }) = appended {
-            // What has no room only because it is large keeps nothing else out.
+            // A batch that does not fit only because it is unusually large does not block other batches.
             if journal.is_usual(writes.payload().len()) && !self.journal_full.swap(true, Ordering::Relaxed) {
-                tracing::error!("the disk takes no more of the journal: no writes are taken until it does");
+                tracing::error!("the disk has no space for the journal: writes are refused until it has");
             }
             self.flushing.ring();
             return Err(self.room.check().err().unwrap_or(error));
@@ -165,7 +171,7 @@ impl Core {
         let synced = appended.and_then(|()| journal.sync());
         synced
             .and_then(|()| {
-                seen_next();
+                before_visible();
                 self.trees.apply(seqno, writes.payload())
             })
             .inspect_err(|error| self.fail(error))?;
@@ -176,18 +182,18 @@ impl Core {
         Ok(())
     }
 
-    /// Why nothing is written any more.
+    /// The reason why nothing is written any more, if there is one.
     pub(super) fn failure(&self) -> Option<String> {
         self.failed.lock().clone()
     }
 
-    /// Has everything written out in the background, so that memory becomes free.
+    /// Flushes the memtables in the background, to free memory.
     pub(super) fn relieve(&self) {
         self.relieving.store(true, Ordering::Relaxed);
         self.flushing.ring();
     }
 
-    /// Whether there is room for more.
+    /// Checks that the disk has space for more writes.
     pub(super) fn check_room(&self) -> Result<(), StoreError> {
         self.room.check()?;
         let refused = self.stuck.load(Ordering::Relaxed) || self.journal_full.load(Ordering::Relaxed);
@@ -206,8 +212,8 @@ impl Core {
         self.failed.lock().get_or_insert(format!("{error}{cause}"));
     }
 
-    /// Waits while what was written before has yet to be put in order.
-    fn wait_for_turn(&self) -> Result<(), StoreError> {
+    /// Applies back-pressure: waits while flushes or compactions are too far behind.
+    fn wait_for_backlog(&self) -> Result<(), StoreError> {
         let behind = |tree: &AnyTree| {
             tree.sealed_memtable_count() >= SEALED_LIMIT || tree.l0_run_count() >= RUNS_LIMIT
         };
@@ -225,7 +231,7 @@ impl Core {
         Ok(())
     }
 
-    /// Whether hardly anything has been written for a while.
+    /// Whether hardly anything was written for a while.
     pub(super) fn is_quiet(&self) -> bool {
         let written = self.written.load(Ordering::Relaxed);
         let mut quiet = self.quiet.lock();
@@ -241,14 +247,17 @@ impl Core {
         *self.quiet.lock() = (long_ago, self.written.load(Ordering::Relaxed));
     }
 
-    /// Whether what was removed, and stands in the journal and beneath memory, is worth a checkpoint.
-    fn is_worth_clearing(&self) -> bool {
+    /// Whether a checkpoint is worth its cost, because the memtables and the journal still have removed
+    /// rows.
+    fn should_clear_removed(&self) -> bool {
         let removed = self.trees.removed();
         let journal = || self.journal.lock().bytes();
-        removed > 0 && self.is_quiet() && compaction::is_worth_it(&self.trees, removed, journal())
+        removed > 0
+            && self.is_quiet()
+            && compaction::is_checkpoint_worthwhile(&self.trees, removed, journal())
     }
 
-    /// Writes closed memtables out.
+    /// Flushes the sealed memtables.
     fn flush(&self) -> Result<(), StoreError> {
         for (tree, work) in self.trees.all().iter().zip(&self.work) {
             if tree.sealed_memtable_count() > 0 {
@@ -266,16 +275,17 @@ impl Core {
         Ok(())
     }
 
-    /// Writes everything out, and deletes what the journal says of it.
+    /// Flushes all memtables, and deletes the journal segments that are no longer needed.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
-        // One at a time: the manifest of an older one, written last, would ask for segments that are deleted.
-        let mut kept = self.kept.lock();
+        // One at a time: the manifest of an older checkpoint, written last, would require segments that are
+        // deleted.
+        let mut checkpointed = self.checkpointed.lock();
         let (through, removed) = {
             let journal = self.journal.lock();
             self.trees.rotate(true);
             (journal.last(), self.trees.removed())
         };
-        if *kept == through {
+        if *checkpointed == through {
             return Ok(());
         }
         self.flush()?;
@@ -283,32 +293,34 @@ impl Core {
         let manifest =
             Manifest { store: self.store, replay_from: through + 1, versions: self.trees.versions() };
         manifest.write(&self.dir)?;
-        *kept = through;
+        *checkpointed = through;
         let retired = {
             let mut journal = self.journal.lock();
             journal.sync_mark().map_err(|source| StoreError::io(&self.dir, "synced", source))?;
             journal.retire(through)
         };
         for path in retired {
-            // One that stays is passed over by the next start.
+            // The next start skips a segment that could not be deleted.
             if let Err(error) = fs::remove_file(&path) {
-                tracing::warn!(%error, path = %path.display(), "a segment of the journal that is not needed stays");
+                let path = path.display();
+                tracing::warn!(%error, %path, "a journal segment that is not needed could not be deleted");
             }
         }
         Ok(())
     }
 
-    /// One turn of the thread that writes memory out.
+    /// One pass of the flush thread.
     pub(super) fn turn(&self) -> Result<(), StoreError> {
-        let is_cleared = self.is_worth_clearing();
-        if is_cleared {
-            // Else what was removed would stay in the segment that is written to.
+        let clears_removed = self.should_clear_removed();
+        if clears_removed {
+            // Otherwise the removed rows would stay in the active segment, which a checkpoint does not
+            // delete.
             self.journal.lock().end_segment();
         }
         let relieving = self.relieving.swap(false, Ordering::Relaxed);
         let is_over = self.journal.lock().bytes() > self.journal_limit;
         let is_refused = self.journal_full.load(Ordering::Relaxed);
-        if relieving || is_over || is_refused || is_cleared {
+        if relieving || is_over || is_refused || clears_removed {
             self.checkpoint()?;
         } else {
             self.flush()?;
@@ -316,49 +328,54 @@ impl Core {
         if is_refused {
             self.journal.lock().renew()?;
             self.journal_full.store(false, Ordering::Relaxed);
-            tracing::info!("the disk takes the journal again: writes are taken");
+            tracing::info!("the disk has space for the journal again: writes are accepted");
         }
         Ok(())
     }
 
-    /// What came of work in the background.
-    fn settle(&self, result: Result<(), StoreError>) {
+    /// Records the result of background work.
+    fn record_result(&self, result: Result<(), StoreError>) {
         match result {
             Ok(()) => self.stuck.store(false, Ordering::Relaxed),
             Err(error) if error.is_full() => {
                 if !self.stuck.swap(true, Ordering::Relaxed) {
-                    tracing::error!("there is no room on the disk to write memory out; it is tried again");
+                    tracing::error!("the disk has no space to flush the memtables; the flush is retried");
                 }
             }
             Err(error) => {
-                // In this order: whoever is refused finds the reason in the log.
-                tracing::error!(%error, "the store cannot be kept; no more writes are taken until the server is restarted");
+                // Log before failing: a write that is refused then finds the reason in the log.
+                tracing::error!(
+                    %error,
+                    "background work of the store failed; no writes are accepted until a restart"
+                );
                 self.fail(&error);
             }
         }
     }
 
-    /// Runs a thread's work. A panic makes the store fail: nobody would do the work from then on, and batches wait for it.
+    /// Runs a thread's work. A panic makes the store fail: the work would stop, and batches would wait for
+    /// it forever.
     fn guarded(&self, work: impl FnOnce(&Core)) {
         if catch_unwind(AssertUnwindSafe(|| work(self))).is_err() {
             let error = StoreError::Failed(
                 "a thread of the store panicked; this is a fault of the server".to_owned(),
             );
-            self.settle(Err(error));
+            self.record_result(Err(error));
         }
     }
 }
 
-/// What an error of a tree means. A disk without room is tried again, but not if the tree's pointer names a version by
-/// then that the tree itself does not know: the next try would write another one over it, and a kill before it is
-/// pointed to would leave a pointer with the checksum of the one before.
+/// Converts an error of a tree. A full disk normally leads to a retry. There is no retry if the pointer on
+/// disk names a version that the tree in memory does not have: the next try would overwrite that version's
+/// file with another one, and a kill before the pointer is updated would leave a pointer with the checksum
+/// of the earlier file.
 pub(super) fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError {
     let error = StoreError::from(error);
     if !error.is_full() {
         return error;
     }
     let path = tree.tree_config().path.join(POINTER);
-    // The other thread may be between the disk and the memory.
+    // The other thread may have written the pointer and not updated the version in memory yet.
     for _ in 0..50 {
         let named =
             fs::read(&path).ok().and_then(|bytes| bytes.first_chunk().copied()).map(u64::from_le_bytes);
@@ -367,11 +384,11 @@ pub(super) fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError
         }
         std::thread::sleep(PAUSE);
     }
-    let source = std::io::Error::other(format!("{error}, after the version of the tree had been replaced"));
+    let source = std::io::Error::other(format!("{error}, after the version of the tree was replaced"));
     StoreError::io(&path, "synced", source)
 }
 
-/// The threads that keep a store.
+/// The background threads of a store.
 pub(super) struct Keeper {
     core: Arc<Core>,
     flusher: Option<JoinHandle<()>>,
@@ -383,37 +400,38 @@ impl Keeper {
             let core = Arc::clone(&core);
             std::thread::Builder::new().name(name.into()).spawn(move || core.guarded(work))
         };
-        let flusher = spawn("lookalike-flush", keep_flushed)?;
-        // Not waited for at the end: it gives up when the store closes, and the next start deletes what it leaves.
-        spawn("lookalike-compact", keep_compact)?;
+        let flusher = spawn("lookalike-flush", run_flusher)?;
+        // Nothing joins this thread: it stops when the store closes, and the next start deletes its
+        // unfinished files.
+        spawn("lookalike-compact", run_compactor)?;
         core.compacting.ring();
         Ok(Keeper { core, flusher: Some(flusher) })
     }
 }
 
-fn keep_flushed(core: &Core) {
-    // When there was no room the last time, and how much there was.
+fn run_flusher(core: &Core) {
+    // When the last flush ran out of space, and how much was free when it began.
     let mut short: Option<(Instant, u64)> = None;
     while !core.trees.pace.is_stopping() {
         core.flushing.wait();
         let spare = core.room.spare();
-        let is_resting = short.is_some_and(|(when, had)| when.elapsed() < AFTER_FULL && spare <= had);
-        if core.failure().is_none() && !is_resting {
+        let must_wait = short.is_some_and(|(when, had)| when.elapsed() < AFTER_FULL && spare <= had);
+        if core.failure().is_none() && !must_wait {
             let result = core.turn();
             short = result.as_ref().is_err_and(StoreError::is_full).then(|| (Instant::now(), spare));
-            core.settle(result);
+            core.record_result(result);
         }
     }
 }
 
-fn keep_compact(core: &Core) {
+fn run_compactor(core: &Core) {
     let mut compactor = Compactor::default();
     while !core.trees.pace.is_stopping() {
         core.compacting.wait();
         if core.failure().is_none()
             && let Err(error) = compactor.turn(core)
         {
-            core.settle(Err(error));
+            core.record_result(Err(error));
         }
     }
 }
@@ -435,38 +453,38 @@ mod tests {
 
     use super::*;
 
-    fn no_room() -> lsm_tree::Error {
+    fn full() -> lsm_tree::Error {
         lsm_tree::Error::Io(ErrorKind::StorageFull.into())
     }
 
-    /// A pointer to the version after the one that the tree knows.
+    /// A pointer to the version after the current one of the tree.
     fn ahead(tree: &AnyTree, pointer: &[u8]) -> Vec<u8> {
         let next = tree.current_version().id() + 1;
         [&next.to_le_bytes(), &pointer[8..]].concat()
     }
 
     #[test]
-    fn want_of_room_is_tried_again_unless_the_pointer_is_ahead_of_the_memory() {
+    fn a_full_disk_is_retried_unless_the_pointer_is_ahead_of_the_tree() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let tree = &trees.all()[0];
         let path = tree.tree_config().path.join(POINTER);
         let before = fs::read(&path).unwrap();
         assert_eq!(before[..8], tree.current_version().id().to_le_bytes());
-        assert!(unless_ahead(tree, no_room()).is_full());
+        assert!(unless_ahead(tree, full()).is_full());
 
         for unknown in [ahead(tree, &before), before[..7].to_vec()] {
             fs::write(&path, unknown).unwrap();
-            let error = unless_ahead(tree, no_room());
+            let error = unless_ahead(tree, full());
             assert!(!error.is_full(), "{error}");
             assert!(error.to_string().contains("current"), "{error}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(!unless_ahead(tree, no_room()).is_full());
+        assert!(!unless_ahead(tree, full()).is_full());
     }
 
     #[test]
-    fn a_pointer_that_the_other_thread_is_about_to_catch_up_with_is_waited_for() {
+    fn a_pointer_that_is_ahead_for_a_short_time_is_waited_for() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let tree = &trees.all()[0];
@@ -478,12 +496,12 @@ mod tests {
                 std::thread::sleep(PAUSE * 3);
                 fs::write(&path, own).unwrap();
             });
-            assert!(unless_ahead(tree, no_room()).is_full());
+            assert!(unless_ahead(tree, full()).is_full());
         });
     }
 
     #[test]
-    fn other_errors_stay_what_they_are() {
+    fn other_errors_are_unchanged() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let error = unless_ahead(&trees.all()[0], lsm_tree::Error::Io(ErrorKind::PermissionDenied.into()));

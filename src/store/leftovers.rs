@@ -1,14 +1,16 @@
-//! Files that unfinished work on a tree leaves behind, and their removal.
+//! Removal of the files that unfinished work on a tree leaves behind.
 //!
-//! A flush or a compaction that fails has written some of its tables and blob files. `lsm-tree` deletes them when the
-//! tree is opened again; until then they take room, and each retry on a full disk adds more. So they are deleted here,
-//! as soon as no other work on the tree can still be writing to them.
+//! A flush or a compaction that fails may have written some of its tables and blob files. `lsm-tree`
+//! deletes them when it opens the tree again; until then they take disk space, and each retry on a full
+//! disk adds more. So they are deleted here, as soon as no other work on the tree can still be writing to
+//! them.
 //!
-//! *Invariant*: only files are deleted that are younger than the work and that no version of the tree ever named.
-//! Files of older versions stay: views may read them, and `lsm-tree` deletes them with the last reader.
+//! *Invariant*: only files that are younger than the work, and that no version of the tree ever named, are
+//! deleted. Files of older versions stay: views may read them, and `lsm-tree` deletes them after the last
+//! reader.
 //!
-//! *Absent*: the case that the pointer on disk may name a version that the memory does not know (`keeper`). The store
-//! takes no more writes then, and nothing is deleted.
+//! *Absent*: the case that the pointer on disk names a version that the tree in memory does not have
+//! (`keeper`). The store then accepts no more writes, and nothing is deleted.
 
 use std::collections::HashSet;
 use std::fs;
@@ -20,40 +22,42 @@ use parking_lot::Mutex;
 
 use super::error::StoreError;
 
-/// The folders of a tree that flushes and compactions write to.
+/// The directories of a tree that flushes and compactions write to.
 const TABLES: &str = "tables";
 const BLOBS: &str = "blobs";
 
-/// A file by its folder and its number.
+/// A file by its directory and its number.
 type FileId = (&'static str, u64);
 
-/// Flushes and compactions of one tree.
+/// Flushes and compactions in progress on one tree.
 #[derive(Default)]
 pub(super) struct Work {
-    /// Locked while a directory is listed and leftovers are deleted; no other lock but the tree's is taken meanwhile.
+    /// Locked while a directory is listed and leftovers are deleted. Meanwhile only locks of the tree are
+    /// taken.
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
     running: usize,
-    /// Files that were there before the first of the work that is running, and those that a version has named since;
-    /// `None` if they could not be listed, and then nothing is deleted.
+    /// Files that existed before the first of the running work began, and files that a version has named
+    /// since. `None` if they could not be listed: then nothing is deleted.
     known: Option<HashSet<FileId>>,
     /// Whether some of the work left files behind.
     has_leftovers: bool,
-    /// Whether nobody knows what the tree's newest version is.
+    /// Whether the newest version of the tree on disk is unknown.
     is_unsure: bool,
 }
 
 impl Work {
-    /// Whether leftovers wait for work that is still running. Optional work should not begin then.
+    /// Whether leftovers wait for work that is still running. Optional work should not begin then, because
+    /// it delays their removal.
     pub(super) fn has_leftovers(&self) -> bool {
         self.state.lock().has_leftovers
     }
 
-    /// Does some work on `tree`. If it fails, what it has written is deleted, at the latest when all other work on the
-    /// tree has ended.
+    /// Runs some work on `tree`. If it runs out of disk space or is interrupted, its files are deleted, at
+    /// the latest when all other work on the tree has ended. After any other error nothing is deleted.
     pub(super) fn run<T>(
         &self,
         tree: &AnyTree,
@@ -104,13 +108,13 @@ impl Work {
 #[derive(Clone, Copy)]
 enum End {
     Done,
-    /// For want of room, or because it was asked to.
+    /// Out of disk space, or interrupted on request.
     Cut,
     Failed,
     Panicked,
 }
 
-/// Counts work as running until it is dropped, which a panic does too.
+/// Counts work as running until it is dropped, which also happens on a panic.
 struct Running<'a> {
     work: &'a Work,
     tree: &'a AnyTree,
@@ -123,7 +127,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The files of the newest version. By number: the tree may write their paths in another way.
+/// The files of the newest version, by number: the tree may spell their paths in another way.
 fn named(tree: &AnyTree) -> HashSet<FileId> {
     let version = tree.current_version();
     let tables = version.iter_tables().map(|table| (TABLES, table.id()));
@@ -140,7 +144,7 @@ fn listed(tree: &Path) -> io::Result<HashSet<FileId>> {
                     files.extend(number.map(|number| (folder, number)));
                 }
             }
-            // Only trees that keep values apart have blob files.
+            // Only trees with separated values have blob files.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }
@@ -161,12 +165,13 @@ fn sweep(tree: &AnyTree, known: &HashSet<FileId>) {
         }
         let file = path.join(folder).join(number.to_string());
         let bytes = fs::metadata(&file).map_or(0, |meta| meta.len());
-        // The tree may still have it open, and then deleting it alone would free nothing.
+        // The tree may still have the file open; then deleting it alone would free nothing.
         let emptied = fs::OpenOptions::new().write(true).open(&file).and_then(|file| file.set_len(0));
         match emptied.and_then(|()| fs::remove_file(&file)) {
             Ok(()) => freed += bytes,
             Err(error) => {
-                tracing::warn!(%error, path = %file.display(), "an unfinished file stays until the next start");
+                let path = file.display();
+                tracing::warn!(%error, %path, "an unfinished file stays until the next start");
             }
         }
     }
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_for_want_of_room_is_deleted_at_once_and_nothing_else() {
+    fn files_of_work_that_ran_out_of_space_are_deleted_at_once_and_no_others() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());
@@ -223,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_for_work_that_may_still_be_writing() {
+    fn deletion_waits_for_work_that_may_still_be_writing() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());
@@ -249,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_deleted_if_nobody_knows_the_newest_version() {
+    fn nothing_is_deleted_if_the_newest_version_is_unknown() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());
@@ -262,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_that_is_cut_off_leaves_nothing() {
+    fn an_interrupted_compaction_leaves_no_files() {
         let dir = tempfile::tempdir().unwrap();
         let trees = Trees::open(dir.path(), 1 << 20).unwrap();
         let (tree, work) = (filled(&trees), Work::default());

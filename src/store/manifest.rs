@@ -1,8 +1,11 @@
-//! The manifest: which store this is, from which record on the journal is needed, and how far each tree was then.
+//! The manifest: the id of the store, the first journal record that is needed, and the version of each
+//! tree.
 //!
-//! Written whole under another name, synced and renamed, after the trees hold all that the journal before `replay_from`
-//! says and before that part of the journal is deleted. So a tree, or the manifest, that is older than the rest is
-//! noticed: an older copy cannot be taken for the data.
+//! It is written whole under another name, synced and renamed: after the trees hold everything that the
+//! journal has before `replay_from`, and before that part of the journal is deleted. So a tree or a
+//! manifest that is older than the rest is noticed, and an older copy is not mistaken for the data.
+//!
+//! *Absent*: when it is written (`keeper`).
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -17,14 +20,14 @@ use super::trees::{NAMES, TREES};
 
 const FIRST_LINE: &str = "lookalike store 1";
 
-/// What the manifest says.
+/// The content of the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
-    /// A random number that all files of the store carry.
+    /// A random id that all files of the store contain.
     pub(super) store: u64,
-    /// The first record of the journal that the trees may not hold.
+    /// The first journal record that a tree may not have on disk.
     pub(super) replay_from: u64,
-    /// The version of each tree at that time; now it is this one or a later one.
+    /// The version of each tree when the manifest was written. The current one is the same or later.
     pub(super) versions: [u64; TREES],
 }
 
@@ -33,7 +36,7 @@ impl Manifest {
         dir.join("MANIFEST")
     }
 
-    /// Reads it; `None` if there is none.
+    /// Reads the manifest; `None` if there is none.
     pub(super) fn read(dir: &Path) -> Result<Option<Manifest>, StoreError> {
         let path = Manifest::path(dir);
         let bytes = match fs::read(&path) {
@@ -46,7 +49,7 @@ impl Manifest {
         read.map(Some).ok_or(StoreError::Damage { path, offset: 0, what })
     }
 
-    /// Writes it in place of the one before.
+    /// Replaces the manifest.
     pub(super) fn write(&self, dir: &Path) -> Result<(), StoreError> {
         let path = Manifest::path(dir);
         let partial = dir.join("MANIFEST.partial");
@@ -83,7 +86,7 @@ fn parse(text: &str) -> Option<Manifest> {
         *version = lines.next()?.strip_prefix("tree ")?.strip_prefix(name)?.trim_start().parse().ok()?;
     }
     let manifest = Manifest { store, replay_from, versions };
-    // The text is made anew, so every byte of the file counts, the checksum's too.
+    // The text is generated again and compared, so a change of any byte is noticed, also in the checksum.
     (manifest.text() == text).then_some(manifest)
 }
 
@@ -92,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_back_and_no_byte_of_it_can_change() {
+    fn it_reads_back_and_every_changed_byte_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         assert_eq!(Manifest::read(dir.path()).unwrap(), None);
         let manifest =

@@ -1,19 +1,20 @@
-//! The durable record: collections, document rows, postings from hash to ids, and the change log.
+//! The durable store: collections, document rows, posting lists from hash to ids, and the change log.
 //!
 //! ```text
 //! DIR/LOCK        held by the process that has the store open
-//! DIR/MANIFEST    which store this is, and from where on the journal is needed
-//! DIR/journal/    every batch, until the trees have it on disk; the mark of what was acknowledged
+//! DIR/MANIFEST    the id of the store, and the first journal record that is needed
+//! DIR/journal/    every batch, until the trees have it on disk; the mark of the last acknowledged record
 //! DIR/meta/ rows/ postings/ shared/ log/ expiries/    the trees
 //! ```
 //!
 //! *Invariants*
-//! - 4: [`Batch::commit`] returns after the batch is on the disk (fdatasync), whole or not at all, and
-//!   nothing of it can be read before.
-//! - Nothing in the directory is changed before all of it has been verified: [`Store::open`] refuses a store with any
-//!   file damaged, missing or older than the rest, names it, and leaves it as it is.
-//! - The log is contiguous: the change after sequence number s is s + 1. The last number stands in the
-//!   batch that it belongs to as the high-water mark; [`Store::open`] refuses a log with a gap.
+//! - 4: [`Batch::commit`] returns after the batch is on disk (fdatasync). A batch is stored whole or not at
+//!   all, and no reader sees any of it earlier.
+//! - No data is changed before it is verified: [`Store::open`] refuses a store in which a file is damaged,
+//!   missing or older than the others. The error names the file, and the store stays as it is. Without
+//!   [`StoreSettings::verify`] the content of tables and blob files is not checked.
+//! - The log is contiguous: the change after sequence number s is s + 1. Each batch stores the number of
+//!   its last change as the high-water mark; [`Store::open`] refuses a log with a gap.
 //!
 //! One task at a time may write; any number may read. Calls block: keep them off the async workers.
 //!
@@ -59,41 +60,43 @@ use manifest::Manifest;
 use room::Room;
 use trees::{NAMES, Tree, Trees, Writes};
 
-/// Segments of a full journal: what is not needed any more is deleted in pieces of this size.
+/// Number of segments in a full journal. Records that are no longer needed are deleted a segment at a time.
 const SEGMENTS: u64 = 8;
 /// Bytes of a segment.
 const LEAST_SEGMENT: u64 = 16 << 10;
 const MOST_SEGMENT: u64 = 8 << 20;
-/// Segments that the reserve of the disk has room for, unless that makes them smaller than this.
+/// The disk reserve holds this many segments, unless that makes a segment smaller than `LEAST_OF_RESERVE`.
 const SEGMENTS_IN_RESERVE: u64 = 4;
 const LEAST_OF_RESERVE: u64 = 256 << 10;
 
-/// How the store is to work.
+/// Settings of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreSettings {
     /// Bytes of the cache of blocks read from disk.
     pub cache_bytes: u64,
-    /// Bytes of the disk that must be free for writes to be taken, a tenth of the disk at most.
+    /// Bytes of the disk that must be free for writes to be accepted, but never more than a tenth of the
+    /// disk.
     pub reserve_bytes: u64,
-    /// Bytes of the journal after which memory is written out, 64 KiB at least: what a start has to replay.
+    /// Bytes of the journal after which the memtables are flushed, at least 64 KiB. A start replays about
+    /// this much.
     pub journal_bytes: u64,
     /// Whether all files are compared with their checksums before the store is used.
     pub verify: bool,
 }
 
-/// The store in a directory of its own.
+/// The store in its own directory.
 pub struct Store {
     core: Arc<Core>,
-    /// Until it is closed.
+    /// `None` after [`Store::close`].
     keeper: Mutex<Option<Keeper>>,
 }
 
 impl Store {
-    /// Opens the store in `dir`, or makes it there with the number `new`, which no other store should have.
+    /// Opens the store in `dir`, or creates one there with the id `new`, which no other store should have.
     ///
     /// # Errors
-    /// [`StoreError`] if the directory cannot be used, another process holds it, or anything in it is damaged. Then
-    /// nothing was changed.
+    /// [`StoreError`] if the directory cannot be used, another process holds it, or anything in it is
+    /// damaged. In that case no data was changed.
     pub fn open(dir: &Path, settings: StoreSettings, new: Option<u64>) -> Result<Store, StoreError> {
         let failed = |action| move |source| StoreError::io(dir, action, source);
         if new.is_some() {
@@ -113,9 +116,9 @@ impl Store {
             let verified = verify::verify(dir, &manifest, &mut |flaw| flaws.push(flaw));
             if !flaws.is_empty() {
                 let what = if flaws.iter().all(StoreError::is_refused) {
-                    "the store may not be read; `lookalike verify` names every file"
+                    "files of the store may not be read; `lookalike verify` lists them"
                 } else {
-                    "the store is damaged; `lookalike verify` names every place"
+                    "the store is damaged; `lookalike verify` lists every place"
                 };
                 tracing::error!(flaws = flaws.len(), "{what}");
                 return Err(flaws.swap_remove(0));
@@ -135,7 +138,7 @@ impl Store {
             tracing::info!(batches = replayed, "the journal was replayed");
         }
         let room = Room::new(dir.to_path_buf(), settings.reserve_bytes);
-        // The reserve has to have room for the next segment, or writes would be refused before it is reached.
+        // The reserve must hold the next segment, or writes would be refused before the reserve is reached.
         let most = (room.reserve() / SEGMENTS_IN_RESERVE).clamp(LEAST_OF_RESERVE, MOST_SEGMENT);
         let segment = (settings.journal_bytes / SEGMENTS).clamp(LEAST_SEGMENT, most);
         let journal = Journal::open(&journal_dir, manifest.store, segment, scan)?;
@@ -150,16 +153,17 @@ impl Store {
         ));
         let store = Store { core: Arc::clone(&core), keeper: Mutex::new(None) };
         store.check_log()?;
-        *store.keeper.lock() = Some(Keeper::start(core).map_err(failed("kept: a thread cannot be started"))?);
+        *store.keeper.lock() = Some(Keeper::start(core).map_err(failed("opened: it cannot start a thread"))?);
         Ok(store)
     }
 
-    /// Verifies the store in `dir` without changing it, handing every flaw to `found`.
+    /// Verifies the store in `dir` without changing it, and passes every flaw to `found`.
     ///
     /// # Errors
-    /// [`StoreError`] if it cannot be looked at: it is in use, or there is none.
+    /// [`StoreError::Locked`] if the store is in use.
     pub fn verify(dir: &Path, found: &mut dyn FnMut(StoreError)) -> Result<Verified, StoreError> {
-        // Held to the end. A place where nothing can be locked, or nothing was, is looked at all the same.
+        // The lock is held to the end. A directory that cannot be locked, or has no lock file, is verified
+        // as well.
         let (_lock, unlocked) = match lock_to_read(dir) {
             Ok(lock) => (Some(lock), None),
             Err(error @ StoreError::Locked(_)) => return Err(error),
@@ -187,32 +191,32 @@ impl Store {
         }
     }
 
-    /// Writes memory out, so that the next start has nothing to replay, and stops the threads. Nothing must be written
-    /// afterwards.
+    /// Flushes the memtables, so that the next start replays nothing, and stops the threads. The caller
+    /// must not write afterwards.
     pub fn close(&self) {
         drop(self.keeper.lock().take());
         self.core.journal.lock().end_segment();
         if self.core.failure().is_none()
             && let Err(error) = self.core.checkpoint()
         {
-            tracing::warn!(%error, "memory was not written out; the next start replays the journal");
+            tracing::warn!(%error, "the memtables were not flushed; the next start replays the journal");
         }
     }
 
-    /// Has what lies in memory written out in the background: memory is scarce.
+    /// Flushes the memtables in the background. Call it when memory is scarce.
     pub fn relieve(&self) {
         self.core.relieve();
     }
 
-    /// Whether there is room on the disk for more.
+    /// Checks that the disk has space for more writes.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is not.
+    /// [`StoreError::Full`] if it does not.
     pub fn check_room(&self) -> Result<(), StoreError> {
         self.core.check_room()
     }
 
-    /// Why nothing is written any more until the store is opened again, if that is so.
+    /// The reason why no more writes are accepted until the store is opened again, if there is one.
     pub fn failure(&self) -> Option<String> {
         self.core.failure()
     }
@@ -224,17 +228,17 @@ impl Store {
             .collect()
     }
 
-    /// The number for the next collection: one more than was ever given.
+    /// The number for the next collection: one more than the largest number ever assigned.
     pub fn next_collection_id(&self) -> Result<CollectionId, StoreError> {
         Ok(CollectionId(self.number(codec::LAST_COLLECTION)?.map_or(0, |last| last as u32) + 1))
     }
 
-    /// Collections that were deleted and whose rows have not all been swept away yet.
+    /// Deleted collections that still have rows to sweep.
     pub fn garbage(&self) -> Result<Vec<CollectionId>, StoreError> {
         self.prefix(Tree::Meta, codec::GARBAGE).map(|entry| codec::read_garbage_key(&entry.key()?)).collect()
     }
 
-    /// How many documents a collection has.
+    /// The number of documents in a collection.
     pub fn documents(&self, collection: CollectionId) -> Result<u64, StoreError> {
         Ok(self.number(codec::documents_key(collection))?.unwrap_or(0))
     }
@@ -244,8 +248,9 @@ impl Store {
         Ok(self.number(codec::CLOCK)?.unwrap_or(0))
     }
 
-    /// When documents expire, the earliest first, those of deleted collections among them. The caller knows that
-    /// there is none before `from_ms`: what was deleted there need not be passed over one by one.
+    /// The expiry entries, earliest first, including those of deleted collections. The caller guarantees
+    /// that there is no entry before `from_ms`; starting there skips the tombstones of entries that were
+    /// deleted.
     pub fn expiries(&self, from_ms: u64) -> impl Iterator<Item = Result<Expiry, StoreError>> + use<> {
         let expiries = self.core.trees.tree(Tree::Expiries);
         let from = from_ms.to_be_bytes()..;
@@ -253,12 +258,12 @@ impl Store {
         entries.map(|entry| codec::read_expiry_key(&entry.key()?))
     }
 
-    /// The rows and postings as they are now, whatever is written later.
+    /// A view of the rows and postings in their current state. Later writes do not change it.
     pub fn view(&self) -> View<'_> {
         View::new(self)
     }
 
-    /// Every distinct hash of a collection, ascending: the index, from the record alone.
+    /// Every distinct hash of a collection, ascending, read from the store alone.
     pub fn hashes(&self, of: &CollectionRecord) -> impl Iterator<Item = Result<Hash, StoreError>> + use<> {
         let bytes = of.width.bytes();
         let entries = self.prefix(Tree::PostingLists, codec::collection_prefix(of.id));
@@ -270,12 +275,12 @@ impl Store {
         Ok(Sequence(self.number(HIGH_WATER)?.unwrap_or(0)))
     }
 
-    /// The number up to which the log has been trimmed away.
+    /// The number of the last change that was trimmed from the log.
     pub fn trimmed(&self) -> Result<Sequence, StoreError> {
         Ok(Sequence(self.number(TRIMMED)?.unwrap_or(0)))
     }
 
-    /// The changes after `after`, in order. The log must not have been trimmed past it.
+    /// The changes after `after`, in order. The log must not be trimmed past `after`.
     pub fn changes_after(
         &self,
         after: Sequence,
@@ -292,7 +297,7 @@ impl Store {
             .filter(move |change| change.as_ref().map_or(true, |(number, _)| *number > after))
     }
 
-    /// A batch of changes to be committed together.
+    /// An empty batch, for changes that are committed together.
     pub fn batch(&self) -> Result<Batch<'_>, StoreError> {
         Ok(Batch::new(self, self.high_water()?))
     }
@@ -317,7 +322,8 @@ impl Store {
         Ok(())
     }
 
-    /// Sweeps up to `most` rows of a deleted collection and all that points to them; whether it is done.
+    /// Sweeps up to `most` rows of a deleted collection, and up to `most` entries of each tree that refers
+    /// to them. Returns whether nothing is left.
     pub fn sweep(&self, collection: CollectionId, most: usize) -> Result<bool, StoreError> {
         let garbage = self.core.trees.tree(Tree::Meta).get(codec::garbage_key(collection), SeqNo::MAX)?;
         let Some(width) = garbage else {
@@ -329,7 +335,7 @@ impl Store {
         for entry in self.prefix(Tree::Rows, prefix).take(most) {
             writes.remove(Tree::Rows, entry.key()?);
         }
-        // Its expiries stand under their times, which its postings tell.
+        // Expiry entries are stored by time. The postings have the times.
         let mut remove = |tree: Tree, key: &[u8], posting: Option<&Posting>| {
             if let Some(Posting { id, expires_ms: Some(at_ms), .. }) = posting {
                 writes.remove(Tree::Expiries, codec::expiry_key(collection, *at_ms, id));
@@ -357,8 +363,8 @@ impl Store {
         Ok(done)
     }
 
-    /// Deletes places in the order of expiry whose collections are gone: they may stand before those of others
-    /// long before [`Store::sweep`] comes to them.
+    /// Deletes expiry entries of deleted collections. They may precede entries of other collections long
+    /// before [`Store::sweep`] reaches them.
     pub fn drop_expiries(&self, dead: &[Expiry]) -> Result<(), StoreError> {
         let mut writes = Writes::default();
         for Expiry { at_ms, collection, id } in dead {
@@ -367,7 +373,7 @@ impl Store {
         self.core.commit(&writes, || ())
     }
 
-    /// The bytes it occupies on the disk.
+    /// The bytes that the store occupies on disk.
     pub fn disk_bytes(&self) -> u64 {
         self.core.trees.disk_bytes() + self.core.journal.lock().bytes()
     }
@@ -377,7 +383,7 @@ impl Store {
         value.map(|value| codec::read_number(&value)).transpose()
     }
 
-    /// The entries whose keys begin with `prefix`, as they are now.
+    /// The entries whose keys begin with `prefix`, in the newest state.
     fn prefix<P: AsRef<[u8]>>(&self, tree: Tree, prefix: P) -> impl Iterator<Item = IterGuardImpl> + use<P> {
         let tree = self.core.trees.tree(tree);
         self.core.trees.views.at_newest(|now| tree.prefix(prefix, now, None))
@@ -390,7 +396,7 @@ impl Store {
         })
     }
 
-    /// Invariant: from the trim mark to the high-water mark, every number is there.
+    /// Invariant: the log has every number from the trim mark to the high-water mark.
     fn check_log(&self) -> Result<(), StoreError> {
         let mut last = self.trimmed()?;
         for entry in self.log_entries() {
@@ -405,22 +411,22 @@ impl Store {
     }
 }
 
-/// Keeps other processes out for as long as the file is held.
+/// Locks the store against other processes until the returned file is dropped.
 fn lock(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("LOCK");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|source| StoreError::io(&path, "opened", source))?;
-    held(file, dir, &path)
+    locked(file, dir, &path)
 }
 
-/// The same without writing: on a file system that is mounted to be read, and only if there is such a file.
+/// The same without writing, for a file system that is mounted read-only. The lock file must exist.
 fn lock_to_read(dir: &Path) -> Result<File, StoreError> {
     let path = dir.join("LOCK");
     let file = File::open(&path).map_err(|source| StoreError::io(&path, "opened", source))?;
-    held(file, dir, &path)
+    locked(file, dir, &path)
 }
 
-fn held(file: File, dir: &Path, path: &Path) -> Result<File, StoreError> {
+fn locked(file: File, dir: &Path, path: &Path) -> Result<File, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(StoreError::Locked(dir.to_path_buf())),
@@ -428,9 +434,9 @@ fn held(file: File, dir: &Path, path: &Path) -> Result<File, StoreError> {
     }
 }
 
-/// Makes an empty store; the manifest comes last, so that a store with one is whole.
+/// Creates an empty store. The manifest is written last, so a store that has one is complete.
 fn make(dir: &Path, settings: StoreSettings, store: u64) -> Result<Manifest, StoreError> {
-    // What a crash left of an earlier try: nothing was ever acknowledged in it.
+    // Remains of an earlier attempt that crashed: nothing in them was ever acknowledged.
     for name in NAMES.iter().chain(&["journal"]) {
         let path = dir.join(name);
         if path.exists() {

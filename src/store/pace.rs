@@ -1,10 +1,14 @@
-//! How a compaction goes on: it looks around every few entries, and waits or gives up.
+//! The pace of compactions: each one checks every few entries whether to continue, wait or stop.
 //!
-//! `lsm-tree` asks a filter about every entry that a compaction writes, and an error of the filter ends the compaction.
-//! The filter here keeps every entry; it is the one place from which a compaction under way can be held back:
-//! - it ends when the store closes, so that a stop does not wait for it;
-//! - it ends before it takes room from the reserve, which is the journal's and the memtables';
-//! - one that nobody waits for sleeps two thirds of its time, and ends when somebody waits for another.
+//! `lsm-tree` calls a filter for every entry that a compaction writes, and an error of the filter ends the
+//! compaction. The filter here keeps every entry. It is the only place where a running compaction can be
+//! slowed or stopped:
+//! - it stops when the store closes, so that closing does not wait for it;
+//! - it stops before it uses the disk reserve, which is for the journal and the memtables;
+//! - an optional compaction, which no writer waits for, sleeps two thirds of the time, and stops when a
+//!   writer waits for another one.
+//!
+//! *Absent*: the choice of what to compact (`compaction`).
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,26 +19,26 @@ use lsm_tree::compaction::{CompactionFilter, Factory, ItemAccessor, Verdict, fil
 
 use super::room::Room;
 
-/// Entries after which a compaction looks around: they have less than 8 KiB each, larger values lie apart.
+/// Entries between two checks. Each has less than 8 KiB; larger values are stored in blob files.
 const ENTRIES: u32 = 128;
-/// How long a compaction that nobody waits for works, and sleeps after that.
+/// How long an optional compaction works, and how long it sleeps after that.
 const WORK: Duration = Duration::from_millis(2);
 const SLEEP: Duration = Duration::from_millis(4);
 
-/// What compactions are to keep to.
+/// The shared state that compactions check.
 #[derive(Default)]
 pub(super) struct Pace {
-    /// Without it, as in a directory that is being salvaged, room is not looked at.
+    /// Without it, as in a directory that is being salvaged, the free disk space is not checked.
     pub(super) room: OnceLock<Arc<Room>>,
     stopping: AtomicBool,
-    /// Whether nobody waits for the compaction under way.
+    /// Whether compactions are optional: no writer waits for them.
     gentle: AtomicBool,
-    /// Whether somebody waits for one.
+    /// Whether a writer waits for a compaction.
     wanted: AtomicBool,
 }
 
 impl Pace {
-    /// The store closes.
+    /// Stops compactions, because the store closes.
     pub(super) fn stop(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
@@ -43,32 +47,32 @@ impl Pace {
         self.stopping.load(Ordering::Relaxed)
     }
 
-    /// Somebody waits for a compaction, or soon will.
+    /// Requests a compaction that a writer waits for, or soon will.
     pub(super) fn want(&self) {
         self.wanted.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a gentle compaction would give up now.
+    /// Whether an optional compaction would stop now.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted.load(Ordering::Relaxed)
     }
 
-    /// Compactions from here on are wanted, and nobody else waits for one.
+    /// Makes the compactions from here on required, and clears the request for one.
     pub(super) fn serve(&self) {
         self.gentle.store(false, Ordering::Relaxed);
         self.wanted.store(false, Ordering::Relaxed);
     }
 
-    /// Nobody waits for the compactions from here on.
+    /// Makes the compactions from here on optional.
     pub(super) fn be_gentle(&self) {
         self.gentle.store(true, Ordering::Relaxed);
     }
 
-    /// Waits if need be.
+    /// Checks whether the compaction may continue, and sleeps if it is optional and has worked for `WORK`.
     ///
     /// # Errors
-    /// The reason for which a compaction is to end.
-    fn look(&self, working_since: &mut Instant) -> io::Result<()> {
+    /// The reason why the compaction must stop.
+    fn check(&self, working_since: &mut Instant) -> io::Result<()> {
         if self.is_stopping() {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -88,7 +92,7 @@ impl Pace {
     }
 }
 
-/// Makes the filter of each compaction.
+/// Creates the filter of each compaction.
 pub(super) struct Paced(pub(super) Arc<Pace>);
 
 impl Factory for Paced {
@@ -101,7 +105,7 @@ impl Factory for Paced {
     }
 }
 
-/// One compaction on its way.
+/// The filter of one compaction.
 struct Steps {
     pace: Arc<Pace>,
     entries: u32,
@@ -111,10 +115,10 @@ struct Steps {
 impl CompactionFilter for Steps {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
         self.entries += 1;
-        // A value that lies apart may have a megabyte.
+        // A value in a blob file may have a megabyte, so each of these is followed by a check.
         if self.entries >= ENTRIES || item.is_indirection() {
             self.entries = 0;
-            self.pace.look(&mut self.working_since)?;
+            self.pace.check(&mut self.working_since)?;
         }
         Ok(Verdict::Keep)
     }

@@ -1,4 +1,6 @@
-//! What the store records: collections, rows, changes.
+//! The records of the store: collections, rows, postings, changes.
+//!
+//! *Absent*: their bytes (`codec`).
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -8,71 +10,72 @@ use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape,
 /// A collection and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CollectionRecord {
-    /// Its number, never given twice.
+    /// Its number, which is never assigned twice.
     pub id: CollectionId,
-    /// Its name, unique among those that exist.
+    /// Its name, unique among existing collections.
     pub name: CollectionName,
     /// The profile of its fingerprints, `name@version`.
     pub profile: String,
     /// The width of its hashes.
     pub width: Width,
-    /// The shape of the signatures that its hashes are the names of, if they are such. Rows have them as sketches.
+    /// The shape of the signatures that its hashes identify, if they do. Rows then have the signatures as
+    /// sketches.
     pub signatures: Option<SignatureShape>,
-    /// The distance that its queries use unless they name another.
+    /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
-    /// The bytes of the sketch that rows keep for a second check, if they do.
+    /// The size in bytes of the sketch that each row has for a second check, if rows have one.
     pub sketch_bytes: Option<u16>,
-    /// Whether rows keep the text that they were made from.
+    /// Whether rows keep the document's text.
     pub keep_text: bool,
-    /// After how many seconds its documents expire unless they say otherwise; `None` is never.
+    /// The default lifetime of its documents in seconds; `None` is unlimited.
     pub expires_in: Option<u64>,
-    /// When it was made, in milliseconds since 1970-01-01 UTC.
+    /// The creation time, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
 }
 
 impl CollectionRecord {
-    /// The XXH3 checksum of the record as it is stored. Records that differ in anything differ in it.
+    /// The XXH3 checksum of the record as it is stored. It covers every field.
     pub fn checksum(&self) -> u64 {
         xxh3_64(&codec::write_collection(self))
     }
 }
 
-/// What is kept of a document.
+/// The stored data of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Its fingerprint.
     pub hash: Hash,
-    /// How many distinct features the fingerprint was made from; `None` if it was given as a hash.
+    /// The number of distinct features in the fingerprint; `None` if the document was given as a hash.
     pub features: Option<u32>,
-    /// Whether the profile trusts that many features to find near-duplicates.
+    /// Whether that number is too small for the profile to find near-duplicates reliably.
     pub short: bool,
-    /// When it was last written, in milliseconds since 1970-01-01 UTC.
+    /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
-    /// From when on it counts as gone, in milliseconds since 1970-01-01 UTC; `None` is never.
+    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
     pub expires_ms: Option<u64>,
-    /// The JSON object that came with it, as it came.
+    /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
-    /// Its signature, if its hash is the name of one; else a sketch of its features for a second check of similarity,
-    /// if one was made.
+    /// The signature, if the hash identifies one; otherwise a sketch of the features for a second check of
+    /// similarity, if the collection keeps sketches.
     pub sketch: Option<Vec<u8>>,
 }
 
 impl Row {
-    /// The bytes of its fields of any length.
+    /// The bytes of its fields of variable length.
     pub fn held_bytes(&self) -> usize {
         let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
         text(&self.metadata) + text(&self.text) + self.sketch.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether it counts as gone at this time.
+    /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
-        has_lapsed(self.expires_ms, now_ms)
+        is_expired(self.expires_ms, now_ms)
     }
 }
 
-fn has_lapsed(expires_ms: Option<u64>, now_ms: u64) -> bool {
+fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
     expires_ms.is_some_and(|at| at <= now_ms)
 }
 
@@ -83,52 +86,52 @@ pub struct Posting {
     pub id: DocumentId,
     /// Whether its row has metadata.
     pub has_metadata: bool,
-    /// When its row expires: what has lapsed is passed over without reading it.
+    /// The expiry time of its row. Expired postings are skipped without a read of the row.
     pub expires_ms: Option<u64>,
 }
 
 impl Posting {
-    /// Whether it counts as gone at this time.
+    /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
-        has_lapsed(self.expires_ms, now_ms)
+        is_expired(self.expires_ms, now_ms)
     }
 }
 
-/// The place of a document in the order of expiry.
+/// An entry in the order of expiry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expiry {
-    /// From when on it counts as gone, in milliseconds since 1970-01-01 UTC.
+    /// The expiry time, in milliseconds since 1970-01-01 UTC.
     pub at_ms: u64,
-    /// In which collection.
+    /// The collection of the document.
     pub collection: CollectionId,
     /// The document.
     pub id: DocumentId,
 }
 
-/// The posting list of a hash. Most hashes have one document, and one point read finds it; each of a million identical
-/// pages has a key of its own.
+/// The posting list of a hash. Most hashes have one document, which a single point read finds. With several
+/// documents each posting has its own key, so a hash of a million identical pages has no huge value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostingList {
-    /// This document alone.
+    /// The only document.
     One(Posting),
-    /// The number of documents: several, or the one that is left of several.
+    /// The number of documents: several, or one that remains of several.
     Many(u64),
 }
 
-/// One acknowledged operation, as the index has to know it.
+/// One acknowledged operation, with the fields that the index needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A document was written or deleted. A hash is `added` when it is the first document to bear it
-    /// and `removed` when it was the last; often both are absent.
+    /// A document was written or deleted. A hash is `added` by the first document that has it, and
+    /// `removed` with the last one; often both are absent.
     Document {
-        /// In which collection.
+        /// The collection of the document.
         collection: CollectionId,
-        /// A hash that no document bore before.
+        /// A hash that no document had before.
         added: Option<Hash>,
-        /// A hash that no document bears any more.
+        /// A hash that no document has any more.
         removed: Option<Hash>,
     },
-    /// A collection was made.
+    /// A collection was created.
     CollectionCreated(CollectionId),
     /// The settings of a collection were changed.
     CollectionChanged(CollectionId),

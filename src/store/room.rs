@@ -1,7 +1,10 @@
-//! Room on the disk: writes are refused while less than a reserve is free, and taken again when there is more.
+//! Free disk space: writes are refused while less than a reserve is free, and accepted again when there is
+//! more.
 //!
-//! The reserve is what the journal and the memtables may still need for what was already acknowledged; compaction must
-//! leave it alone. On a small disk it is a tenth of the disk at most.
+//! The journal and the memtables may still need the reserve for acknowledged data, so compaction must not
+//! use it. The reserve is at most a tenth of the disk.
+//!
+//! *Absent*: what happens to a write that is refused (`keeper`).
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +18,7 @@ pub(super) struct Room {
     was_full: AtomicBool,
 }
 
-/// What the file system says.
+/// The free space that the file system reports, and the reserve, in bytes.
 struct Disk {
     free: u64,
     reserve: u64,
@@ -26,7 +29,7 @@ impl Room {
         Room { dir, reserve, was_full: AtomicBool::new(false) }
     }
 
-    /// `None` for a file system that does not tell.
+    /// `None` if the file system does not report its sizes.
     fn disk(&self) -> Option<Disk> {
         let disk = rustix::fs::statvfs(&self.dir).ok()?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
@@ -34,21 +37,22 @@ impl Room {
         Some(Disk { free, reserve })
     }
 
-    /// Bytes of the reserve.
+    /// The size of the reserve in bytes.
     pub(super) fn reserve(&self) -> u64 {
         self.disk().map_or(self.reserve, |disk| disk.reserve)
     }
 
-    /// Free bytes beside the reserve. What the file system does not tell counts as plenty: a full disk is then met at
-    /// the write.
+    /// Free bytes above the reserve. If the file system does not report them, the result is `u64::MAX`; a
+    /// full disk then shows when a write fails.
     pub(super) fn spare(&self) -> u64 {
         self.disk().map_or(u64::MAX, |disk| disk.free.saturating_sub(disk.reserve))
     }
 
-    /// Whether there is room for more.
+    /// Checks that the disk has space for more writes.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if less than the reserve is free, or, once that was so, less than an eighth more than it.
+    /// [`StoreError::Full`] if less than the reserve is free. Once it was, an eighth more than the reserve
+    /// must be free again; without this hysteresis the state would alternate.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         let Some(Disk { free, reserve }) = self.disk() else {
             return Ok(());
@@ -62,10 +66,10 @@ impl Room {
                 tracing::error!(
                     free,
                     wanted,
-                    "the disk is full: no writes are taken until there is room; queries go on"
+                    "the disk is full: writes are refused until there is space; queries continue"
                 );
             } else {
-                tracing::info!(free, "there is room on the disk again: writes are taken");
+                tracing::info!(free, "there is space on the disk again: writes are accepted");
             }
         }
         if is_full { Err(StoreError::Full { free, wanted }) } else { Ok(()) }

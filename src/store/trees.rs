@@ -1,10 +1,10 @@
-//! The trees: six log-structured merge trees that hold what the journal said, each sorted by its keys.
+//! The trees: six log-structured merge trees with the content of the journal, each sorted by its keys.
 //!
 //! *Invariants*
-//! - A batch is seen whole or not at all: it is written under one number, and views look no further than the last number
-//!   that is in the trees whole. One thread at a time writes.
-//! - A tree's memtable is closed between two batches only, so what a tree has on disk is everything up to some batch.
-//!   That is why replaying the journal may leave out, tree by tree, what the tree already has.
+//! - A batch is visible whole or not at all: it is written under one sequence number, and a view reads only
+//!   up to the last sequence number whose batch is in the trees whole. One thread at a time writes.
+//! - The memtable of a tree is sealed only between two batches, so a tree has on disk every batch up to
+//!   some number. Replay therefore skips, for each tree, the batches that the tree already has.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,23 +24,25 @@ use super::error::StoreError;
 use super::pace::{Pace, Paced};
 use super::views::Views;
 
-/// How many trees there are.
+/// The number of trees.
 pub(super) const TREES: usize = 6;
-/// Their names, which are their directories, in the order of [`Tree`].
+/// Their names, which are the names of their directories, in the order of [`Tree`].
 pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "shared", "log", "expiries"];
 
-/// Bytes of recent entries in memory, tree by tree. A skip list of a few megabytes stays in the processor's cache; one of
-/// 64 costs a lookup of a posting list three microseconds.
+/// Bytes at which a memtable is sealed, for each tree. A skip list of a few megabytes stays in the
+/// processor's cache; with one of 64 MiB a lookup of a posting list takes three microseconds longer.
 const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20];
-/// Open files kept at hand.
+/// Files kept open.
 const FILES: usize = 512;
-/// Values from this size on lie beside the tree, so that compaction need not copy texts of a megabyte.
+/// Values of at least this many bytes are stored in blob files, so that compaction does not copy texts of a
+/// megabyte.
 const SEPARATE: u32 = 8 * 1024;
-/// A compaction writes the live values of a blob file elsewhere if this share of it is dead, and all of its tables take
-/// part. The default leaves out the younger three quarters of such files, so few files would never be cleared.
+/// A compaction rewrites the live values of a blob file if this share of the file is dead. Every blob file
+/// takes part: the default excludes the younger three quarters of such files, and a tree with few files
+/// would never be cleaned.
 const DEAD_BLOBS: f32 = 0.1;
 
-/// One of the trees. The number stands in the journal.
+/// One of the trees. The journal stores the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Tree {
@@ -84,7 +86,7 @@ impl Writes {
         self.key(tree as u8 * 2, key.as_ref());
     }
 
-    /// Writes an entry of `meta` that tells of a collection, and its copy among the rows.
+    /// Writes an entry of `meta` that describes a collection, and its copy in the tree of rows.
     pub(super) fn insert_twice(&mut self, key: &[u8], value: &[u8]) {
         self.insert(Tree::Meta, key, value);
         self.insert(Tree::Rows, [&COPY, key].concat(), value);
@@ -110,7 +112,7 @@ pub(super) struct Write<'a> {
     pub(super) value: Option<&'a [u8]>,
 }
 
-/// The first write of a payload, which it is taken from.
+/// Takes the first write from a payload; `None` if the payload does not begin with one.
 pub(super) fn next_write<'a>(payload: &mut &'a [u8]) -> Option<Write<'a>> {
     let (&code, rest) = payload.split_first()?;
     let (length, rest) = rest.split_first_chunk::<2>()?;
@@ -131,24 +133,24 @@ pub(super) struct Trees {
     all: [AnyTree; TREES],
     seqno: SequenceNumberCounter,
     pub(super) views: Views,
-    /// By which compactions go on, wait or give up.
+    /// Tells compactions to continue, wait or stop.
     pub(super) pace: Arc<Pace>,
-    /// Rows removed since a checkpoint.
+    /// Rows removed since the last checkpoint.
     removed: AtomicU64,
 }
 
 impl Trees {
-    /// Opens the trees below `dir`, or makes them there, with this many bytes of cache in all.
+    /// Opens the trees below `dir`, or creates them there. They share a cache of `cache_bytes`.
     pub(super) fn open(dir: &Path, cache_bytes: u64) -> Result<Trees, StoreError> {
         let cache = Arc::new(Cache::with_capacity_bytes(cache_bytes));
         let files = Arc::new(DescriptorTable::new(FILES));
-        // Number 0 reads as "before everything".
+        // Sequence number 0 reads as "before everything".
         let seqno = SequenceNumberCounter::new(1);
         let pace = Arc::new(Pace::default());
         let mut trees = Vec::with_capacity(TREES);
         for tree in ALL {
-            // The trees' own idea of what is visible is not used: it moves when a memtable is written out, which may be
-            // in the middle of a batch.
+            // The visibility counter of `lsm-tree` is not used: it advances when a memtable is flushed,
+            // which may be in the middle of a batch.
             let config =
                 Config::new(dir.join(NAMES[tree as usize]), seqno.clone(), SequenceNumberCounter::default())
                     .use_cache(Arc::clone(&cache))
@@ -164,34 +166,34 @@ impl Trees {
         Ok(Trees { all: trees, views, seqno, pace, removed: AtomicU64::new(0) })
     }
 
-    /// A number for the next batch.
+    /// The sequence number for the next batch.
     pub(super) fn next_seqno(&self) -> SeqNo {
         self.seqno.next()
     }
 
-    /// Writes a batch and lets it be seen. One thread at a time.
+    /// Writes a batch and makes it visible. Only one thread at a time may call it.
     pub(super) fn apply(&self, seqno: SeqNo, payload: &[u8]) -> Result<(), StoreError> {
         self.write(seqno, payload, |_| true)
     }
 
-    /// Writes a batch of the journal again, but for the trees that have it on disk.
+    /// Replays a batch of the journal into the trees that do not have it on disk.
     pub(super) fn replay(&self, seqno: SeqNo, payload: &[u8]) -> Result<(), StoreError> {
         self.seqno.fetch_max(seqno + 1);
-        let lacks =
+        let is_missing =
             self.all.each_ref().map(|tree| tree.get_highest_persisted_seqno().is_none_or(|has| has < seqno));
-        self.write(seqno, payload, |tree| lacks[tree as usize])
+        self.write(seqno, payload, |tree| is_missing[tree as usize])
     }
 
     fn write(
         &self,
         seqno: SeqNo,
         mut payload: &[u8],
-        wanted: impl Fn(Tree) -> bool,
+        includes: impl Fn(Tree) -> bool,
     ) -> Result<(), StoreError> {
         while !payload.is_empty() {
             let Write { tree, key, value } =
                 next_write(&mut payload).ok_or(StoreError::Damaged("journal record"))?;
-            if !wanted(tree) {
+            if !includes(tree) {
                 continue;
             }
             if let Some(value) = value {
@@ -213,8 +215,8 @@ impl Trees {
         &self.all
     }
 
-    /// Closes the memtables that have grown large, or all of them; whether there is one to be written out. Between two
-    /// batches.
+    /// Seals the memtables that are over their size, or all of them. Returns whether one was sealed. Call
+    /// it only between two batches.
     pub(super) fn rotate(&self, all: bool) -> bool {
         let mut any = false;
         for (tree, most) in self.all.iter().zip(MEMTABLES) {
@@ -225,27 +227,28 @@ impl Trees {
         any
     }
 
-    /// Rows removed that [`Trees::forget_removed`] was not told of: memory and the journal have them still.
+    /// Removed rows that [`Trees::forget_removed`] has not subtracted yet: the memtables and the journal
+    /// still have them.
     pub(super) fn removed(&self) -> u64 {
         self.removed.load(Ordering::Relaxed)
     }
 
-    /// So many removed rows are written out.
+    /// Subtracts `rows` from the removed rows, after they were flushed.
     pub(super) fn forget_removed(&self, rows: u64) {
         self.removed.fetch_sub(rows, Ordering::Relaxed);
     }
 
-    /// The versions that are on disk.
+    /// The current version of each tree.
     pub(super) fn versions(&self) -> [u64; TREES] {
         self.all.each_ref().map(|tree| tree.current_version().id())
     }
 
-    /// The most overlapping tables that a tree has.
+    /// The largest number of overlapping tables in a tree.
     pub(super) fn runs(&self) -> usize {
         self.all.iter().map(AbstractTree::l0_run_count).max().unwrap_or(0)
     }
 
-    /// The bytes on disk.
+    /// The bytes of all trees on disk.
     pub(super) fn disk_bytes(&self) -> u64 {
         self.all.iter().map(AbstractTree::disk_space).sum()
     }
@@ -265,11 +268,11 @@ fn configured(tree: Tree, config: Config) -> Config {
         ]));
     match tree {
         Tree::Rows => {
-            let apart = KvSeparationOptions::default().separation_threshold(SEPARATE);
-            config.with_kv_separation(Some(apart.staleness_threshold(DEAD_BLOBS).age_cutoff(1.0)))
+            let separation = KvSeparationOptions::default().separation_threshold(SEPARATE);
+            config.with_kv_separation(Some(separation.staleness_threshold(DEAD_BLOBS).age_cutoff(1.0)))
         }
-        // Posting lists are small and read one by one, most of them there: tables whose indexes, filters and places in a
-        // block are at hand.
+        // Posting lists are small and read one at a time, and most lookups hit. So the indexes and filters
+        // of the tables stay in memory, and each block has a hash index.
         Tree::PostingLists => config
             .expect_point_read_hits(true)
             .index_block_pinning_policy(PinningPolicy::all(true))

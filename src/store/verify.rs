@@ -1,7 +1,10 @@
-//! Verifying a store without changing it: every file that counts is read whole and compared with its checksum.
+//! Verifies a store without changing it: reads every file that is in use whole, and compares its checksum.
 //!
-//! A tree names its newest version in `current`, with a checksum; the version lists tables and blob files, each with one.
-//! The layout is that of `lsm-tree` 3; only what is needed to find and compare the files is read here.
+//! A tree names its newest version in `current`, with a checksum. The version lists tables and blob files,
+//! each with a checksum. The layout is that of `lsm-tree` 3; this module reads only the parts that it needs
+//! to find and compare the files.
+//!
+//! *Absent*: reading the undamaged rest of a damaged store (`salvage`).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -19,24 +22,25 @@ use super::manifest::Manifest;
 use super::trees::NAMES;
 
 const BUFFER: usize = 1 << 20;
-/// A file and the checksum that it must have.
+
+/// A file and its expected checksum.
 struct Expected {
     path: PathBuf,
     checksum: u128,
 }
 
-/// What was verified.
+/// The result of a verification.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// Files read whole.
     pub files: u64,
     /// Bytes read.
     pub bytes: u64,
-    /// Why other processes could not be kept out meanwhile, if they could not.
+    /// The reason why other processes were not locked out, if they were not.
     pub unlocked: Option<StoreError>,
 }
 
-/// Verifies the store in `dir`, handing every flaw to `found`.
+/// Verifies the store in `dir`, and passes every flaw to `found`.
 pub(super) fn verify(dir: &Path, manifest: &Manifest, found: &mut dyn FnMut(StoreError)) -> Verified {
     let mut files = Vec::new();
     for (name, least) in NAMES.iter().zip(manifest.versions) {
@@ -56,7 +60,7 @@ pub(super) fn verify(dir: &Path, manifest: &Manifest, found: &mut dyn FnMut(Stor
     Verified { files: files.len() as u64, bytes: bytes.into_inner(), unlocked: None }
 }
 
-/// The flaw of a file that is not there.
+/// The flaw of a missing file.
 pub(super) fn missing(path: &Path) -> StoreError {
     damage(path, 0, "it is missing")
 }
@@ -75,9 +79,9 @@ fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
 /// The files that the newest version of a tree refers to.
 fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
     let (tables, blobs) = files_of(tree, least)?;
-    no_strangers(&tree.join("tables"))?;
+    refuse_other_names(&tree.join("tables"))?;
     if !blobs.is_empty() {
-        no_strangers(&tree.join("blobs"))?;
+        refuse_other_names(&tree.join("blobs"))?;
     }
     let expected = |folder: &'static str| {
         let folder = tree.join(folder);
@@ -86,7 +90,7 @@ fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
     Ok(tables.into_iter().map(expected("tables")).chain(blobs.into_iter().map(expected("blobs"))).collect())
 }
 
-/// Tables and blob files of the newest version of a tree, which must not be older than `least`.
+/// Tables and blob files of the newest version of a tree. The version must not be older than `least`.
 pub(super) fn files_of(tree: &Path, least: u64) -> Result<(Files, Files), StoreError> {
     let current = tree.join("current");
     let bytes = read(&current)?;
@@ -97,19 +101,19 @@ pub(super) fn files_of(tree: &Path, least: u64) -> Result<(Files, Files), StoreE
         return Err(damage(
             &current,
             0,
-            format!("it names version {id}, but {least} was there before: it is an older copy"),
+            format!("it names version {id}, but version {least} existed before: it is an older copy"),
         ));
     }
     let version = tree.join(format!("v{id}"));
     if !version.exists() {
-        return Err(damage(&current, 0, format!("it names version {id}, which is not there")));
+        return Err(damage(&current, 0, format!("it names version {id}, which does not exist")));
     }
     let bytes = read(&version)?;
     if xxh3_128(&bytes) != checksum {
-        let what = format!("its checksum is not the one that {} names", current.display());
+        let what = format!("its checksum differs from the one in {}", current.display());
         return Err(damage(&version, 0, what));
     }
-    version_files(&bytes).ok_or_else(|| damage(&version, 0, "it is of an unknown layout"))
+    version_files(&bytes).ok_or_else(|| damage(&version, 0, "its layout is unknown"))
 }
 
 fn current_version(bytes: &[u8]) -> Option<(u64, u128)> {
@@ -149,7 +153,7 @@ fn version_files(bytes: &[u8]) -> Option<(Files, Files)> {
 
 fn file(bytes: &mut &[u8]) -> Option<(u64, u128)> {
     let id = number::<8>(bytes)?;
-    // The kind of checksum: XXH3 is the only one.
+    // The kind of checksum. XXH3 is the only one.
     if number::<1>(bytes)? != 0 {
         return None;
     }
@@ -158,15 +162,15 @@ fn file(bytes: &mut &[u8]) -> Option<(u64, u128)> {
     Some((id, u128::from_le_bytes(*checksum)))
 }
 
-/// Tables and blob files are named by their numbers; the trees fail on anything else.
-fn no_strangers(folder: &Path) -> Result<(), StoreError> {
+/// Tables and blob files have numbers as names. The trees fail on any other name.
+fn refuse_other_names(folder: &Path) -> Result<(), StoreError> {
     let failed = |source| StoreError::io(folder, "listed", source);
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let is_file = entry.file_type().map_err(failed)?.is_file();
         let is_number = entry.file_name().to_str().is_some_and(|name| name.parse::<u64>().is_ok());
         if !is_file || !is_number {
-            return Err(damage(&entry.path(), 0, "it does not belong there; move it away"));
+            return Err(damage(&entry.path(), 0, "it does not belong in this directory; move it away"));
         }
     }
     Ok(())
@@ -216,10 +220,10 @@ fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError
         return Ok(length);
     }
     let offset = first_flaw(&read(path)?) as u64;
-    Err(damage(path, offset, "what follows is not what was written"))
+    Err(damage(path, offset, "the bytes from here on are not those that were written"))
 }
 
-/// Where the first block or blob begins that does not read back; the end of those if all do.
+/// The offset of the first block or blob that is damaged; the end of the blocks if none is.
 pub(super) fn first_flaw(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(length) = block(&bytes[at..]).map(|block| block.length).or_else(|| blob(&bytes[at..])) {
@@ -228,7 +232,7 @@ pub(super) fn first_flaw(bytes: &[u8]) -> usize {
     at
 }
 
-/// Names of temporary files that a crash may leave in a tree's directory; nothing refers to them.
+/// Temporary files that a crash may leave in the directory of a tree. Nothing refers to them.
 pub(super) fn leftovers(dir: &Path) -> HashSet<PathBuf> {
     let trees = NAMES.iter().filter_map(|name| fs::read_dir(dir.join(name)).ok());
     let entries = trees.flatten().filter_map(Result::ok);
@@ -243,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostile_bytes_are_no_version() {
+    fn hostile_bytes_are_not_a_version() {
         for bytes in [&b""[..], b"SFA", &[0; 64], &[255; 200]] {
             assert!(version_files(bytes).is_none());
             assert_eq!(first_flaw(bytes), 0);
@@ -253,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_huge_count_reads_nothing_it_does_not_have() {
+    fn numbers_are_not_read_past_the_end() {
         let mut cut: &[u8] = &[1, 2, 3];
         assert_eq!(number::<8>(&mut cut), None);
         let mut one: &[u8] = &[9];

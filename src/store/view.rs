@@ -1,6 +1,8 @@
-//! A view: rows and postings as they were at one moment.
+//! A view: snapshot isolation for rows and postings.
 //!
-//! Hold it briefly: what it can see is not reclaimed before it goes.
+//! Drop it soon: compaction keeps everything that an open view can see.
+//!
+//! *Absent*: which views are open (`views`).
 
 use lsm_tree::{AbstractTree, Guard, SeqNo};
 
@@ -32,7 +34,7 @@ impl<'a> View<'a> {
         Ok(self.store.core.trees.tree(tree).get(key, self.seqno)?)
     }
 
-    /// The number of the last change that it can see.
+    /// The number of the last change that the view can see.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails.
@@ -50,7 +52,7 @@ impl<'a> View<'a> {
         value.map(|value| codec::read_row(&value)).transpose()
     }
 
-    /// The rows of a collection in the order of their ids, from the one after `after`.
+    /// The rows of a collection in the order of their ids, starting after `after`.
     pub fn rows_after(
         &self,
         collection: CollectionId,
@@ -63,7 +65,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// Who bears `hash`; `None` if nobody does.
+    /// The posting list of `hash`; `None` if no document has the hash.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails or the posting list does not read back.
@@ -76,7 +78,7 @@ impl<'a> View<'a> {
         value.map(|value| codec::read_posting_list(&value)).transpose()
     }
 
-    /// The documents that bear `hash`, in the order of their ids, from the one after `after`.
+    /// The postings of `hash` in the order of their ids, starting after `after`.
     ///
     /// # Errors
     /// [`StoreError`] if the disk fails or the posting list does not read back.
@@ -95,7 +97,8 @@ impl<'a> View<'a> {
         Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
     }
 
-    /// The documents that share `hash`, whose posting list is [`PostingList::Many`], in the order of their ids, from the one after `after`.
+    /// The postings of `hash` in the order of their ids, starting after `after`. The posting list of `hash`
+    /// must be [`PostingList::Many`].
     pub fn shared_postings(
         &self,
         collection: CollectionId,

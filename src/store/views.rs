@@ -1,4 +1,6 @@
-//! Which states of the trees somebody still looks at, so that compaction leaves them what they see.
+//! Open views, and the state that new ones see. Compaction keeps every entry that an open view can see.
+//!
+//! *Absent*: reads through a view (`view`).
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,11 +8,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lsm_tree::SeqNo;
 use parking_lot::Mutex;
 
-/// The states that are looked at, and the newest that may be.
+/// The states with open views, and the newest state.
 pub(super) struct Views {
-    /// One more than the number of the last batch that is in the trees whole.
+    /// One more than the sequence number of the last batch that is in the trees whole.
     published: AtomicU64,
-    /// How many look at which state. Locked for the time of one change; no other lock is taken meanwhile.
+    /// The number of open views of each state. Locked for the time of one change; no other lock is taken
+    /// meanwhile.
     open: Mutex<BTreeMap<SeqNo, usize>>,
 }
 
@@ -19,26 +22,26 @@ impl Views {
         Views { published: AtomicU64::new(published), open: Mutex::default() }
     }
 
-    /// The newest state that has every batch whole.
+    /// The newest state in which every batch is whole.
     pub(super) fn published(&self) -> SeqNo {
         self.published.load(Ordering::SeqCst)
     }
 
-    /// The batch `seqno` is in the trees whole.
+    /// Publishes the batch `seqno`, which must be in the trees whole.
     pub(super) fn publish(&self, seqno: SeqNo) {
         self.published.fetch_max(seqno + 1, Ordering::SeqCst);
     }
 
-    /// Begins to look at the newest state.
+    /// Opens a view of the newest state.
     pub(super) fn open(&self) -> SeqNo {
         let mut open = self.open.lock();
-        // Read under the lock: a state must not be given up between being chosen and being entered.
+        // Read under the lock: compaction must not drop a state between its choice and its registration.
         let seqno = self.published();
         *open.entry(seqno).or_default() += 1;
         seqno
     }
 
-    /// Ceases to look at a state.
+    /// Closes a view of a state.
     pub(super) fn close(&self, seqno: SeqNo) {
         let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&seqno) {
@@ -49,10 +52,11 @@ impl Views {
         }
     }
 
-    /// Begins a read of the newest state that needs no view of its own: what `begin` makes holds on to what it reads.
+    /// Begins a read of the newest state without a longer view. The value that `begin` returns must keep
+    /// what it reads alive.
     ///
-    /// While it is being made the state has to be entered, or the tree could give up its last version that is old enough
-    /// between the choice of the state and the read, and the read would panic.
+    /// The state is registered while `begin` runs. Otherwise the tree could drop its last version that is
+    /// old enough between the choice of the state and the read, and the read would panic.
     pub(super) fn at_newest<T>(&self, begin: impl FnOnce(SeqNo) -> T) -> T {
         let seqno = self.open();
         let begun = begin(seqno);
@@ -60,7 +64,7 @@ impl Views {
         begun
     }
 
-    /// What is older than this and was written over since, nobody looks at.
+    /// Entries older than this that were overwritten since are visible to no view.
     pub(super) fn horizon(&self) -> SeqNo {
         let open = self.open.lock();
         let oldest = open.first_key_value().map_or_else(|| self.published(), |(seqno, _)| *seqno);

@@ -1,7 +1,7 @@
-//! Logs, metrics and traces: how the process tells what it does.
+//! Logs, metrics and traces of the process.
 //!
-//! Logs go to standard error, as text or as one JSON object a line. Metrics are recorded through the
-//! `metrics` facade by whoever has something to count, and rendered here in the text format of Prometheus.
+//! Logs go to standard error, as text or as one JSON object per line. Other modules record metrics through
+//! the `metrics` facade, and this module renders them in the text format of Prometheus.
 
 #[cfg(feature = "opentelemetry")]
 mod traces;
@@ -17,62 +17,63 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line, for programs.
+    /// For programs: one JSON object per line.
     Json,
 }
 
-/// Where spans of requests go.
+/// Where spans of requests are sent, and for how many requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracesTo {
-    /// The base URL of a collector that speaks OTLP over HTTP.
+    /// The base URL of a collector that accepts OTLP over HTTP.
     pub endpoint: String,
-    /// Of how many requests in a hundred that bring no decision of their caller's, 0 to 100.
+    /// The percentage of traced requests among those whose caller has made no sampling decision, 0 to 100.
     pub percent: u32,
 }
 
 /// Why logs or traces cannot be started.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// The filter of the log is none.
-    #[error("log.level {level:?} is no log filter: {source}")]
+    /// The log filter is invalid.
+    #[error("log.level {level:?} is not a log filter: {source}")]
     Level {
-        /// What was given.
+        /// The given value.
         level: String,
-        /// What is wrong with it.
+        /// The error of the parser.
         source: ParseError,
     },
-    /// The program was built without traces.
+    /// The program was built without support for traces.
     #[error(
-        "traces.endpoint is set, and this program was built without traces: build it with --features opentelemetry, or \
-         leave traces.endpoint out"
+        "traces.endpoint is set, and this program was built without traces: build it with --features \
+         opentelemetry, or leave traces.endpoint out"
     )]
     NoTraces,
-    /// The collector cannot be spoken to.
+    /// The exporter to the collector cannot be created.
     #[error("traces.endpoint {endpoint:?} cannot be used: {detail}")]
     Collector {
-        /// What was given.
+        /// The given value.
         endpoint: String,
-        /// What is wrong with it.
+        /// The error of the exporter.
         detail: String,
     },
 }
 
-/// What goes on as long as it is kept: spans that were not sent yet go out when it is dropped.
+/// Keeps the export of spans alive. When it is dropped, spans that have not been sent yet are sent.
 #[derive(Debug, Default)]
 pub struct Telemetry {
     #[cfg(feature = "opentelemetry")]
     _traces: Option<traces::Traces>,
 }
 
-/// Starts logging, and traces if there is somewhere to send them. A second call changes nothing.
+/// Starts logging, and traces if there is a collector. A second call changes nothing.
 ///
 /// # Errors
-/// [`TelemetryError`] if the level is no filter directive, or if there are no traces.
+/// [`TelemetryError`] if the level is not a filter directive, if the exporter cannot be created, or if the
+/// program was built without traces.
 pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Telemetry, TelemetryError> {
     let filter = filter(level)?;
     let ansi = std::io::stderr().is_terminal();
@@ -86,7 +87,7 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
     {
         let started = to.map(traces::start).transpose()?;
         let (traces, layer) = started.unzip();
-        // Only the first subscriber of a process can be set; tests start several servers in one.
+        // A process accepts only one subscriber, and tests start several servers in one process.
         let _ = subscriber.with(layer).try_init();
         Ok(Telemetry { _traces: traces })
     }
@@ -98,7 +99,7 @@ pub fn start(level: &str, format: LogFormat, to: Option<&TracesTo>) -> Result<Te
     }
 }
 
-/// Whether [`start`] would take these, without starting anything.
+/// Checks whether [`start`] would accept these settings, without starting anything.
 ///
 /// # Errors
 /// As [`start`].
@@ -118,13 +119,13 @@ fn no_traces(to: Option<&TracesTo>) -> Result<(), TelemetryError> {
 fn filter(level: &str) -> Result<EnvFilter, TelemetryError> {
     let wrong = |source| TelemetryError::Level { level: level.to_owned(), source };
     for directive in level.split(',').map(str::trim) {
-        // A word alone would be taken for the name of a module, and everything else silenced.
+        // A bare word would be parsed as the name of a module, which would silence everything else.
         if !directive.contains(['=', '[', ':']) {
             directive.parse::<LevelFilter>().map_err(|error| wrong(error.into()))?;
         }
     }
-    // The storage engine tells of every file it writes at "info", and the exporter of spans at "debug" the
-    // URL of the collector with its password; a directive of the caller's overrules this.
+    // The storage engine logs every file that it writes at "info". The exporter of spans logs the URL of
+    // the collector, with its password, at "debug". A directive of the user overrides these defaults.
     EnvFilter::try_new(format!("lsm_tree=warn,opentelemetry=info,{level}")).map_err(wrong)
 }
 
@@ -135,19 +136,19 @@ pub struct Metrics {
     process: Collector,
 }
 
-/// Seconds: from a lookup's ten microseconds to a request that is given up.
+/// Histogram bounds in seconds: from 10 µs, the time of a lookup, to 10 s, when a request is given up.
 const SECONDS: &[f64] = &[
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5,
     10.0,
 ];
-/// Changes in a commit.
+/// Histogram bounds for the changes in a group commit.
 const CHANGES: &[f64] = &[1.0, 4.0, 16.0, 64.0, 256.0, 1_024.0, 4_096.0];
 
 impl Metrics {
-    /// The recorder of this process, installed at the first call.
+    /// Returns the recorder of this process. The first call installs it.
     ///
     /// # Errors
-    /// If another recorder was installed before.
+    /// If another recorder is already installed.
     pub fn install() -> Result<Metrics, BuildError> {
         static INSTALLED: OnceLock<Metrics> = OnceLock::new();
         if let Some(metrics) = INSTALLED.get() {
@@ -163,7 +164,7 @@ impl Metrics {
         Ok(INSTALLED.get_or_init(|| metrics).clone())
     }
 
-    /// Folds the samples recorded since the last call; to be called every few seconds.
+    /// Folds the recorded samples into histograms. It must be called every few seconds.
     pub fn keep(&self) {
         self.handle.run_upkeep();
     }
@@ -181,11 +182,14 @@ fn describe() {
     describe_histogram!(
         "lookalike_http_request_seconds",
         Unit::Seconds,
-        "Time from a request's head to its answer's head."
+        "Time from the head of a request to the head of its answer."
     );
     describe_counter!("lookalike_queries_total", "Queries answered, by index or by scan.");
     describe_counter!("lookalike_query_probes_total", "Runs of hashes read for queries.");
-    describe_counter!("lookalike_query_candidates_total", "Places for hashes compared for queries.");
+    describe_counter!(
+        "lookalike_query_candidates_total",
+        "Candidates compared for queries, free places included."
+    );
     describe_gauge!("lookalike_http_connections", "Open connections.");
     describe_counter!("lookalike_http_connections_accepted_total", "Connections accepted.");
     describe_counter!(
@@ -194,7 +198,7 @@ fn describe() {
     );
     describe_counter!(
         "lookalike_http_slow_bodies_total",
-        "Requests given up because their body came too slowly."
+        "Requests given up because their body arrived too slowly."
     );
     describe_counter!(
         "lookalike_rate_limited_requests_total",
@@ -206,7 +210,7 @@ fn describe() {
     );
     describe_counter!(
         "lookalike_memory_refusals_total",
-        "Times that a request was refused memory, or had to wait for it."
+        "Times that a request was refused memory or had to wait for it."
     );
     describe_histogram!(
         "lookalike_commit_seconds",
@@ -216,5 +220,5 @@ fn describe() {
     describe_histogram!("lookalike_commit_changes", "Changes made durable together.");
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");
     describe_counter!("lookalike_snapshot_failures_total", "Snapshots that could not be written.");
-    describe_counter!("lookalike_expired_documents_total", "Documents removed because their time had come.");
+    describe_counter!("lookalike_expired_documents_total", "Expired documents removed.");
 }

@@ -1,8 +1,8 @@
 //! Spans of requests, sent to a collector over OTLP: the feature `opentelemetry`.
 //!
-//! Spans are `tracing`'s own, at level trace, so that the log does not know them unless it is asked to. Here those of
-//! this program are handed on, in batches, by a thread of their own; what the collector does not take is lost, and
-//! nothing waits for it. *Absent*: metrics, which Prometheus fetches.
+//! The spans are those of `tracing`, at level trace, so that the log omits them by default. A separate
+//! thread sends the spans of this program in batches. Spans that the collector does not accept are lost,
+//! and nothing waits for it. *Absent*: metrics, which Prometheus scrapes.
 
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
@@ -15,10 +15,10 @@ use tracing_subscriber::registry::LookupSpan;
 
 use super::{TelemetryError, TracesTo};
 
-/// Where a collector takes spans.
+/// The path of a collector for spans.
 const PATH: &str = "/v1/traces";
 
-/// Spans on their way; what is left goes out when it is dropped.
+/// The export of spans. When it is dropped, the remaining spans are sent.
 #[derive(Debug)]
 pub(super) struct Traces(SdkTracerProvider);
 
@@ -30,13 +30,13 @@ impl Drop for Traces {
     }
 }
 
-/// Whether spans could be sent there, as far as that can be told without sending one.
+/// Checks whether spans can be sent there, as far as that is possible without sending one.
 pub(super) fn check(to: &TracesTo) -> Result<(), TelemetryError> {
     exporter(to).map(|_| ())
 }
 
 fn exporter(to: &TracesTo) -> Result<SpanExporter, TelemetryError> {
-    // The exporter's client asks for one even where it speaks no TLS.
+    // The client of the exporter needs a provider even for URLs without TLS.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
     let base = to.endpoint.trim_end_matches('/');
     let endpoint = if base.ends_with(PATH) { base.to_owned() } else { format!("{base}{PATH}") };
@@ -48,7 +48,8 @@ fn exporter(to: &TracesTo) -> Result<SpanExporter, TelemetryError> {
     })
 }
 
-/// Begins to send spans; what hands them on. Not to be called on an async worker.
+/// Starts the export of spans, and returns the layer that feeds it. It must not be called on an async
+/// worker.
 pub(super) fn start<S>(to: &TracesTo) -> Result<(Traces, impl Layer<S> + use<S>), TelemetryError>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -70,7 +71,7 @@ where
     Ok((Traces(provider), layer))
 }
 
-/// Spans of this program, and what went wrong within them.
+/// Selects the spans of this program, and the warnings and errors within them.
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with(env!("CARGO_PKG_NAME"))
         && (metadata.is_span() || *metadata.level() <= Level::WARN)

@@ -1,10 +1,10 @@
-//! Long stretches of the most frequent characters, told by their bytes, many at a time.
+//! Lengths of stretches of the most frequent characters, found from their bytes, many at a time.
 //!
-//! Leaves out: what a character is (`class`). These are shortcuts around it, and the tests of those who use them hold
-//! the ways with and without them against each other.
+//! Not here: the class of a character (`class`). These functions are shortcuts around it; the tests of their
+//! callers compare the results with and without the shortcut.
 
-/// How many bytes at the beginning are of a kind. The test is asked of sixteen at a time and more than once of some,
-/// so that it should be cheap and without a branch.
+/// The number of bytes at the beginning that pass a test. The test runs on sixteen bytes at a time, and
+/// more than once on some, so it should be cheap and have no branch.
 #[inline]
 pub(super) fn leading(bytes: &[u8], is_one: impl Fn(&u8) -> bool) -> usize {
     let (blocks, _) = bytes.as_chunks::<16>();
@@ -13,7 +13,7 @@ pub(super) fn leading(bytes: &[u8], is_one: impl Fn(&u8) -> bool) -> usize {
     16 * whole + bytes[16 * whole..].iter().take_while(|byte| is_one(byte)).count()
 }
 
-/// The length of the CJK ideographs at the beginning of a text: U+4E00 to U+9FFF, all of three bytes.
+/// The length in bytes of the CJK ideographs at the beginning of a text: U+4E00 to U+9FFF, three bytes each.
 #[inline]
 pub(super) fn ideographs(bytes: &[u8]) -> usize {
     let (characters, _) = bytes.as_chunks::<3>();

@@ -1,44 +1,48 @@
-//! From bytes to characters: what a page or a text file is written in, by what it says and by what it looks like.
+//! From bytes to characters: finds the encoding of a page or a text file from its label and its bytes.
 //!
-//! Promises: valid UTF-8 is UTF-8 whatever a label claims, since other encodings hardly ever are by accident and
-//! labels are often wrong. ISO-2022-JP and UTF-16 are valid UTF-8 by accident, so of them the label is believed where the
-//! bytes look like it. Leaves out: archives and documents of other kinds.
+//! Guarantees: valid UTF-8 is read as UTF-8 whatever the label says, because labels are often wrong and
+//! text in other encodings is hardly ever valid UTF-8. The exceptions are ISO-2022-JP and UTF-16, which are
+//! often valid UTF-8: these labels are believed if the bytes fit them. Not here: archives and other
+//! document formats.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::Encoding;
 
-/// How far into a page its own label is looked for, as browsers do (HTML Standard, 13.2.3.2).
+/// The part of a page that is searched for its own label, as in browsers (HTML Standard, 13.2.3.2).
 const META_BYTES: usize = 1024;
-/// How much of a text is looked at to guess: enough for certainty, and no more than a few milliseconds.
+/// The part of a text from which its encoding is guessed: enough for a reliable guess in a few milliseconds.
 const GUESS_BYTES: usize = 64 << 10;
 
-/// Bytes that are in no encoding that could be told.
+/// Bytes whose encoding cannot be determined.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WrongBytes {
     /// There is no such encoding.
     #[error(
-        "there is no encoding {0:?}; utf-8, gbk, gb18030, big5, shift_jis, euc-kr and windows-1251 are some"
+        "there is no encoding {0:?}; examples: utf-8, gbk, gb18030, big5, shift_jis, euc-kr, windows-1251"
     )]
     Label(String),
-    /// They do not fit, and nothing says what they are.
-    #[error("not UTF-8: byte {0} does not fit; say what it is by its charset, gbk for example")]
+    /// The bytes are not UTF-8, and no label names another encoding. The value is the offset of the first
+    /// invalid byte.
+    #[error("not UTF-8: byte {0} is invalid; name the encoding as charset, for example gbk")]
     Utf8(usize),
-    /// They do not fit what they are said to be.
-    #[error("the bytes are not {0}, as they are said to be")]
+    /// The bytes are invalid in the encoding that their label or byte order mark names.
+    #[error("the bytes are not valid {0}, the encoding that their label or byte order mark names")]
     NotAsLabelled(&'static str),
 }
 
-/// The characters of a text or, if `is_page`, of an HTML page, by the `label` that came with it (the charset of a
-/// content type) if there is one.
+/// The characters of a text or, if `is_page`, of an HTML page. `label` is the charset of its content type, if
+/// there is one.
 ///
-/// In this order: a byte order mark; ISO-2022-JP or UTF-16 if that is the label and the bytes have escapes or zeros; UTF-8 if it is
-/// valid; the label; a page's own label; a guess. A guess of one
-/// byte a character, which any bytes would fit, is taken for pages alone, as browsers do.
+/// The first of these that applies decides: a byte order mark; ISO-2022-JP or UTF-16 if that is the label
+/// and the bytes have escapes or zeros; UTF-8 if the bytes are valid UTF-8; the label; a page's own label;
+/// a guess. A guess of a single-byte encoding, which any bytes would fit, is accepted for pages only, as in
+/// browsers.
 ///
 /// # Errors
-/// [`WrongBytes`]; for pages only if the label is unknown, since browsers show what they can.
+/// [`WrongBytes`]. A page fails only if the label is unknown: like browsers, this function decodes what it
+/// can.
 ///
 /// ```
 /// use lookalike::text::decode;
@@ -47,7 +51,7 @@ pub enum WrongBytes {
 /// assert!(decode(b"\xff", None, false).is_err());
 /// ```
 pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result<Cow<'a, str>, WrongBytes> {
-    let said = match label {
+    let labelled = match label {
         None => None,
         Some(label) => Some(named(label).ok_or_else(|| WrongBytes::Label(label.chars().take(40).collect()))?),
     };
@@ -55,10 +59,11 @@ pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result
         Some((encoding, length)) if bytes.len() > length => (&bytes[length..], Some(encoding)),
         _ => (bytes, None),
     };
-    let seven_bit =
-        said.or_else(|| is_page.then(|| meta(bytes)).flatten()).filter(|said| looks_like(said, bytes));
+    let believed = labelled
+        .or_else(|| is_page.then(|| meta(bytes)).flatten())
+        .filter(|encoding| looks_like(encoding, bytes));
     if let Some(text) =
-        seven_bit.and_then(|said| said.decode_without_bom_handling_and_without_replacement(bytes))
+        believed.and_then(|encoding| encoding.decode_without_bom_handling_and_without_replacement(bytes))
         && marked.is_none()
     {
         return Ok(text);
@@ -70,19 +75,20 @@ pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result
         Ok(_) => 0,
         Err(error) => error.valid_up_to(),
     };
-    let Some(encoding) = marked.or(said).or_else(|| is_page.then(|| meta(bytes)).flatten()) else {
+    let Some(encoding) = marked.or(labelled).or_else(|| is_page.then(|| meta(bytes)).flatten()) else {
         return guessed(bytes, is_page, fault);
     };
     let (text, has_faults) = encoding.decode_without_bom_handling(without_mark);
     match has_faults {
         true if is_page => guessed(bytes, is_page, fault),
-        true if said.is_none_or(|said| said.name() == "UTF-8") => Err(WrongBytes::Utf8(fault)),
+        true if labelled.is_none_or(|label| label.name() == "UTF-8") => Err(WrongBytes::Utf8(fault)),
         true => Err(WrongBytes::NotAsLabelled(encoding.name())),
         false => Ok(text),
     }
 }
 
-/// Whether bytes that may be valid UTF-8 are rather in this encoding: none but one of seven bits or of pairs of bytes.
+/// Whether bytes that may be valid UTF-8 are more likely in this encoding: true only for ISO-2022-JP with
+/// escapes and for UTF-16 with zero bytes.
 fn looks_like(encoding: &'static Encoding, bytes: &[u8]) -> bool {
     let needed = match encoding.name() {
         "ISO-2022-JP" => 0x1b,
@@ -109,7 +115,7 @@ fn named(label: &str) -> Option<&'static Encoding> {
     Encoding::for_label(label.trim().trim_matches(['"', '\'']).as_bytes())
 }
 
-/// The encoding that a page says it has.
+/// The encoding that a page declares in its own text.
 fn meta(page: &[u8]) -> Option<&'static Encoding> {
     let start = &page[..page.len().min(META_BYTES)];
     let text: String = start.iter().map(|&byte| char::from(byte).to_ascii_lowercase()).collect();
@@ -117,7 +123,7 @@ fn meta(page: &[u8]) -> Option<&'static Encoding> {
         let rest = text[at + name.len()..].trim_start_matches(['"', '\'', ' ']);
         let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_:.".contains(c)));
         let label = &rest[..end.unwrap_or(rest.len())];
-        // A page whose label could be read is not in UTF-16, whatever the label says.
+        // A page whose label is readable as ASCII is not in UTF-16, whatever the label says.
         named(label).filter(|encoding| !encoding.name().starts_with("UTF-16"))
     })
 }
@@ -152,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_says_what_it_is_in() {
+    fn a_page_declares_its_encoding() {
         for head in
             ["<meta charset=gbk>", "<META CHARSET=\"GB2312\">", "<meta content='text/html; charset=gb18030'>"]
         {
@@ -169,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_valid_utf8_by_accident_is_read_by_its_label() {
+    fn encodings_that_are_valid_utf8_by_accident_are_read_by_label() {
         let escaped = b"\x1b$B$3$s$K$A$O\x1b(B";
         for is_page in [false, true] {
             assert_eq!(decode(escaped, Some("iso-2022-jp"), is_page).unwrap(), "こんにちは");
@@ -183,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn marks_come_first() {
+    fn byte_order_marks_take_precedence() {
         assert_eq!(decode(b"\xef\xbb\xbfhello", Some("gbk"), false).unwrap(), "hello");
         assert_eq!(decode(b"\xff\xfeh\0i\0", None, false).unwrap(), "hi");
         assert_eq!(decode(b"\xfe\xff\0h\0i", None, true).unwrap(), "hi");
     }
 
     #[test]
-    fn what_cannot_be_told_is_refused() {
+    fn bytes_of_unknown_encoding_are_refused() {
         assert_eq!(decode(b"\xff\xfe", None, false), Err(WrongBytes::Utf8(0)));
         assert_eq!(decode(b"ab\xff", None, false), Err(WrongBytes::Utf8(2)));
         assert_eq!(decode(b"ab\xff", Some("utf-8"), false), Err(WrongBytes::Utf8(2)));

@@ -1,15 +1,15 @@
-//! The class of a character: which writing system it belongs to, or that it belongs to none.
+//! The class of a character: its writing system, or that it belongs to none.
 //!
 //! Script and general category come from the pinned Unicode tables of ICU, not from the standard library,
-//! whose tables follow the compiler. Leaves out: runs, which are made of classes in `runs`.
+//! whose tables change with the compiler. Not here: runs, which `runs` builds from classes.
 
 use icu_properties::CodePointMapData;
 use icu_properties::props::{GeneralCategory, Script};
 
-/// What a character is to the segmenters.
+/// The kinds of characters that the segmenters distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// A Chinese character, in whatever language.
+    /// A Chinese character, in any language.
     Han,
     /// Hiragana or Katakana, with the prolonged sound mark.
     Kana,
@@ -17,11 +17,11 @@ pub(super) enum Class {
     SouthEastAsian,
     /// A letter of any other script.
     Letter,
-    /// A digit or another number sign.
+    /// A digit or another number.
     Digit,
-    /// A combining mark, which belongs to what stands before it.
+    /// A combining mark, which belongs to the character before it.
     Mark,
-    /// Punctuation, symbols, spaces, and what is not assigned.
+    /// Punctuation, symbols, spaces, and unassigned characters.
     Other,
 }
 
@@ -68,7 +68,7 @@ impl Class {
         }
     }
 
-    /// Whether it can be a part of a word: everything but [`Class::Other`].
+    /// Whether the character can be part of a word: true for every class except [`Class::Other`].
     #[inline]
     pub(super) fn is_in_word(self) -> bool {
         self != Class::Other

@@ -1,19 +1,19 @@
-//! Chinese cut as cppjieba cuts it, by jieba-rs and what differs between the two.
+//! Chinese cut as cppjieba cuts it: jieba's cut, adjusted for the differences between the two programs.
 //!
-//! Both find the most probable words of the dictionary. They part where single characters are left over:
-//! cppjieba gives every run of them to its hidden Markov model, punctuation and all, and jieba only runs that are
-//! no word of the dictionary themselves, without punctuation. A character that the model does not know makes all
-//! states equally likely in cppjieba, so that what follows it in the run stays single, and what stands before it
-//! is taken for the end of a word. Letters become names (a letter, then letters and digits) and numbers (digits
-//! and points).
+//! Both find the most probable words of the dictionary. They differ where single characters are left over:
+//! cppjieba passes every run of them to its hidden Markov model, including punctuation; jieba passes only
+//! runs that are not words of the dictionary themselves, without punctuation. In cppjieba, a character that
+//! the model does not know makes all states equally likely, so the characters after it in the run stay
+//! single, and the character before it counts as the end of a word. ASCII becomes names (a letter, then
+//! letters and digits), numbers (digits and points) and single marks.
 //!
-//! Leaves out: words that need the model's figures once more, at the end of three or more left-over characters
-//! before punctuation; there the last character joins what stands before it. Measured against golden texts in
-//! `tests/quality`.
+//! Not here: cuts that would need the probabilities of the model, at the end of three or more left-over
+//! characters before punctuation. There the last character is joined to the word before it. `tests/quality`
+//! measures the result on golden texts.
 
 use super::lexicon::{Lexicon, guess};
 
-/// Hands every word, mark and space of a text to `each`, in order.
+/// Passes every word, punctuation mark and space of a text to `each`, in order.
 pub(super) fn cut(lexicon: &Lexicon, text: &str, mut each: impl FnMut(&str)) {
     for sentence in text.split_inclusive(is_separator) {
         let end = sentence.trim_end_matches(is_separator).len();
@@ -34,7 +34,7 @@ fn cut_sentence(lexicon: &Lexicon, sentence: &str, each: &mut impl FnMut(&str)) 
         let start = at;
         at += word.len();
         let is_single = word.chars().nth(1).is_none();
-        // Without its model jieba joins letters and digits; cppjieba looks at them one by one.
+        // Without its model jieba joins letters and digits; cppjieba treats them as single characters.
         if is_single || (word.is_ascii() && !lexicon.has(word)) {
             left_over.end = at;
         } else {
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn names_and_numbers_are_parted() {
+    fn names_and_numbers_are_separated() {
         let expected = ["用", "GPT4", "和", "4", "G", "，", "covid", "-", "19", "涨", "3.5", "%"];
         assert_eq!(found("用GPT4和4G，covid-19涨3.5%"), expected);
     }
 
     #[test]
-    fn left_over_characters_are_joined_even_if_a_dictionary_has_them() {
+    fn left_over_characters_are_joined_even_if_the_dictionary_has_the_word() {
         assert_eq!(found("当上总经理"), ["当上", "总经理"]);
     }
 

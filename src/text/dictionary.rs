@@ -1,7 +1,7 @@
-//! The dictionary of Chinese words: jieba's, alone or with words of a user's own, and how to cut by it.
+//! The dictionary of Chinese words: jieba's, alone or with a user's own words, and the cut of a text by it.
 //!
-//! Promises: the same text and words give the same cut on every machine. Leaves out: the scripts that jieba does
-//! not know, and simplification, which are for who calls.
+//! Guarantees: the same text and words give the same cut on every machine. Not here: scripts that jieba
+//! does not know, and simplification. The caller handles both.
 
 use std::io::Read;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ use super::segment::NewWords;
 
 static PACKED: &[u8] = include_bytes!("../../assets/words.txt.gz");
 
-/// A tenth of a second to load; shared, since it is read only.
+/// Loading takes a tenth of a second. All users share it, because it is read-only.
 static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
     let text = unpacked();
     Lexicon::of(entries(&text)).expect("the built-in dictionary is not too large")
@@ -24,24 +24,24 @@ static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
 /// Chinese words with their frequencies.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// jieba's dictionary with words of a user's own; without any it is `BUILT_IN`, which is loaded when a first
-    /// Chinese word is to be cut.
+    /// jieba's dictionary with a user's own words. `None` stands for `BUILT_IN`, which is loaded with the
+    /// first cut.
     own: Option<Lexicon>,
 }
 
-/// Words of a user that cannot be taken.
+/// User words that are invalid or too many.
 #[derive(Debug, thiserror::Error)]
 pub enum WrongWord {
-    /// A line that is none.
+    /// A line without a valid word and frequency.
     #[error("line {line} of the dictionary, {text:?}, is not a word, or a word, a space and its frequency")]
     Line {
-        /// Its number.
+        /// The number of the line, from 1.
         line: usize,
-        /// Its beginning.
+        /// The first 40 characters of the line.
         text: String,
     },
-    /// The lexicon has no room for them.
-    #[error("the dictionary has too many words, or too many different frequencies: at most 65,535 of them")]
+    /// The words exceed the capacity of the lexicon.
+    #[error("the dictionary has too many words, or more than 65,535 different frequencies")]
     TooMany,
 }
 
@@ -51,19 +51,19 @@ impl Dictionary {
         &Dictionary { own: None }
     }
 
-    /// jieba's dictionary and these words: one a line, with a space and a frequency if it has one, and a part of
-    /// speech, which is passed over. Without a frequency a word gets one that makes it win over its parts.
-    /// Empty lines and those that begin with `#` are passed over.
+    /// jieba's dictionary and these words. Each line has a word, optionally a space and a frequency, and
+    /// optionally a part of speech, which is ignored. A word without a frequency gets one that makes it
+    /// more probable than its parts. Empty lines and lines that begin with `#` are ignored.
     ///
     /// # Errors
-    /// [`WrongWord`] names the first line that is something else.
+    /// [`WrongWord::Line`] for the first invalid line; [`WrongWord::TooMany`] beyond the capacity.
     ///
     /// # Panics
-    /// Never: the built-in dictionary can be read.
+    /// Never: the built-in dictionary is readable.
     pub fn with_words(lines: &str) -> Result<Dictionary, WrongWord> {
         let built_in = unpacked();
         let mut words = entries(&built_in);
-        // jieba says what frequency makes a word win.
+        // jieba computes the frequency of a word that is given without one.
         let mut jieba = Jieba::with_dict(&mut built_in.as_bytes()).expect("lines of words and frequencies");
         for (line, text) in (1..).zip(lines.lines()) {
             let text = text.trim();
@@ -77,7 +77,7 @@ impl Dictionary {
                 frequency.map_err(|_| WrongWord::Line { line, text: text.chars().take(40).collect() })?;
             words.push((word, jieba.add_word(word, frequency, None)));
         }
-        // Of words that are given twice the last one counts.
+        // The last entry of a word takes effect.
         words.reverse();
         words.sort_by_key(|&(word, _)| word);
         words.dedup_by_key(|&mut (word, _)| word);
@@ -88,7 +88,7 @@ impl Dictionary {
         self.own.as_ref().unwrap_or_else(|| &BUILT_IN)
     }
 
-    /// Hands the words of a text to `each`, in order, and what stands between them character by character.
+    /// Passes the words of a text to `each`, in order, and the text between them character by character.
     pub fn cut(&self, text: &str, new_words: NewWords, each: impl FnMut(&str)) {
         match new_words {
             NewWords::Split => self.lexicon().cut(text, each),
@@ -96,16 +96,16 @@ impl Dictionary {
         }
     }
 
-    /// The same as cppjieba cuts: see `cppjieba`.
+    /// As [`Dictionary::cut`], with the cut of cppjieba: see the module `cppjieba`.
     pub fn cut_like_cppjieba(&self, text: &str, each: impl FnMut(&str)) {
         cppjieba::cut(self.lexicon(), text, each);
     }
 }
 
-/// The lines of the built-in dictionary: a word, a space and its frequency, in the order of their bytes.
+/// The lines of the built-in dictionary: a word, a space and its frequency, sorted by bytes.
 fn unpacked() -> String {
     let mut text = String::new();
-    GzDecoder::new(PACKED).read_to_string(&mut text).expect("the program contains what it was built with");
+    GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded dictionary is readable");
     text
 }
 
@@ -127,13 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn words_of_a_user_are_found_whole() {
+    fn user_words_are_not_split() {
         assert_eq!(cut(Dictionary::built_in(), "江大桥讲话"), ["江", "大桥", "讲话"]);
         let own = Dictionary::with_words("# people\n江大桥\n\n讲话 5000 v\n").unwrap();
         assert_eq!(cut(&own, "江大桥讲话"), ["江大桥", "讲话"]);
     }
 
-    /// jieba-rs with the same words, which is what both ways to cut are held against.
+    /// jieba-rs with the same words: the reference for both cuts.
     fn jieba(own: &[(&str, Option<usize>)]) -> Jieba {
         let mut jieba = Jieba::with_dict(&mut unpacked().as_bytes()).unwrap();
         own.iter().for_each(|(word, frequency)| _ = jieba.add_word(word, *frequency, None));
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_as_jieba_cuts_them() {
+    fn cuts_match_jieba() {
         let own =
             [("江大桥", None), ("讲话", Some(5000)), ("大桥讲", None), ("c++", Some(7)), ("𠀀中", Some(0))];
         let lines: Vec<String> = own
@@ -169,20 +169,20 @@ mod tests {
             "𠀀𠀁𠀀中㐀龥鿿豈々〇ー한abc-1.2_3 e\u{301}",
             "在一个好的我不是了有人这中大来上国",
         ];
-        // Words of the dictionary strung together, so that they overlap in every way.
+        // Concatenated words of the dictionary, so that words overlap in many ways.
         let unpacked = unpacked();
         let words: Vec<&str> = unpacked.lines().map(|line| line.split(' ').next().unwrap()).collect();
-        let strung = |seed: usize| -> String {
+        let concatenated = |seed: usize| -> String {
             (0..60).map(|at| words[(seed * 7919 + at * at * 104_729 + at * 31) % words.len()]).collect()
         };
         for (dictionary, jieba) in &cases {
             texts.iter().for_each(|text| assert_cuts_alike(dictionary, jieba, text));
-            (0..400).for_each(|seed| assert_cuts_alike(dictionary, jieba, &strung(seed)));
+            (0..400).for_each(|seed| assert_cuts_alike(dictionary, jieba, &concatenated(seed)));
         }
     }
 
     #[test]
-    fn a_line_that_is_no_word_is_named() {
+    fn an_invalid_line_is_named() {
         let error = Dictionary::with_words("江大桥\n讲话 often\n").unwrap_err();
         assert_eq!(
             error.to_string(),

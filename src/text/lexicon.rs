@@ -1,11 +1,13 @@
-//! Chinese words with their frequencies, and the most probable cut of a text into them: what jieba does, cut for cut.
+//! Chinese words with their frequencies, and the most probable cut of a text into them: the same cuts as
+//! jieba's.
 //!
-//! A text is cut where its words, taken for independent, are the most probable together: a shortest path through
-//! all words that the text has, found from its end to its beginning. The probabilities are added in the order in
-//! which jieba adds them, so that the cut is the same to the last bit; the tests hold it against jieba-rs. What is
-//! different is the speed: words are looked up and weighed in one pass, in a trie whose nodes are half as large.
+//! The cut maximises the product of the word probabilities, as if words were independent. This is a
+//! shortest path through all words in the text, found from its end to its beginning. The logarithms are
+//! added in the same order as in jieba, so the sums are equal to the last bit and the cuts are the same;
+//! the tests compare them with jieba-rs. This version is faster: it finds words and adds their
+//! probabilities in one pass, and the nodes of its trie are half as large.
 //!
-//! Leaves out: the hidden Markov model, which is jieba-rs' own.
+//! Not here: the hidden Markov model, which is that of jieba-rs.
 
 use std::sync::LazyLock;
 
@@ -13,38 +15,38 @@ use jieba_rs::Jieba;
 
 use super::trie::{MAX_VALUE, Trie};
 
-/// A dictionary without words, which leaves everything to the hidden Markov model.
+/// A dictionary without words, so that the hidden Markov model makes the whole cut.
 static MODEL: LazyLock<Jieba> = LazyLock::new(Jieba::empty);
 
 /// Words with frequencies.
 #[derive(Debug)]
 pub(super) struct Lexicon {
     trie: Trie,
-    /// The logarithm of the probability of a word, by its value in the trie.
+    /// The logarithms of the probabilities of words, by their value in the trie.
     probabilities: Vec<f64>,
-    /// That of a character that begins no word.
+    /// The logarithm of the probability of a character that begins no word.
     unknown: f64,
 }
 
-/// Bytes of a text from which on places for all characters of a stretch are made at once.
+/// The bytes of a text above which the places of a stretch are allocated at once, in their exact number.
 const LONG: usize = 64 << 10;
 
 /// A character of a stretch, and the best cut from here to the end of the stretch.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The logarithm of its probability.
+    /// The logarithm of the probability of that cut.
     probability: f64,
-    /// Where its first word ends, in characters.
+    /// The end of its first word, in characters from the beginning of the stretch.
     end: u32,
-    /// Where the character stands, in bytes.
+    /// The position of the character, in bytes from the beginning of the stretch.
     at: u32,
     code: u32,
     is_alphanumeric: bool,
 }
 
 impl Lexicon {
-    /// The lexicon of these words and their frequencies, sorted by word, without two of the same and without the
-    /// empty one. `None` if they are too many, or have too many frequencies: see [`Trie`].
+    /// The lexicon of these words and their frequencies. The words are sorted and distinct, and none is
+    /// empty. `None` if they are too many, or have too many different frequencies: see [`Trie::of`].
     pub(super) fn of(words: Vec<(&str, usize)>) -> Option<Lexicon> {
         let mut frequencies: Vec<usize> = words.iter().map(|&(_, frequency)| frequency).collect();
         let total = libm::log(frequencies.iter().sum::<usize>() as f64);
@@ -63,18 +65,18 @@ impl Lexicon {
         })
     }
 
-    /// Whether it has a word.
+    /// Whether the lexicon has a word.
     pub(super) fn has(&self, word: &str) -> bool {
         self.trie.value(word) > 0
     }
 
-    /// Hands the words of a text to `each`, in order, and what stands between them character by character. Letters
-    /// and digits of ASCII that stand together are one word.
+    /// Passes the words of a text to `each`, in order, and the text between them character by character.
+    /// Adjacent ASCII letters and digits are one word.
     pub(super) fn cut(&self, text: &str, each: impl FnMut(&str)) {
         self.cut_stretches::<false>(text, each);
     }
 
-    /// The same, and where single characters are left over, the hidden Markov model joins them.
+    /// As [`Lexicon::cut`]; in addition the hidden Markov model joins single characters that are left over.
     pub(super) fn cut_and_guess(&self, text: &str, each: impl FnMut(&str)) {
         self.cut_stretches::<true>(text, each);
     }
@@ -89,7 +91,7 @@ impl Lexicon {
                 self.find_cut(&mut places);
                 self.emit::<GUESS>(stretch, &places, &mut each);
             }
-            // What ended the stretch is not of words; a line's end of two characters is one.
+            // The character that ended the stretch is passed alone; `\r\n` is passed as one piece.
             let single = if after.starts_with("\r\n") { 2 } else { stop.map_or(0, char::len_utf8) };
             if single > 0 {
                 each(&after[..single]);
@@ -98,12 +100,13 @@ impl Lexicon {
         }
     }
 
-    /// Reads characters that can be of words; returns their length in bytes and what stands behind them.
+    /// Reads characters that can be part of words; returns their length in bytes and the character after
+    /// them.
     #[inline]
     fn read(&self, text: &str, places: &mut Vec<Place>) -> (usize, Option<char>) {
         places.clear();
         if text.len() > LONG {
-            // Doubling would hold half as much again, and copy.
+            // Growth by doubling would copy, and allocate more than necessary.
             places.reserve_exact(text.chars().take_while(|&c| can_be_of_word(c)).count() + 1);
         }
         for (at, c) in text.char_indices() {
@@ -120,7 +123,8 @@ impl Lexicon {
         (text.len(), None)
     }
 
-    /// Finds the best cut from every place on, from the last to the first, and leaves the end of its first word there.
+    /// Finds the best cut from each place to the end of the stretch, last place first, and stores the end
+    /// of its first word in the place.
     fn find_cut(&self, places: &mut Vec<Place>) {
         let count = places.len();
         places.push(END);
@@ -134,7 +138,7 @@ impl Lexicon {
                 let Place { probability, code, .. } = places[next];
                 if value > 0 {
                     let probability = self.probabilities[value as usize] + probability;
-                    // Of equals the longer word is taken.
+                    // Among equal probabilities the longer word wins, as in jieba.
                     if probability >= best {
                         (best, end) = (probability, next);
                     }
@@ -153,7 +157,7 @@ impl Lexicon {
         }
     }
 
-    /// Hands out the words of the best cut. Single characters in a row that are to be joined are kept back.
+    /// Passes the words of the best cut to `each`. Adjacent single characters are collected and joined first.
     #[inline]
     fn emit<const GUESS: bool>(&self, stretch: &str, places: &[Place], each: &mut impl FnMut(&str)) {
         let byte =
@@ -177,8 +181,9 @@ impl Lexicon {
         }
     }
 
-    /// Hands out so many single characters: one alone as it is, and others as one word or as the model cuts them, but
-    /// for a word that the lexicon has, which was less probable than its characters.
+    /// Passes a run of `count` single characters: as one word if it is one character or if the model is not
+    /// used, otherwise as the model cuts it. A run that is itself a word of the lexicon is split into its
+    /// characters, because the cut found these more probable than the word.
     #[inline]
     fn join<const GUESS: bool>(&self, run: &str, count: usize, each: &mut impl FnMut(&str)) {
         if !GUESS || count == 1 {
@@ -191,15 +196,16 @@ impl Lexicon {
     }
 }
 
-/// Hands out the words that the hidden Markov model finds in a run of characters.
+/// Passes the words that the hidden Markov model finds in a run of characters to `each`.
 pub(super) fn guess(run: &str, mut each: impl FnMut(&str)) {
     MODEL.cut(run, true).iter().for_each(|token| each(token.word));
 }
 
-/// What stands behind the last character.
+/// The place after the last character.
 const END: Place = Place { probability: 0.0, end: 0, at: 0, code: 0, is_alphanumeric: false };
 
-/// Whether jieba looks for words here: Chinese characters, letters and digits of ASCII and a few marks.
+/// Whether jieba searches for words here: at Chinese characters, ASCII letters and digits, and a few other
+/// signs.
 #[inline]
 fn can_be_of_word(c: char) -> bool {
     match c {

@@ -1,32 +1,37 @@
 //! The main text of an HTML page: the article without navigation, advertisements and footers.
 //!
-//! Promises: no panic and no stack overflow on any input, and time nearly in proportion to it: a page whose tree
-//! would be too deep, too large or too slow to walk through (`tree`) is not given to the article finder, and its visible
-//! text is taken. The same happens when no article is found. Leaves out: decoding of bytes to characters.
+//! Guarantees: no panic and no stack overflow on any input, and time nearly proportional to its length. A
+//! page whose tree exceeds a limit of `tree` (too deep, too large or too slow to walk) is not passed to the
+//! article finder; the result is its visible text. The result is also the visible text if no article is
+//! found. Not here: decoding of bytes to characters.
 //!
-//! The article finder is `dom_smoothie`, after Mozilla's Readability. It walks trees recursively and in some
-//! places looks at all descendants of each node, which is why the limits are needed.
+//! The article finder is `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and
+//! in some places it visits all descendants of each node. Therefore the limits are necessary.
 
 use dom_smoothie::{Config, Readability};
 
 use super::tree::tree_of;
 use super::visible::visible_text;
 
-/// What is shorter, in characters, is not taken for an article as long as there is more. The finder's own bound of 500 is
-/// one for long English articles: of shorter ones it gives up its rules one after the other, and takes menus and teasers.
+/// The length in characters below which the finder relaxes its rules and tries again. Its default of 500
+/// suits long English articles; on shorter ones it would relax rule after rule until it accepts menus and
+/// teasers.
 const ARTICLE: usize = 100;
-/// A line of fewer characters that ends without a mark is no sentence.
+/// A line of fewer characters that ends without a punctuation mark is not a sentence.
 const SENTENCE: usize = 80;
-/// The most bytes of titles that the finder compares with headings: it takes the whole title for each of them.
+/// The limit of bytes that the finder compares between the title and headings: it compares the whole title
+/// with each heading.
 const MAX_COMPARED: usize = 4 << 20;
 
-/// Bytes of memory that [`main_text`] takes at most for each byte of a short page.
+/// The peak memory of [`main_text`] per byte of a short page.
 const PER_BYTE_IF_SHORT: usize = 180;
-/// And for each byte of a long one, of which `OF_TREE` are reckoned with in any case: a tree has a bounded number of nodes.
+/// The peak memory per byte of a long page. The bound is at least `OF_TREE`, the memory of a tree with the
+/// most nodes.
 const PER_BYTE_IF_LONG: usize = 18;
 const OF_TREE: usize = 28 << 20;
 
-/// Bytes of memory that [`main_text`] takes at most for a page of so many bytes, as `tests/allocation.rs` measures.
+/// An upper bound, in bytes, of the memory that [`main_text`] allocates for a page of `bytes` bytes;
+/// `tests/allocation.rs` checks it.
 pub fn memory_for_page(bytes: usize) -> usize {
     (PER_BYTE_IF_SHORT * bytes).min(OF_TREE.max(PER_BYTE_IF_LONG * bytes))
 }
@@ -44,26 +49,26 @@ pub fn main_text(html: &str) -> String {
 fn article(html: &str) -> Option<String> {
     let document = tree_of(html)?;
     let page_bytes = html.len();
-    // A defect of the finder must cost an article and not the request.
+    // A panic in the finder must not fail the request; the result is then the visible text.
     let found = std::panic::catch_unwind(move || {
         let config = Config { char_threshold: ARTICLE, ..Config::default() };
         let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
         let headings = reader.doc.select("h1, h2").length();
-        // Few pages are so large that it takes a look at the title.
+        // The title is shorter than the page, so it matters only if the page itself exceeds the limit.
         if headings.saturating_mul(page_bytes) > MAX_COMPARED {
             let title = reader.get_article_metadata(reader.parse_json_ld()).title;
             if headings.saturating_mul(title.len()) > MAX_COMPARED {
                 return None;
             }
         }
-        // The finder's own text glues the last word of a block to the first of the next.
+        // The finder's own text joins the last word of a block to the first word of the next.
         Some(without_edges(&visible_text(&reader.parse().ok()?.content)).to_owned())
     });
     found.ok().flatten().filter(|text| !text.trim().is_empty())
 }
 
-/// A text without the lines before its first sentence and after its last one: what is left there of menus, captions and
-/// teasers. All of it if that would be most of it, as of a list.
+/// A text without the lines before its first sentence and after its last one, which are remains of menus,
+/// captions and teasers. The whole text if less than half would remain, as for a list.
 fn without_edges(text: &str) -> &str {
     let is_sentence = |line: &&str| {
         let line = line.trim();
@@ -95,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn an_article_is_found_without_what_is_around_it() {
+    fn an_article_is_found_without_its_surroundings() {
         let text = main_text(&page(&ARTICLE.repeat(8)));
         assert!(text.contains("vinegar"), "{text}");
         assert!(!text.contains("Imprint") && !text.contains("Home") && !text.contains("var x"), "{text}");
@@ -105,14 +110,15 @@ mod tests {
     fn short_articles_are_found_without_menus_and_teasers() {
         let article = "图书馆昨天宣布延长开放时间。".repeat(9);
         let page = format!(
-            "<table><tr><td><a href=#>首页</a><br><a href=#>滚动新闻</a></td><td><h2>正文</h2><div><p>{article}</p></div></td>\
+            "<table><tr><td><a href=#>首页</a><br><a href=#>滚动新闻</a></td>\
+             <td><h2>正文</h2><div><p>{article}</p></div></td>\
              <td><b>相关阅读</b><br><a href=#>另一条新闻的标题</a><br><a href=#>又一条新闻的标题</a></td></tr></table>"
         );
         assert_eq!(main_text(&page).trim(), article);
     }
 
     #[test]
-    fn what_is_no_sentence_is_cut_from_both_ends() {
+    fn lines_that_are_not_sentences_are_cut_from_both_ends() {
         let sentence = "He said: \u{201c}it floats.\u{201d}";
         for (text, expected) in [
             (
@@ -132,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_kept_apart_whether_or_not_there_is_space_between_their_tags() {
+    fn blocks_are_separated_with_and_without_space_between_their_tags() {
         for between in ["", "\n"] {
             let sentence = ARTICLE.trim().repeat(4);
             let parts = [
@@ -165,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_pages_end_in_visible_text() {
+    fn hostile_pages_give_visible_text() {
         let n = 100_000;
         let cases = [
             ("nested blocks", format!("{}deep{}", "<div>".repeat(n), "</div>".repeat(n))),

@@ -1,7 +1,8 @@
-//! From text as it comes to words: HTML to main text, normalisation, runs of one writing system, segmenters.
+//! From raw text to words: main text of HTML pages, normalisation, runs of one writing system, segmenters.
 //!
-//! Everything here is a function of its argument alone: no I/O, no clock, no settings. The dictionaries are
-//! part of the program and loaded when first needed. Leaves out: counts, weights and hashes, which are features.
+//! Everything here depends on its arguments alone: no I/O, no clock, no settings. The dictionaries are
+//! embedded in the program and are loaded on first use. Not here: counts, weights and hashes (see
+//! `features`).
 
 mod bytes;
 mod charset;

@@ -1,19 +1,20 @@
-//! Normalisation: one form for all texts that a reader would call the same letters.
+//! Normalisation: one form for all texts that a reader regards as the same letters.
 //!
-//! The form is Unicode's compatibility composition (NFKC), full case folding, and NFKC again, without
-//! control characters and default-ignorable ones (zero-width, bidi marks, variation selectors), every run of
-//! white space being one space and none standing at either end (Unicode Standard Annex 15 and section 3.13).
+//! The steps are: control characters and default-ignorable characters (zero-width characters, bidi marks,
+//! variation selectors) are removed; then NFKC (Unicode's compatibility composition), full case folding, and
+//! NFKC again; then every run of white space becomes one space, and white space at both ends is removed
+//! (Unicode Standard Annex 15 and section 3.13).
 //!
-//! Promises: canonically or compatibly equivalent texts give the same string, and normalising twice changes
-//! nothing. Leaves out: traditional to simplified Chinese, which is for the segmenter of Han, accents (é stays
-//! é), and the folding of look-alikes across scripts.
+//! Guarantees: canonically or compatibility equivalent texts give the same string, and normalising twice
+//! changes nothing. Not here: conversion of traditional to simplified Chinese, which the Chinese segmenter
+//! does; removal of accents (é stays é); folding of look-alike letters across scripts.
 //!
-//! Some characters stand for several, U+FDFA for eighteen, so that a text may become eleven times as long. Of a normal form
-//! only five quarters of the bytes of the text are read, or 64 KiB if that is more. Of nine languages the most was 1.026
-//! of the text, in Thai.
+//! Some characters expand to several (U+FDFA to eighteen), so a text can become eleven times as long. The
+//! normal form is therefore cut off at 5/4 of the bytes of the text, or at 64 KiB if that is more. The
+//! longest expansion measured in nine languages is 1.026 times the text (Thai).
 //!
-//! Costs: characters in a few ranges that normalise to themselves or by one subtraction are copied straight
-//! in stretches; all others go through ICU, each stretch of them with three allocations.
+//! Costs: characters of a few ranges that normalise to themselves, or by one subtraction, are copied in
+//! stretches; every other stretch goes through ICU and costs three allocations.
 
 use std::fmt::{self, Write};
 
@@ -23,10 +24,10 @@ use icu_normalizer::ComposingNormalizerBorrowed;
 use icu_properties::CodePointSetData;
 use icu_properties::props::DefaultIgnorableCodePoint;
 
-/// How many bytes any normal form may have.
-const ROOM: usize = 64 << 10;
+/// A normal form may always have this many bytes, however short the text is.
+const ALWAYS_ALLOWED: usize = 64 << 10;
 
-/// The normal form of a text.
+/// The normal form of a text, cut off as the module documentation says.
 ///
 /// ```
 /// use lookalike::text::normalise;
@@ -34,9 +35,9 @@ const ROOM: usize = 64 << 10;
 /// assert_eq!(normalise("Straße"), "strasse");
 /// ```
 pub fn normalise(text: &str) -> String {
-    let most = ROOM.max(text.len() + text.len() / 4);
-    let usual = if text.len() > ROOM { most } else { text.len() };
-    let mut out = Spaced { text: String::with_capacity(usual), pending: false };
+    let most = ALWAYS_ALLOWED.max(text.len() + text.len() / 4);
+    let capacity = if text.len() > ALWAYS_ALLOWED { most } else { text.len() };
+    let mut out = Spaced { text: String::with_capacity(capacity), pending: false };
     let mut rest = text;
     while let Some(at) = copy_plain(rest, &mut out) {
         let stretch = &rest[at..];
@@ -51,7 +52,7 @@ pub fn normalise(text: &str) -> String {
     out.text
 }
 
-/// Writes text with its white space collapsed: a space is written only when something follows it.
+/// Collects text and collapses its white space: a space is written only when another character follows it.
 struct Spaced {
     text: String,
     pending: bool,
@@ -63,7 +64,7 @@ impl Spaced {
         self.pending = !self.text.is_empty();
     }
 
-    /// Writes text that is in normal form but for capital letters of ASCII.
+    /// Writes text that is in normal form except for capital ASCII letters.
     #[inline]
     fn push_folded(&mut self, text: &str) {
         if text.is_empty() {
@@ -89,20 +90,21 @@ impl Spaced {
     }
 }
 
-/// What normalisation makes of one character that never takes part in a composition with what stands before it.
+/// The normal form of a single character. No variant but `Intricate` composes with the character before it.
 enum Plain {
-    /// It stays as it is, or is a capital letter of ASCII.
+    /// The character is unchanged, or is a capital ASCII letter.
     Same,
     /// It becomes this character.
     Letter(char),
     /// It is white space.
     Space,
-    /// Only ICU can say.
+    /// Only ICU knows the result.
     Intricate,
 }
 
-/// The ranges here are an optimisation and not a definition: the tests hold every one of their characters
-/// against ICU. All are starters that do not compose backwards, so that a stretch may be cut before each.
+/// The ranges here are an optimisation, not a definition: the tests compare every character of them with ICU.
+/// All plain characters are starters that do not compose with the character before them, so a stretch can be
+/// cut before each of them.
 #[inline]
 fn plain(c: char) -> Plain {
     let shifted = |by: u32| char::from_u32(u32::from(c) - by).map_or(Plain::Intricate, Plain::Letter);
@@ -117,17 +119,17 @@ fn plain(c: char) -> Plain {
         | '\u{ac00}'..='\u{d7a3}'
         | '\u{2012}'..='\u{2016}'
         | '\u{2018}'..='\u{2023}' => Plain::Same,
-        // Full-width ASCII, its capital letters being folded on the way.
+        // Full-width ASCII; capital letters are folded in the same step.
         '\u{ff21}'..='\u{ff3a}' => shifted(0xfee0 - 0x20),
         '\u{ff01}'..='\u{ff5e}' => shifted(0xfee0),
-        // Small letters of Latin-1, Cyrillic letters, and Arabic ones that decompose to nothing.
+        // Small letters of Latin-1, Cyrillic letters, and Arabic letters without a decomposition.
         'à'..='ö' | 'ø'..='ÿ' | 'а'..='ѿ' | 'ء' | 'ب'..='غ' | 'ف'..='ي' => cyrillic_or_self(c),
         'А'..='Я' => Plain::Letter(char::from_u32(u32::from(c) + 0x20).unwrap_or(c)),
         _ => Plain::Intricate,
     }
 }
 
-/// Of the letters from а to ѿ those past џ come in pairs, the even one being the capital.
+/// From U+0460 to ѿ, letters come in pairs of which the even one is the capital; ICU folds the capitals.
 #[inline]
 fn cyrillic_or_self(c: char) -> Plain {
     if ('ѐ'..='џ').contains(&c) || !('\u{460}'..='ѿ').contains(&c) || u32::from(c) % 2 == 1 {
@@ -138,9 +140,9 @@ fn cyrillic_or_self(c: char) -> Plain {
 }
 
 /// Copies plain characters and returns where the first stretch for ICU begins: at the character before the
-/// first intricate one, because a combining mark may change its base. `None` if all was plain.
+/// first intricate one, because a combining mark may change its base. `None` if all characters are plain.
 fn copy_plain(text: &str, out: &mut Spaced) -> Option<usize> {
-    // What stays the same is copied in stretches; this one goes from `from` to `at`.
+    // Unchanged characters are copied in stretches; the current one is `from..at`.
     let (mut from, mut at) = (0, 0);
     while at < text.len() {
         at += ascii_words(&text.as_bytes()[at..], from < at);
@@ -165,7 +167,7 @@ fn copy_plain(text: &str, out: &mut Spaced) -> Option<usize> {
             }
             Plain::Intricate => {
                 let base = if from < at { text.floor_char_boundary(at - 1) } else { at };
-                copy_base_excluded(&text[from..base], out);
+                copy_before_base(&text[from..base], out);
                 return Some(base);
             }
         }
@@ -175,8 +177,8 @@ fn copy_plain(text: &str, out: &mut Spaced) -> Option<usize> {
     None
 }
 
-/// Copies what stands before a base; the space at its end, if any, is not yet known to be needed.
-fn copy_base_excluded(text: &str, out: &mut Spaced) {
+/// Copies the text before a base. A trailing space stays pending, since nothing may follow it.
+fn copy_before_base(text: &str, out: &mut Spaced) {
     let words = text.trim_end_matches(' ');
     out.push_folded(words);
     if words.len() < text.len() {
@@ -184,15 +186,15 @@ fn copy_base_excluded(text: &str, out: &mut Spaced) {
     }
 }
 
-/// The length of the ASCII words at the beginning, with the single spaces between them. `inside` says whether
-/// something stands before them that a space may follow.
+/// The length of the ASCII words at the beginning of `bytes`, with the single spaces between them. `inside`
+/// is whether the current stretch already has a character before `bytes`, so that a space may come first.
 #[inline]
 fn ascii_words(bytes: &[u8], mut inside: bool) -> usize {
     let is_graphic = |byte: u8| byte.is_ascii_graphic();
-    // A space before another, before a control character or before what is not ASCII is looked at alone.
+    // A space ends the words unless a graphic ASCII character follows it; the caller then handles that space.
     let goes_on = |byte: u8, next: u8| is_graphic(byte) | ((byte == b' ') & is_graphic(next));
     let mut at = 0;
-    // Sixteen at a time without a branch among them, and the byte that stands behind.
+    // Sixteen bytes at a time without a branch between them; the seventeenth is the look-ahead of the last.
     while let Some(block) = bytes[at..].first_chunk::<17>()
         && (inside || block[0] != b' ')
         && block.iter().zip(&block[1..]).fold(true, |all, (&byte, &next)| all & goes_on(byte, next))
@@ -214,8 +216,9 @@ fn is_intricate(c: char) -> bool {
     matches!(plain(c), Plain::Intricate)
 }
 
-/// Where a stretch for ICU ends: at the second of two plain characters, or at the end. Its first character is
-/// plain or not. One plain character alone, as in a word of accented letters, does not end it.
+/// Where a stretch for ICU ends: before the second of two adjacent plain characters after its first
+/// character, or at the end of the text. A single plain character, as in a word of accented letters, does
+/// not end it.
 fn end_of_intricate(stretch: &str) -> usize {
     let mut before_plain = false;
     for (at, c) in stretch.char_indices().skip(1) {
@@ -228,39 +231,41 @@ fn end_of_intricate(stretch: &str) -> usize {
     stretch.len()
 }
 
-/// The definition: what is dropped, then NFKC, case folding, NFKC. Dropping comes first, since a zero-width
-/// character may stand between a letter and its accent. It ends where there is no more room, and says whether it is whole.
-fn through_icu(text: &str, room: usize) -> (String, bool) {
+/// The definition of the normal form: removal of dropped characters, NFKC, case folding, NFKC. Removal
+/// comes first, because a zero-width character may separate a letter from its accent. Returns at most
+/// `limit` bytes, and whether that is the whole result.
+fn through_icu(text: &str, limit: usize) -> (String, bool) {
     const NFKC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfkc();
     let visible: String = text.chars().filter(|&c| !is_dropped(c)).collect();
-    let (composed, is_whole) = within(room, visible.len(), |sink| NFKC.normalize_to(&visible, sink));
+    let (composed, is_whole) = within(limit, visible.len(), |sink| NFKC.normalize_to(&visible, sink));
     let folded = CaseMapper::new().fold_string(&composed);
-    let (normal, fits) = within(room, folded.len(), |sink| NFKC.normalize_to(&folded, sink));
+    let (normal, fits) = within(limit, folded.len(), |sink| NFKC.normalize_to(&folded, sink));
     (normal, is_whole && fits)
 }
 
-/// What is written, as far as there is room for it, and whether it is all. `usual` is the room that it mostly takes.
-fn within(room: usize, usual: usize, write: impl FnOnce(&mut Within) -> fmt::Result) -> (String, bool) {
-    let mut within = Within { text: String::with_capacity(usual.min(room)), room };
-    // The only error is that there is no more room.
+/// The first `limit` bytes of what `write` writes, and whether that is everything. `usual` is the size
+/// expected.
+fn within(limit: usize, usual: usize, write: impl FnOnce(&mut Within) -> fmt::Result) -> (String, bool) {
+    let mut within = Within { text: String::with_capacity(usual.min(limit)), limit };
+    // The only possible error is that the limit is reached.
     let is_whole = write(&mut within).is_ok();
     (within.text, is_whole)
 }
 
 struct Within {
     text: String,
-    room: usize,
+    limit: usize,
 }
 
 impl Write for Within {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let fits = text.floor_char_boundary(self.room - self.text.len());
+        let fits = text.floor_char_boundary(self.limit - self.text.len());
         self.text.push_str(&text[..fits]);
         if fits == text.len() { Ok(()) } else { Err(fmt::Error) }
     }
 }
 
-/// Control characters but white space, and default-ignorable characters.
+/// Control characters other than white space, and default-ignorable characters.
 fn is_dropped(c: char) -> bool {
     (c.is_control() && !c.is_whitespace()) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
@@ -271,7 +276,7 @@ mod tests {
     use icu_normalizer::DecomposingNormalizerBorrowed;
     use proptest::prelude::*;
 
-    /// The definition, without the shortcut for plain characters.
+    /// The normal form by the definition, without the shortcut for plain characters.
     fn slow(text: &str) -> String {
         let mut out = Spaced { text: String::new(), pending: false };
         out.push_all(&through_icu(text, usize::MAX).0);
@@ -289,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_meets_its_base_across_the_shortcut() {
+    fn a_mark_combines_with_its_base_across_the_shortcut() {
         let marks =
             ['\u{301}', '\u{308}', '\u{3099}', '\u{309a}', '\u{11a8}', '\u{653}', '\u{345}', '\u{338}'];
         for base in ('\0'..='\u{30ff}').chain('\u{ac00}'..='\u{ac20}').chain('\u{ff01}'..='\u{ff5e}') {
@@ -307,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_normal_form_is_read_up_to_five_quarters_of_the_text_or_64_kib() {
+    fn a_normal_form_is_cut_at_five_quarters_of_the_text_or_64_kib() {
         let phrase = normalise("\u{fdfa}");
         assert_eq!((phrase.chars().count(), phrase.len()), (18, 33));
         for (count, tail) in [(1_000, ""), (3_000, ""), (30_000, ""), (30_000, " and more"), (350_000, "")] {
@@ -349,7 +354,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equivalent_texts_have_one_form(text in "\\PC{0,40}|[a-zéüßА-ё가-힣ぁ-ん\u{300}-\u{345}\u{3099} \u{200d}]{0,40}") {
+        fn equivalent_texts_have_one_form(
+            text in "\\PC{0,40}|[a-zéüßА-ё가-힣ぁ-ん\u{300}-\u{345}\u{3099} \u{200d}]{0,40}"
+        ) {
             let normal = normalise(&text);
             prop_assert_eq!(&normal, &slow(&text));
             prop_assert_eq!(&normalise(&normal), &normal);

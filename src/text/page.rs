@@ -1,57 +1,57 @@
-//! The tokens of an HTML page, one after the other, for whoever makes text or a tree of them.
+//! The tokens of an HTML page in order, for the modules that build text or a tree from them.
 //!
-//! Promises: time and memory in proportion to the page, whatever stands in it; the reader can stop at any token. That is
-//! why `html5gum` reads it and not the tokenizer of `html5ever`, which compares each attribute of a tag with all before it
-//! (ADR 16). Both follow the same specification, so that the tokens are the same. Leaves out: the tree, and every decision
-//! what a token means.
+//! Guarantees: time and memory proportional to the page, whatever its content; a sink can stop at any
+//! token. This is why the tokenizer is `html5gum` and not that of `html5ever`, which compares each
+//! attribute of a tag with all before it (ADR 16). Both follow the same specification, so the tokens are
+//! the same. Not here: the tree, and the meaning of tokens.
 
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Emitter, Error, ForwardingEmitter, Span, State, Tokenizer};
 
-/// What takes the tokens of a page.
+/// Receives the tokens of a page.
 pub(super) trait Sink {
-    /// The next token or part of a tag. `false` ends the reading.
+    /// Receives the next token or part of a tag. `false` stops the tokenizer.
     fn take(&mut self, event: CallbackEvent<'_>) -> bool;
 
-    /// How the content of the tag that has just ended is to be read; `None`: as markup.
+    /// How to read the content after the tag that has just ended; `None` means as markup.
     fn state(&mut self) -> Option<State>;
 
-    /// Whether the element that is open is one of a drawing or formula, in which sections of characters are text.
+    /// Whether the open element belongs to SVG or `MathML`, where CDATA sections are text.
     fn is_foreign(&self) -> bool {
         false
     }
 }
 
-/// Hands the tokens of a page to a sink; `false` if the sink ended the reading before the page did.
+/// Passes the tokens of a page to a sink; `false` if the sink stopped before the end of the page.
 pub(super) fn read(page: &str, sink: &mut impl Sink) -> bool {
     let page = page.strip_prefix('\u{feff}').unwrap_or(page);
     let emitter = Reading(CallbackEmitter::new(Events(sink)));
     Tokenizer::new_with_emitter(page, emitter).next().is_none()
 }
 
-/// A sink in the form that the tokenizer knows.
+/// Adapts a sink to the callback of the tokenizer.
 struct Events<'a, S>(&'a mut S);
 
-/// The sink has enough.
-struct Enough;
+/// The only token that the emitter returns: the sink has stopped.
+struct Stopped;
 
-impl<S: Sink> Callback<Enough, ()> for Events<'_, S> {
-    fn handle_event(&mut self, event: CallbackEvent<'_>, _place: Span<()>) -> Option<Enough> {
-        (!self.0.take(event)).then_some(Enough)
+impl<S: Sink> Callback<Stopped, ()> for Events<'_, S> {
+    fn handle_event(&mut self, event: CallbackEvent<'_>, _span: Span<()>) -> Option<Stopped> {
+        (!self.0.take(event)).then_some(Stopped)
     }
 }
 
-struct Reading<'a, S: Sink>(CallbackEmitter<Events<'a, S>, Enough>);
+struct Reading<'a, S: Sink>(CallbackEmitter<Events<'a, S>, Stopped>);
 
 impl<S: Sink> ForwardingEmitter for Reading<'_, S> {
-    type Token = Enough;
+    type Token = Stopped;
 
-    fn inner(&mut self) -> &mut impl Emitter<Token = Enough> {
+    fn inner(&mut self) -> &mut impl Emitter<Token = Stopped> {
         &mut self.0
     }
 
     fn emit_current_tag(&mut self) -> Option<State> {
-        // The emitter within never switches by itself.
+        // The inner emitter never switches the state, so its answer is ignored.
         let _ = self.0.emit_current_tag();
         self.0.callback_mut().0.state()
     }
@@ -72,7 +72,7 @@ impl<S: Sink> ForwardingEmitter for Reading<'_, S> {
 mod tests {
     use super::*;
 
-    /// Takes so many tokens.
+    /// Stops at the token of this number, counted from 1.
     struct Few(usize);
 
     impl Sink for Few {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sink_ends_the_reading() {
+    fn a_sink_can_stop_the_tokenizer() {
         let page = "<p>a<p>b<p>c";
         assert!(!read(page, &mut Few(2)));
         assert!(!read(page, &mut Few(9)));

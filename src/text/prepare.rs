@@ -1,4 +1,6 @@
-//! What is done to a text before it is cut: our own normalisation, or what other programs do.
+//! Preparation of a text before it is cut: this project's normalisation, or that of another program.
+//!
+//! Not here: conversion of traditional to simplified Chinese, which the segmenter does.
 
 use std::borrow::Cow;
 
@@ -8,19 +10,19 @@ use super::normalise;
 /// A way to prepare a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Preparation {
-    /// [`normalise()`]: one form for all texts that a reader would call the same letters.
+    /// [`normalise()`]: one form for all texts that a reader regards as the same letters.
     #[default]
     Normalise,
     /// Lower case, nothing else.
     LowerCase,
-    /// Lower case, and only letters, numbers and `_` stay, as with `\w` of Python.
+    /// Lower case, and only letters, numbers and `_` are kept, as by `\w` in Python.
     WordCharacters,
-    /// The text as it is.
+    /// The unchanged text.
     Nothing,
 }
 
 impl Preparation {
-    /// All of them, with the names that they have in definitions of profiles.
+    /// All preparations, with their names in profile definitions.
     pub const NAMES: [(&'static str, Preparation); 4] = [
         ("full", Preparation::Normalise),
         ("lower-case", Preparation::LowerCase),
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_prepared_as_asked() {
+    fn each_preparation_has_its_result() {
         let text = "Ａ_Ünï ½! हिन्दी";
         let cases = [
             (Preparation::Normalise, "a_ünï 1⁄2! हिन्दी"),

@@ -1,16 +1,18 @@
-//! Runs: a normalised text cut where the writing system changes, so that each segmenter gets only what it knows.
+//! Runs: a normalised text cut where the writing system changes, so that each segmenter gets only its own
+//! scripts.
 //!
-//! Promises: the runs stand in order, do not overlap, and hold every letter and digit of the text. What stands
-//! between two runs and before the first is punctuation, symbols or spaces. Digits, marks and punctuation
-//! belong to the run before them, and digits at the beginning to the run after them. Leaves out: words.
+//! Guarantees: the runs are in order, do not overlap, and contain every letter and digit of the text.
+//! Between two runs, before the first and after the last there are only punctuation, symbols and spaces.
+//! Digits and marks belong to the run before them, and digits at the beginning of the text to the first
+//! run. Punctuation belongs to a run only if the run continues after it. Not here: words.
 //!
-//! Han is ambiguous: in a sentence with kana it is Japanese, otherwise Chinese. A sentence ends at one of
-//! 。.!? or with the text; line breaks do not survive normalisation.
+//! Chinese characters are ambiguous: in a sentence with kana they are Japanese, otherwise Chinese. A
+//! sentence ends at one of 。.!? or with the text; normalisation removes line breaks.
 
 use super::bytes::{ideographs, leading};
 use super::class::Class;
 
-/// A writing system, as far as segmentation must know.
+/// A writing system, as far as segmentation distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum System {
     /// Chinese characters in sentences without kana.
@@ -19,7 +21,7 @@ pub enum System {
     Japanese,
     /// Thai, Lao, Khmer and Burmese, which do not put spaces between words.
     SouthEastAsian,
-    /// Every script that does, and digits alone.
+    /// Every script with spaces between words, and digits alone.
     Spaced,
 }
 
@@ -45,11 +47,11 @@ pub fn runs(normalised: &str) -> impl Iterator<Item = Run<'_>> {
 
 struct Runs<'a> {
     text: &'a str,
-    /// Where the next run is looked for.
+    /// Where the search for the next run begins.
     at: usize,
-    /// The sentence that holds the Chinese character looked at last.
+    /// The sentence around the last Chinese character or kana.
     sentence: Sentence,
-    /// Whether the text has kana at all, once somebody has asked.
+    /// Whether the text has kana at all; `None` until it is first needed.
     any_kana: Option<bool>,
 }
 
@@ -93,7 +95,7 @@ impl<'a> Iterator for Runs<'a> {
     }
 }
 
-/// A run that is being read; it has no system as long as it is of digits only.
+/// A run that is being read; its system is `None` while it has only digits and marks.
 struct Open {
     system: Option<System>,
     start: usize,
@@ -101,7 +103,8 @@ struct Open {
 }
 
 impl Open {
-    /// Takes all ASCII that follows, none of which can end a spaced run, and returns where it ends.
+    /// Adds the ASCII letters and digits that follow, since no ASCII character ends a spaced run. Returns
+    /// where the ASCII characters end.
     #[inline]
     fn skip_ascii(&mut self, text: &[u8]) -> usize {
         let ascii = leading(&text[self.end..], u8::is_ascii);
@@ -111,7 +114,8 @@ impl Open {
         next
     }
 
-    /// Whether a character of this system, or of none, continues the run.
+    /// Whether a character of this system, or of none, continues the run. A run without a system adopts
+    /// this one.
     #[inline]
     fn takes(&mut self, system: Option<System>) -> bool {
         if self.system.is_none() {
@@ -122,7 +126,7 @@ impl Open {
 }
 
 impl Runs<'_> {
-    /// The system of a character; `None` for a digit or mark, which goes with its neighbours.
+    /// The system of a character; `None` for a digit or mark, which takes the system of its neighbours.
     #[inline]
     fn system(&mut self, class: Class, at: usize) -> Option<System> {
         match class {
@@ -145,13 +149,13 @@ impl Runs<'_> {
         self.sentence.has_kana
     }
 
-    /// Whether there are kana anywhere. Most texts have none, and then no sentence is read.
+    /// Whether the text has kana anywhere. Most texts have none, and then no sentence is read.
     fn any_kana(&mut self) -> bool {
         *self.any_kana.get_or_insert_with(|| has_bytes_of_kana(self.text.as_bytes()))
     }
 
-    /// Reads on to the end of the sentence, once for each sentence with Chinese characters or kana. What
-    /// stands before its first such character has no kana, so that there is nothing to read backwards.
+    /// Reads to the end of the sentence, once for each sentence with Chinese characters or kana. The text
+    /// before its first such character has no kana, so there is no need to read backwards.
     #[inline]
     fn read_sentence(&mut self, at: usize) {
         if at < self.sentence.end || !self.any_kana() {
@@ -166,8 +170,8 @@ impl Runs<'_> {
     }
 }
 
-/// Whether two bytes stand together as in all kana, U+3040 to U+30FF; a block at a time without a branch, since 0xe3 is
-/// the first byte of much punctuation as well.
+/// Whether two adjacent bytes are the first two of a character from U+3040 to U+30FF, as in all kana. Reads
+/// a block at a time without a branch, because 0xe3 is also the first byte of much punctuation.
 fn has_bytes_of_kana(text: &[u8]) -> bool {
     const BLOCK: usize = 64;
     let next = text.get(1..).unwrap_or_default();
@@ -183,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn kana_are_seen_wherever_they_stand() {
+    fn kana_are_found_at_any_position() {
         for before in 0..200 {
             for text in ["ぁ", "ヿ", "\u{3040}"] {
                 assert!(
@@ -221,7 +225,8 @@ mod tests {
     proptest! {
         #[test]
         fn runs_hold_every_letter_in_order(text in "[a-c1 。.,中国のกא\u{301}]{0,30}|\\PC{0,30}") {
-            let letters = |text: &str| text.chars().filter(|&c| Class::of(c).is_in_word()).collect::<String>();
+            let letters =
+                |text: &str| text.chars().filter(|&c| Class::of(c).is_in_word()).collect::<String>();
             let joined: String = runs(&text).map(|run| run.text).collect();
             prop_assert_eq!(letters(&joined), letters(&text));
         }

@@ -1,12 +1,14 @@
-//! Words: one segmenter for each writing system behind one function.
+//! Words: one function in front of the segmenters of all writing systems.
 //!
-//! Chinese is simplified and cut by jieba; Japanese and the
-//! languages of South-East Asia are cut by ICU's dictionaries; all else by ICU's rules (Unicode Standard
-//! Annex 29). Promises: punctuation and symbols are dropped, single characters kept; nothing is loaded until
-//! it is needed, and each segmenter once for the whole process.
+//! Chinese is simplified and cut by jieba's dictionary and rules (`dictionary`). Japanese and the languages
+//! of South-East Asia are cut by ICU's dictionaries, all other text by ICU's rules (Unicode Standard Annex
+//! 29).
 //!
-//! ICU's neural segmenters are not used: they calculate in floating point, and a word boundary that depends
-//! on the machine would be a fingerprint that does. Leaves out: pairs and counts, which are features.
+//! Guarantees: punctuation and symbols are dropped, words of one character are kept; each segmenter is
+//! loaded on first use, once per process.
+//!
+//! ICU's neural segmenters are not used: they compute in floating point, and word boundaries that depend on
+//! the machine would make fingerprints depend on it. Not here: pairs and counts (see `features`).
 
 use std::sync::LazyLock;
 
@@ -21,22 +23,24 @@ use super::simplify::simplify;
 static ICU: LazyLock<WordSegmenterBorrowed<'static>> =
     LazyLock::new(|| WordSegmenter::new_dictionary(WordBreakInvariantOptions::default()));
 
-/// What becomes of Chinese words that the dictionary does not have, such as names.
+/// The treatment of Chinese words that the dictionary does not have, such as names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewWords {
-    /// They are cut into shorter words and single characters: faster, and the same wherever they stand.
+    /// They are cut into shorter words and single characters: faster, and independent of the context.
     Split,
     /// jieba's hidden Markov model guesses where they begin and end.
     Guess,
 }
 
-/// Hands the words of a run to `each`, in order.
+/// Passes the words of a run to `each`, in order.
 ///
 /// ```
 /// use lookalike::text::{Dictionary, NewWords, runs, words};
 /// let mut found = Vec::new();
 /// let dictionary = Dictionary::built_in();
-/// runs("我来到北京, ok").for_each(|run| words(run, dictionary, NewWords::Split, |word| found.push(word.to_owned())));
+/// for run in runs("我来到北京, ok") {
+///     words(run, dictionary, NewWords::Split, |word| found.push(word.to_owned()));
+/// }
 /// assert_eq!(found, ["我", "来到", "北京", "ok"]);
 /// ```
 pub fn words(run: Run<'_>, dictionary: &Dictionary, new_words: NewWords, each: impl FnMut(&str)) {
@@ -46,7 +50,7 @@ pub fn words(run: Run<'_>, dictionary: &Dictionary, new_words: NewWords, each: i
     }
 }
 
-/// Whether a character of a normalised text can be a part of a word: letters, digits and marks can.
+/// Whether a character of a normalised text can be part of a word: true for letters, digits and marks.
 #[inline]
 pub fn is_word_character(c: char) -> bool {
     Class::of(c).is_in_word()
@@ -71,7 +75,7 @@ fn by_icu(text: &str, mut each: impl FnMut(&str)) {
     }
 }
 
-/// Whether a segment has a letter or digit, and is not punctuation only.
+/// Whether a segment has a letter, digit or mark, and so is not only punctuation.
 #[inline]
 fn has_letter(segment: &str) -> bool {
     segment.chars().any(is_word_character)
@@ -108,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn new_words_are_guessed_only_on_demand() {
+    fn new_words_are_guessed_only_if_the_caller_chooses_it() {
         assert_eq!(
             cut("他来到了网易杭研大厦", NewWords::Guess),
             ["他", "来到", "了", "网易", "杭研", "大厦"]

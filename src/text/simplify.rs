@@ -1,9 +1,11 @@
-//! Traditional Chinese to simplified, with the vocabulary of Taiwan (軟體 becomes 软件, not 软体).
+//! Conversion of traditional Chinese to simplified, including the vocabulary of Taiwan (軟體 becomes 软件, not
+//! 软体).
 //!
-//! Promises: a clause without a traditional character is left as it is, so that simplified text is never
-//! touched and costs one bit test a character. Leaves out: Japanese, whose characters only look alike.
+//! Guarantees: a clause without a traditional character is left unchanged, so simplified text costs one bit
+//! test per character and is never rewritten. Not here: Japanese, whose characters only look like Chinese
+//! ones.
 //!
-//! The dictionaries are those of `OpenCC` (Apache-2.0) as carried by ferrous-opencc, configuration `tw2sp`.
+//! The dictionaries are those of `OpenCC` (Apache-2.0) as packaged by ferrous-opencc, configuration `tw2sp`.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -21,7 +23,7 @@ static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::load);
 
 struct Converter {
     opencc: OpenCC,
-    /// One bit for each character from `FIRST` to `LAST`: whether conversion changes it.
+    /// One bit for each character from `FIRST` to `LAST`: whether the conversion changes it.
     traditional: Vec<u64>,
 }
 
@@ -39,7 +41,8 @@ impl Converter {
         Converter { opencc, traditional }
     }
 
-    /// Whether a character is traditional. Those beyond the basic plane are rare and all taken for it.
+    /// Whether a character is traditional. Characters beyond the basic plane are rare; all count as
+    /// traditional.
     #[inline]
     fn is_traditional(&self, c: char) -> bool {
         match u32::from(c) {
@@ -52,8 +55,8 @@ impl Converter {
     }
 }
 
-/// A run of Chinese with its traditional clauses simplified. A clause is a stretch of Chinese characters without
-/// anything between them: short, so that one traditional character touches no more.
+/// A run of Chinese with its traditional clauses simplified. A clause is a maximal stretch of Chinese
+/// characters: short, so that one traditional character causes the conversion of little else.
 pub(super) fn simplify(text: &str) -> Cow<'_, str> {
     let converter = &*CONVERTER;
     if !text.chars().any(|c| converter.is_traditional(c)) {
@@ -89,7 +92,7 @@ fn simplify_clauses(converter: &Converter, text: &str, out: &mut String) {
     }
 }
 
-/// A sentence in simplified characters; one with kana is Japanese and stays as it is.
+/// A sentence in simplified characters. A sentence with kana is Japanese and is returned unchanged.
 pub fn simplified(sentence: &str) -> String {
     if sentence.chars().any(|c| Class::of(c) == Class::Kana) {
         return sentence.to_owned();

@@ -1,13 +1,14 @@
-//! A text cut for people to compare: words, marks and spaces, nothing dropped and nothing changed.
+//! A text cut into tokens for a comparison that people read: words, punctuation and spaces, nothing dropped
+//! or changed.
 //!
-//! Leaves out: normalisation. Chinese is cut by the dictionary as it stands, traditional characters mostly one by
-//! one; Japanese, Thai and their like character by character.
+//! Not here: normalisation and simplification. Chinese is cut by the dictionary, so traditional characters
+//! mostly become single tokens. Kana and South-East Asian scripts are cut into single characters.
 
 use super::class::Class;
 use super::dictionary::Dictionary;
 use super::segment::NewWords;
 
-/// The tokens of a text, in order; together they are the text.
+/// The tokens of a text, in order; their concatenation is the text.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_words_marks_and_spaces() {
+    fn tokens_are_words_punctuation_and_spaces() {
         let expected = ["我", "来到", "北京", ",", "Café", " ", "42", "!", " \n", "あ", "い"];
         assert_eq!(tokens("我来到北京,Café 42! \nあい"), expected);
         assert!(tokens("").is_empty());

@@ -1,11 +1,13 @@
-//! The tree of a page for the article finder, if it is not too much for it.
+//! The tree of a page for the article finder, unless it exceeds a limit.
 //!
-//! Promises: time in proportion to the page, and a tree on which the finder's own work is bounded; whatever exceeds a limit
-//! here gives no tree. The limits are far from what articles have. Leaves out: what is done with a page without a tree.
+//! Guarantees: time proportional to the page, and a tree on which the work of the finder is bounded. A page
+//! that exceeds a limit has no tree. Articles stay far below the limits. Not here: what the caller does
+//! with a page without a tree.
 //!
-//! The tree builder is that of `html5ever`, which keeps to the specification: it looks through the open elements at many
-//! tags, and at each tag of a formatting element through the others of its kind, attribute by attribute. The work is
-//! counted in steps and not in time, since the text of a page must not depend on the machine.
+//! The tree builder is that of `html5ever`. As the specification demands, it searches the open elements at
+//! many tags, and compares each formatting tag with the earlier ones of its name, attribute by attribute.
+//! This work is counted in steps and not in time, because the text of a page must not depend on the
+//! machine.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -22,32 +24,33 @@ use html5gum::emitters::callback::CallbackEvent;
 
 use super::page::{Sink, read};
 
-/// The deepest nesting for the article finder. Chromium stops nesting at 512, so that no page needs more.
+/// The deepest nesting for the article finder. Chromium itself limits nesting to 512 levels.
 const MAX_DEPTH: usize = 256;
-/// The most nodes for the article finder; a long article has some thousands.
+/// The most nodes for the article finder; a long article has a few thousand.
 const MAX_NODES: usize = 50_000;
-/// The most attributes of an element; others are left out.
+/// The most attributes of an element; further ones are dropped.
 const MAX_ATTRIBUTES: usize = 64;
-/// The bytes that are read of the value of an attribute, and of a text that stands in one node. To write `&` the serializer
-/// of `html5ever` looks for `<` up to the end of the node, each time.
+/// The bytes that are kept of the value of an attribute, and the most bytes of text in one node. The
+/// serializer of `html5ever` searches for `<` up to the end of the node each time it writes `&`, which is
+/// quadratic in the node.
 const PIECE: usize = 4 << 10;
-/// The most different names of elements and attributes in a page. Unusual ones stand in a table of the whole process, whose
-/// chains become long if somebody chooses the names for it.
+/// The most different names of elements and attributes in a page. Unusual names are stored in a table of
+/// the whole process, whose chains become long if an attacker chooses the names.
 const MAX_NAMES: usize = 1_024;
-/// The steps of the tree builder: elements and attributes that it looks at.
+/// The most steps of the tree builder: elements and attributes that it visits.
 const MAX_STEPS: usize = 1 << 24;
-/// How many steps it takes to compare an attribute of one formatting element with those of another.
+/// The steps to compare an attribute of one formatting element with those of another.
 const ATTRIBUTE_STEPS: usize = 8;
-/// The steps of the article finder. For many elements it walks through all below them, so that each node counts for each level
-/// above it.
+/// The most steps of the article finder. For many elements it walks through all descendants, so each node
+/// counts once for each level above it.
 const MAX_WALK: usize = 1 << 22;
 const NODE_STEPS: usize = 2;
-/// How many more a level is that is a block which the finder may clean away.
+/// The additional steps for each ancestor that is a block which the finder may remove.
 const BLOCK_STEPS: usize = 4;
-/// How many bytes of text are a step.
+/// The number of bytes of text that count as one step.
 const STEP_BYTES: usize = 6;
 
-/// The tree of a page; `None` if it is too deep, too large or made to be slow.
+/// The tree of a page; `None` if it is too deep, too large or too slow to build or to walk.
 pub(super) fn tree_of(page: &str) -> Option<Document> {
     let mut growing = Growing::new();
     if !read(page, &mut growing) {
@@ -63,12 +66,12 @@ pub(super) fn tree_of(page: &str) -> Option<Document> {
     Some(document)
 }
 
-/// A tree to which the tokens of a page are added.
+/// A tree that is being built from the tokens of a page.
 struct Growing {
     builder: TreeBuilder<NodeId, Document>,
     /// The start tag that is being read.
     open: Option<Tag>,
-    /// Whether the last attribute of that tag still takes its value.
+    /// Whether the last attribute of that tag accepts a value: false for a dropped attribute.
     takes_value: bool,
     names: HashMap<Box<[u8]>, LocalName>,
     state: Option<State>,
@@ -112,7 +115,7 @@ impl Sink for Growing {
     }
 }
 
-/// Each says whether the page keeps within the limits.
+/// A `bool` result is whether the page is still within the limits.
 impl Growing {
     fn new() -> Growing {
         Growing {
@@ -125,7 +128,7 @@ impl Growing {
         }
     }
 
-    /// A name of an element or attribute; `None` if there are too many.
+    /// The interned name of an element or attribute; `None` if the page has too many names.
     fn name(&mut self, name: &[u8]) -> Option<LocalName> {
         if let Some(known) = self.names.get(name) {
             return Some(known.clone());
@@ -143,14 +146,14 @@ impl Growing {
         self.open.is_some()
     }
 
-    /// Adds an attribute to the open tag, if it has none of this name and room for one.
+    /// Adds an attribute to the open tag, unless the tag has one of this name or the limit is reached.
     fn open_attribute(&mut self, name: &[u8]) -> bool {
         self.takes_value = false;
         let Some(mut tag) = self.open.take() else { return true };
         let is_there = |attribute: &Attribute| attribute.name.local.as_bytes() == name;
         if tag.attrs.len() < MAX_ATTRIBUTES && !tag.attrs.iter().any(is_there) {
             let Some(name) = self.name(name) else { return false };
-            // The tree builder gives it another namespace where it needs one.
+            // The tree builder changes the namespace where necessary.
             let name = QualName::new(None, ns!(), name);
             tag.attrs.push(Attribute { name, value: StrTendril::new() });
             self.takes_value = true;
@@ -173,7 +176,8 @@ impl Growing {
         self.steps <= MAX_STEPS && self.pass(Token::TagToken(tag))
     }
 
-    /// How much the tree builder looks at for a tag: the open elements, and the attributes of all formatting elements.
+    /// The steps of the tree builder for a tag: the open elements, and the attributes of all formatting
+    /// elements.
     fn steps_of(&self, tag: &Tag) -> usize {
         let is_compared = tag.kind == TagKind::StartTag && !tag.attrs.is_empty() && is_formatting(&tag.name);
         let seen = Seen { tree: is_compared.then_some(&self.builder.sink.tree), ..Seen::default() };
@@ -181,7 +185,7 @@ impl Growing {
         seen.elements.get() + seen.formatting.get() * tag.attrs.len() * ATTRIBUTE_STEPS
     }
 
-    /// Passes characters; zero bytes go one by one, as tokens of their own.
+    /// Passes characters. Each zero byte is passed as a separate token.
     fn pass_characters(&mut self, characters: &[u8]) -> bool {
         let mut is_first = true;
         for part in characters.split(|&byte| byte == 0) {
@@ -202,7 +206,7 @@ impl Growing {
             TokenSinkResult::RawData(RawKind::Rcdata) => Some(State::RcData),
             TokenSinkResult::RawData(RawKind::Rawtext) => Some(State::RawText),
             TokenSinkResult::RawData(_) => Some(State::ScriptData),
-            // Scripts are not run, and the page is decoded already.
+            // Scripts are not run, and the page is already decoded.
             TokenSinkResult::Script(_)
             | TokenSinkResult::EncodingIndicator(_)
             | TokenSinkResult::Continue => None,
@@ -211,11 +215,12 @@ impl Growing {
     }
 }
 
-/// What the tree builder has in its lists: open elements, and formatting elements, which may be open or not.
+/// Counts the entries of the tree builder's lists: open elements, and active formatting elements, open or
+/// not.
 #[derive(Default)]
 struct Seen<'a> {
     elements: Cell<usize>,
-    /// The tree, if formatting elements are to be counted.
+    /// The tree; `None` if formatting elements need not be counted.
     tree: Option<&'a Tree>,
     formatting: Cell<usize>,
 }
@@ -232,7 +237,8 @@ impl Tracer for Seen<'_> {
     }
 }
 
-/// The specification's formatting elements, which are opened again in each block until their end comes.
+/// The formatting elements of the specification, which the tree builder reopens in each block until their
+/// end tag.
 fn is_formatting(name: &LocalName) -> bool {
     matches!(
         *name,
@@ -261,7 +267,8 @@ fn tendril(bytes: &[u8]) -> StrTendril {
     StrTendril::from_slice(&String::from_utf8_lossy(bytes))
 }
 
-/// Whether the finder can walk through a tree in time: without recursion, since a tree may be too deep for one.
+/// Whether the finder can walk a tree within the limits. Not recursive, because the tree may be too deep
+/// for that.
 fn is_walkable(tree: &Tree) -> bool {
     let mut open = vec![(tree.root(), 0, 0)];
     let mut steps = 0;
@@ -282,7 +289,7 @@ fn is_walkable(tree: &Tree) -> bool {
     true
 }
 
-/// The blocks that the finder may clean away for what is in them.
+/// The blocks that the finder may remove because of their content.
 fn is_cleaned(name: &LocalName) -> bool {
     matches!(
         *name,
@@ -294,7 +301,7 @@ fn is_cleaned(name: &LocalName) -> bool {
     )
 }
 
-/// Makes several nodes of each long text.
+/// Splits each long text into several nodes.
 fn split_texts(tree: &Tree) {
     let long = |node: &TreeNode| match &node.data {
         NodeData::Text { contents } if contents.len() > PIECE => Some(contents.to_string()),
@@ -321,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_that_of_the_specification() {
+    fn a_tree_matches_the_specification() {
         let cases = [
             ("<p>a<b>b<p>c", "<p>a<b>b</b></p><p><b>c</b></p>"),
             ("<table>x<tr><td>y", "x<table><tbody><tr><td>y</td></tr></tbody></table>"),
@@ -338,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn of_attributes_as_many_and_as_much_as_the_limits_say_are_kept() {
+    fn attributes_and_their_values_are_kept_up_to_the_limits() {
         let many: String = (0..100).map(|n| format!(" a{n}={n}")).collect();
         let document = tree_of(&format!("<p{many} a0=x class=c><i title='{}'>", "字".repeat(PIECE))).unwrap();
         let attributes = document.select("p").nodes()[0].attrs();
@@ -349,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_text_is_the_same_in_several_nodes() {
+    fn a_long_text_is_unchanged_by_splitting() {
         let text = "字 & ©".repeat(3 * PIECE);
         let document = tree_of(&format!("<p>{}<b>{text}</b> end</p>", text.replace('&', "&amp;"))).unwrap();
         let paragraph = document.select("p");
@@ -361,9 +368,9 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_limit_has_no_tree() {
+    fn a_page_that_exceeds_a_limit_has_no_tree() {
         let names = |count: usize| -> String { (0..count).map(|n| format!("<x-{n}>y</x-{n}>")).collect() };
-        // html and body are two of the levels.
+        // html and body are two of these levels.
         let depth = |count: usize| format!("{}x{}", "<div>".repeat(count), "</div>".repeat(count));
         let missed = |count: usize| format!("{}{}", "<div>".repeat(200), "</b>".repeat(count));
         let compared = |count: usize| {

@@ -1,16 +1,17 @@
-//! Words to be found in a text from each of its characters on: a double-array trie over characters.
+//! A double-array trie over characters: finds the words that begin at a given character of a text.
 //!
-//! After Aoe, "An efficient digital search algorithm by using a double-array structure" (IEEE Transactions on
-//! Software Engineering 15, 1989). A step from a node by a character is one read: the child stands at the node's
-//! base plus the code of the character, if what stands there was reached by this code. No two nodes have the same
-//! base, so that the code is proof enough. A node is eight bytes, and eight bits of it tell which codes are in vain:
-//! most steps that fail read nothing. Frequent characters have small codes, which keeps together what is read often.
+//! After Aoe, "An efficient digital search algorithm by using a double-array structure" (IEEE Transactions
+//! on Software Engineering 15, 1989). A step from a node by a character is one read: the child is at the
+//! index base of the node plus code of the character, if the node stored there has this code. No two nodes
+//! have the same base, so comparing the code is sufficient. A node has eight bytes; eight bits of them are
+//! a filter of the codes of its children, so most steps that fail read nothing. Frequent characters have
+//! small codes, which places nodes that are read often close together.
 //!
-//! Leaves out: changes. A trie is built once, of all its words.
+//! Not here: changes. A trie is built once, from all its words.
 
 use std::ops::Range;
 
-/// The bits of each part of a node, from the highest.
+/// The bits of each part of a node, from the most significant part.
 const BASE_BITS: u32 = 22;
 const FILTER_BITS: u32 = 8;
 const CODE_BITS: u32 = 18;
@@ -19,10 +20,10 @@ const VALUE_BITS: u32 = 16;
 /// The largest value of a word.
 pub(super) const MAX_VALUE: u32 = (1 << VALUE_BITS) - 1;
 
-/// Sizes of families whose search for room goes on where it was.
+/// The number of family sizes for which the position of the last search is kept separately.
 const SIZES: usize = 32;
 
-/// Words with a value each.
+/// Words, each with a value.
 #[derive(Debug)]
 pub(super) struct Trie {
     codes: Codes,
@@ -31,12 +32,12 @@ pub(super) struct Trie {
     nodes: Vec<Node>,
 }
 
-/// The base of its children, the filter of their codes, its own code, and the value of the word that ends here. A
-/// node without children has an empty filter.
+/// The base of the children, the filter of their codes, the node's own code, and the value of the word that
+/// ends here. A node without children has an empty filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Node(u64);
 
-/// What stands in a place without a node: a code that no character has, not even an unknown one.
+/// The content of a place without a node: a code that no character has, not even an unknown one.
 const NOTHING: Node = Node(((1 << CODE_BITS) - 1) << VALUE_BITS);
 
 impl Node {
@@ -48,7 +49,7 @@ impl Node {
         self.0 |= (base as u64) << (64 - BASE_BITS) | filter << (64 - BASE_BITS - FILTER_BITS);
     }
 
-    /// The value of the word that ends here; 0 if none does.
+    /// The value of the word that ends here; 0 if no word does.
     #[inline]
     pub(super) fn value(self) -> u32 {
         self.0 as u32 & MAX_VALUE
@@ -72,8 +73,9 @@ fn filter(code: u32) -> u64 {
 }
 
 impl Trie {
-    /// The trie of these words and their values, 1 to [`MAX_VALUE`]. They are sorted by word, no two are the same, and
-    /// none is empty. `None` if they are too many: more than four million nodes.
+    /// The trie of these words and their values, 1 to [`MAX_VALUE`]. The words are sorted and distinct, and
+    /// none is empty. `None` if they need about four million nodes or more, or more than 262,000 different
+    /// characters.
     pub(super) fn of(words: &[(&str, u32)]) -> Option<Trie> {
         let codes = Codes::of(words)?;
         let mut first = vec![NOTHING; codes.count as usize];
@@ -99,19 +101,19 @@ impl Trie {
         Some(Trie { codes, first, nodes })
     }
 
-    /// The code of a character, which is 0 if no word has it.
+    /// The code of a character; 0 if no word has it.
     #[inline]
     pub(super) fn code(&self, c: char) -> u32 {
         self.codes.of_char(c)
     }
 
-    /// The node of a single character; of code 0 it is one without value or children.
+    /// The node of a single character; for code 0 a node without value or children.
     #[inline]
     pub(super) fn first(&self, code: u32) -> Node {
         self.first[code as usize]
     }
 
-    /// The child of a node by a code, if it has one.
+    /// The child of a node by a code, if there is one.
     #[inline]
     pub(super) fn step(&self, node: Node, code: u32) -> Option<Node> {
         if !node.may_have(code) {
@@ -121,7 +123,7 @@ impl Trie {
         self.nodes.get(base + code as usize).copied().filter(|child| child.code() == code)
     }
 
-    /// The value of a word, 0 if it is none.
+    /// The value of a word; 0 if the trie does not have it.
     pub(super) fn value(&self, word: &str) -> u32 {
         let mut codes = word.chars().map(|c| self.code(c));
         let Some(first) = codes.next() else { return 0 };
@@ -132,11 +134,11 @@ impl Trie {
 /// A number for each character that occurs in words.
 #[derive(Debug)]
 struct Codes {
-    /// Of the basic plane.
+    /// The codes of characters of the basic plane, by character.
     basic: Vec<u32>,
-    /// Of others, in their order.
+    /// Other characters and their codes, sorted.
     other: Vec<(char, u32)>,
-    /// Codes in use, 0 among them, which is for characters that no word has.
+    /// The number of codes in use, including 0, which is the code of characters that no word has.
     count: u32,
 }
 
@@ -170,16 +172,16 @@ impl Codes {
     }
 }
 
-/// A child that is to be placed, or that was and whose children are. There are hundreds of thousands at a time: the smaller
-/// they are the less memory the building takes.
+/// A node to be placed, or a placed node whose children are to be placed. There are hundreds of thousands
+/// at a time, so their size determines the memory that building takes.
 #[derive(Clone, Copy)]
 struct Child {
     code: u32,
     value: u32,
-    /// The first of the words that begin with it, and the first behind them.
+    /// The words that begin with it: the index of the first, and the index after the last.
     from: u32,
     to: u32,
-    /// The bytes that they have in common.
+    /// The bytes that these words have in common.
     depth: u32,
 }
 
@@ -189,12 +191,12 @@ impl Child {
     }
 }
 
-/// The parent of children that are to be placed, and where it stands.
+/// A parent whose children are to be placed, and the index of its node.
 struct Family {
     at: u32,
     parent: Child,
     children: u32,
-    /// The greatest value of their words.
+    /// The greatest value of any word below the parent.
     greatest: u32,
 }
 
@@ -202,16 +204,18 @@ struct Builder<'a> {
     words: &'a [(&'a str, u32)],
     codes: &'a Codes,
     nodes: Vec<Node>,
-    /// Where nodes stand.
+    /// The places that have a node.
     taken: Places,
-    /// The bases that nodes have.
+    /// The bases in use.
     bases: Places,
-    /// The last base found for a family of each size, the last one for all that are larger; for the first, the place.
+    /// The last base found for a family of each size; the last entry is for all larger families. The first
+    /// entry is a place, not a base.
     last: [usize; SIZES],
 }
 
 impl Builder<'_> {
-    /// What follows the first `depth` bytes of these words, which have them in common.
+    /// The nodes that follow the first `depth` bytes of these words, which all words in the range have in
+    /// common.
     fn children(&self, range: Range<usize>, depth: usize) -> Vec<Child> {
         let mut children: Vec<Child> = Vec::new();
         for at in range {
@@ -234,9 +238,10 @@ impl Builder<'_> {
         children
     }
 
-    /// Places the children of a level, whose nodes stand in `first` if it is the first, and returns them as the next
-    /// level. Nodes of many children come first, as long as there is room, and among others those whose words have
-    /// great values: what is read often stands together.
+    /// Places the children of a level and returns them as the next level. The nodes of the first level are
+    /// in `first`, all others in `nodes`. Large families are placed first, while gaps are large; among
+    /// families of one size, those with the greatest word values come first, so that nodes that are read
+    /// often are close together.
     fn place(
         &mut self,
         level: Vec<(u32, Child)>,
@@ -273,12 +278,14 @@ impl Builder<'_> {
         Some(next)
     }
 
-    /// A base at which all these children have a free place. The search begins where it ended for the last family of
-    /// this size, and its steps grow, so that it soon comes to where there is room: behind the end at the latest.
+    /// A base at which all these children have a free place. The search begins where the last family of
+    /// this size was placed. Its steps grow, so that it soon reaches free places; after the end all places
+    /// are free.
     fn base(&mut self, children: &[Child]) -> usize {
         let first = children[0].code as usize;
         let size = children.len().min(SIZES) - 1;
-        // A single child may fill any gap, so that for those it is the place that goes on.
+        // A single child fits any gap, so for size 1 the search continues from the place and not from the
+        // base.
         let from = if size == 0 { first.max(self.last[size]) } else { first + self.last[size] };
         let mut place = self.taken.free_from(from);
         for tries in 0.. {
@@ -290,7 +297,7 @@ impl Builder<'_> {
             }
             place = self.taken.free_from(place + 1 + tries / 16);
         }
-        unreachable!("behind the end all places are free, and bases end before it")
+        unreachable!("after the end all places are free, and no base is in use there")
     }
 }
 
@@ -312,7 +319,7 @@ impl Places {
         self.words.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
     }
 
-    /// The first place from here on that is not taken.
+    /// The first free place at or after `at`.
     fn free_from(&self, at: usize) -> usize {
         let mut word = at / 64;
         let mut taken = self.words.get(word).map_or(0, |taken| taken | ((1 << (at % 64)) - 1));
@@ -333,8 +340,8 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// The values of all words that a text begins with, by their length in characters.
-    fn beginnings(trie: &Trie, text: &str) -> Vec<(usize, u32)> {
+    /// The lengths in characters and the values of all words that a text begins with.
+    fn prefixes(trie: &Trie, text: &str) -> Vec<(usize, u32)> {
         let mut codes = text.chars().map(|c| trie.code(c));
         let mut node = codes.next().map(|code| trie.first(code));
         let mut found = Vec::new();
@@ -350,11 +357,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_found_is_what_was_put_in(
+        fn every_word_is_found_with_its_value(
             words in proptest::collection::btree_map("[ab中国大𠀀]{1,4}", 1u32..MAX_VALUE, 0..60),
             texts in proptest::collection::vec("[abc中国大学𠀀𠀁]{0,6}", 20),
         ) {
-            let sorted: Vec<(&str, u32)> = words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
+            let sorted: Vec<(&str, u32)> =
+                words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
             let trie = Trie::of(&sorted).unwrap();
             for text in texts.iter().chain(words.keys()) {
                 let starts = text.char_indices().map(|(at, c)| at + c.len_utf8());
@@ -362,14 +370,14 @@ mod tests {
                     .zip(starts)
                     .filter_map(|(length, end)| words.get(&text[..end]).map(|value| (length, *value)))
                     .collect();
-                prop_assert_eq!(beginnings(&trie, text), expected, "{}", text);
+                prop_assert_eq!(prefixes(&trie, text), expected, "{}", text);
                 prop_assert_eq!(trie.value(text), words.get(text).copied().unwrap_or(0));
             }
         }
     }
 
     #[test]
-    fn a_node_with_many_children_finds_each() {
+    fn a_node_with_many_children_has_all_of_them() {
         let words: BTreeMap<String, u32> =
             (0x4e00..0x5000).map(|c| (format!("大{}", char::from_u32(c).unwrap()), c - 0x4dff)).collect();
         let sorted: Vec<(&str, u32)> = words.iter().map(|(word, value)| (word.as_str(), *value)).collect();
@@ -379,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_free_until_they_are_taken() {
+    fn free_places_are_found_after_taken_ones() {
         let mut places = Places::default();
         (0..130).filter(|at| at % 65 != 3).for_each(|at| places.take(at));
         let free: Vec<usize> = [0, 3, 4, 68, 69, 129, 130, 500].map(|at| places.free_from(at)).into();

@@ -1,7 +1,7 @@
 //! All visible text of an HTML page, in one pass over its tokens and without a tree.
 //!
-//! Promises: time and memory in proportion to the page, whatever its nesting; no panic; blocks are kept apart by
-//! line breaks. Leaves out: what style sheets hide, and every judgement about what is an article.
+//! Guarantees: time and memory proportional to the page, whatever its nesting; no panic; a line break between
+//! blocks. Not here: style sheets, so text that they hide is included; the choice of the main text.
 
 use html5gum::State;
 use html5gum::emitters::callback::CallbackEvent;
@@ -18,9 +18,9 @@ pub fn visible_text(html: &str) -> String {
 #[derive(Default)]
 struct Visible {
     text: String,
-    /// The raw element whose content is being dropped.
+    /// Whether the content of a raw element is being dropped.
     within_hidden: bool,
-    /// The start tag that is being read. One that the page ends in is none.
+    /// The name of the start tag that is being read. A tag that the page ends in has no effect.
     open: Vec<u8>,
     state: Option<State>,
 }
@@ -29,7 +29,7 @@ impl Sink for Visible {
     fn take(&mut self, event: CallbackEvent<'_>) -> bool {
         match event {
             CallbackEvent::String { value } if !self.within_hidden => {
-                // A zero byte is no character of a page.
+                // Zero bytes in the body of a page are ignored, as in browsers.
                 for part in value.split(|&byte| byte == 0) {
                     self.text.push_str(&String::from_utf8_lossy(part));
                 }
@@ -42,7 +42,7 @@ impl Sink for Visible {
                 let name = std::mem::take(&mut self.open);
                 self.separate(&name);
                 let raw = raw_content(&name);
-                // Nothing but its own end tag ends a raw element, so that one flag is enough.
+                // Only its own end tag ends a raw element, so one flag is enough.
                 self.within_hidden = raw.is_some_and(|(_, is_hidden)| is_hidden);
                 self.state = raw.map(|(state, _)| state);
                 self.open = name;
@@ -62,7 +62,7 @@ impl Sink for Visible {
 }
 
 impl Visible {
-    /// A tag of this name: what stands before it and after it are different blocks.
+    /// Adds a line break at a tag of this name, unless the tag is inline.
     fn separate(&mut self, name: &[u8]) {
         if !is_inline(name) {
             self.text.push('\n');
@@ -70,7 +70,8 @@ impl Visible {
     }
 }
 
-/// How the content of an element is read if it is not markup, and whether a reader does not see it.
+/// For an element whose content is not markup: how the tokenizer reads the content, and whether it is
+/// invisible.
 fn raw_content(name: &[u8]) -> Option<(State, bool)> {
     match name {
         b"script" => Some((State::ScriptData, true)),
@@ -80,7 +81,7 @@ fn raw_content(name: &[u8]) -> Option<(State, bool)> {
     }
 }
 
-/// Elements that do not separate the words before them from those after.
+/// Whether an element leaves the words before and after its tags in one block.
 fn is_inline(name: &[u8]) -> bool {
     matches!(
         name,

@@ -1,24 +1,34 @@
-//! Texts and pages that are made to take much time or memory.
+//! Texts and pages that are constructed to take much time or memory.
+//!
+//! Not here: the limits that they are measured against, which are in the tests.
 
 use std::io::Read;
 
-/// Inputs of a size in bytes.
+const SHORT_PARAGRAPH: &str = "<p>a, b, c, d, e, f, g, h, i, j, k, l, m, n</p>";
+const IMAGE: &str = "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>";
+const HEADING: &str = "<h2 class=comment>a, b, c, d, e, f, g, h</h2>";
+const LINKS: &str = "<p><a href=x>a, b, c</a></p>";
+const STRUCTURED_DATA: &str =
+    "<script type=application/ld+json>{\"@context\":\"https://schema.org\",\"name\":\"";
+
+/// Inputs of about a given size.
 pub struct Inputs {
+    /// The size in bytes.
     pub bytes: usize,
 }
 
 impl Inputs {
-    /// As many whole units as fit.
+    /// As many copies of the unit as fit.
     fn full_of(&self, unit: &str) -> String {
         unit.repeat(self.bytes / unit.len())
     }
 
-    /// The same between a beginning and an end.
+    /// As `full_of`, between a head and a tail.
     fn between(&self, head: &str, unit: &str, tail: &str) -> String {
         format!("{head}{}{tail}", unit.repeat((self.bytes - head.len() - tail.len()) / unit.len()))
     }
 
-    /// Units that differ by their number.
+    /// A head, and units that differ by their number.
     pub fn numbered(&self, head: &str, unit: impl Fn(usize) -> String) -> String {
         let mut text = head.to_owned();
         for number in 0.. {
@@ -31,7 +41,7 @@ impl Inputs {
         text
     }
 
-    /// Characters of these ranges, one after the other.
+    /// The characters of these ranges in order, repeated up to the size.
     fn characters(&self, ranges: &[std::ops::RangeInclusive<u32>]) -> String {
         let all: String = ranges.iter().cloned().flatten().filter_map(char::from_u32).collect();
         let mut text = all.repeat(self.bytes / all.len() + 1);
@@ -39,7 +49,7 @@ impl Inputs {
         text
     }
 
-    /// `count` times the first, what is inside, `count` times the second, and the inside again up to the size.
+    /// `count` opening tags, the content repeated up to the size, and `count` closing tags.
     fn nested(&self, count: usize, open: &str, inside: &str, close: &str) -> String {
         let (head, tail) = (open.repeat(count), close.repeat(count));
         self.between(&head, inside, &tail)
@@ -48,6 +58,10 @@ impl Inputs {
 #[rustfmt::skip]
     pub fn pages(&self) -> Vec<(&'static str, String)> {
     let sentence = "Fish and chips, a dish of battered fish, is served hot with salt, vinegar, and peas. ";
+    let link = format!("<a href=x>{sentence}</a> ");
+    let cell = format!("<div><p>{sentence}</p><p>d, e</p></div>");
+    let list = format!("<ul><li>{sentence}</ul>");
+    let blocks = format!("{}x{}", "<div>".repeat(200), "</div>".repeat(200));
     vec![
         ("ampersands and spaces", self.full_of("& ")),
         ("ampersands", self.full_of("&")),
@@ -91,19 +105,20 @@ impl Inputs {
         ("nested blocks", self.full_of("<div>")),
         ("nested blocks at the limit", self.nested(240, "<div>", sentence, "</div>")),
         ("paragraphs in nested blocks", self.nested(240, "<div>", &format!("<p>{sentence}</p>"), "</div>")),
-        ("short paragraphs in few blocks", self.nested(17, "<div>", "<p>a, b, c, d, e, f, g, h, i, j, k, l, m, n</p>", "</div>")),
+        ("short paragraphs in few blocks", self.nested(17, "<div>", SHORT_PARAGRAPH, "</div>")),
         ("paragraphs in few blocks", self.nested(19, "<div>", &format!("<p>{sentence}</p>"), "</div>")),
         ("text in few blocks", self.nested(20, "<div>", sentence, "</div>")),
         ("shared text in few blocks", self.nested(20, "<div class=share>", "x ", "</div>")),
-        ("links in few blocks", self.nested(9, "<div><ul><li>", &format!("<a href=x>{sentence}</a> "), "</li></ul></div>")),
-        ("tables in few blocks", self.nested(4, "<table><tr><td>", &format!("<div><p>{sentence}</p><p>d, e</p></div>"), "</td></tr></table>")),
-        ("images in few blocks", self.nested(14, "<div>", "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>", "</div>")),
-        ("images in few sections", self.nested(42, "<section>", "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>", "</section>")),
-        ("headings in few blocks", self.nested(20, "<section>", "<h2 class=comment>a, b, c, d, e, f, g, h</h2>", "</section>")),
-        ("lists in few blocks", self.nested(15, "<form><fieldset>", &format!("<ul><li>{sentence}</ul>"), "</fieldset></form>")),
-        ("links in nested blocks", self.nested(120, "<div><ul><li>", "<a href=x>a, b</a> ", "</li></ul></div>")),
+        ("links in few blocks", self.nested(9, "<div><ul><li>", &link, "</li></ul></div>")),
+        ("tables in few blocks", self.nested(4, "<table><tr><td>", &cell, "</td></tr></table>")),
+        ("images in few blocks", self.nested(14, "<div>", IMAGE, "</div>")),
+        ("images in few sections", self.nested(42, "<section>", IMAGE, "</section>")),
+        ("headings in few blocks", self.nested(20, "<section>", HEADING, "</section>")),
+        ("lists in few blocks", self.nested(15, "<form><fieldset>", &list, "</fieldset></form>")),
+        ("links in nested blocks",
+            self.nested(120, "<div><ul><li>", "<a href=x>a, b</a> ", "</li></ul></div>")),
         ("images in nested blocks", self.nested(240, "<div>", "<img src=x.png>", "</div>")),
-        ("nested blocks again and again", self.full_of(&format!("{}x{}", "<div>".repeat(200), "</div>".repeat(200)))),
+        ("nested blocks again and again", self.full_of(&blocks)),
         ("nested tables", self.full_of("<table><tr><td>")),
         ("nested tables at the limit", self.nested(60, "<table><tr><td>", "a, b, ", "")),
         ("blocks that a table moves out", self.between("<table>", "<div>", "")),
@@ -111,7 +126,8 @@ impl Inputs {
         ("cells", self.between("<table>", "<tr><td>x", "")),
         ("nested formatting", self.full_of("<b><i><a><font>")),
         ("formatting with attributes", self.numbered("", |n| format!("<p><b a{n}><i a{n}>"))),
-        ("formatting that is compared", self.numbered(&formatting(200), |n| format!("<b a=1 b=2 c=3 d=4 e=5 f=6 g=7 h={n}></b>"))),
+        ("formatting that is compared",
+            self.numbered(&formatting(200), |n| format!("<b a=1 b=2 c=3 d=4 e=5 f=6 g=7 h={n}></b>"))),
         ("links in links", self.full_of("<a><a>")),
         ("bold across blocks", self.full_of("<b><p></b>")),
         ("the adoption agency", self.full_of("<a><div><b><p></a>")),
@@ -132,8 +148,9 @@ impl Inputs {
         ("many paragraphs", self.full_of(&format!("<p>{sentence}</p>"))),
         ("many short paragraphs", self.full_of("<p>a, b.")),
         ("paragraphs that are shared", self.nested(240, "<div class=share>", "x ", "</div>")),
-        ("many links with a base", format!("<base href=http://a/{}>{}", "a".repeat(self.bytes / 2), "<p><a href=x>a, b, c</a></p>".repeat(self.bytes / 60))),
-        ("structured data", self.between("<script type=application/ld+json>{\"@context\":\"https://schema.org\",\"name\":\"", "[{", "</script>")),
+        ("many links with a base",
+            format!("<base href=http://a/{}>{}", "a".repeat(self.bytes / 2), LINKS.repeat(self.bytes / 60))),
+        ("structured data", self.between(STRUCTURED_DATA, "[{", "</script>")),
         ("many bodies", self.numbered("", |n| format!("<body a{n}=1>"))),
         ("zero bytes", self.full_of("\0<p>")),
         ("carriage returns", self.full_of("\r")),
@@ -168,7 +185,8 @@ impl Inputs {
         ("numbers that differ", self.numbered("", |n| format!("{n} "))),
         ("words that differ", self.numbered("", |n| format!("w{n:x}x "))),
         ("Chinese words that differ", self.numbered("", |n| {
-            let [a, b] = [n % 6_000, n / 6_000 + n % 97].map(|at| char::from_u32(0x4e00 + at as u32).unwrap());
+            let character = |at: usize| char::from_u32(0x4e00 + at as u32).unwrap();
+            let [a, b] = [n % 6_000, n / 6_000 + n % 97].map(character);
             format!("{a}{b},")
         })),
         ("words of different weights", self.words_of_different_weights()),
@@ -215,8 +233,8 @@ impl Inputs {
     ]
 }
 
-    /// Words of every inverse document frequency that the built-in table has, of each the first once, the second twice and so on:
-    /// thousands of weights.
+    /// Words with thousands of different weights: for every inverse document frequency of the built-in
+    /// table, its first word once, its second word twice, and so on.
     fn words_of_different_weights(&self) -> String {
         let packed = std::fs::File::open(concat!(env!("CARGO_MANIFEST_DIR"), "/assets/idf.txt.gz")).unwrap();
         let mut table = String::new();
@@ -235,12 +253,12 @@ impl Inputs {
     }
 }
 
-/// A page that has this many different formatting elements open, none of which closes.
+/// The beginning of a page with this many different formatting elements, none of which is closed.
 fn formatting(count: usize) -> String {
     (0..count).map(|n| format!("<b z={n}>")).collect()
 }
 
-/// A page with a title of so many bytes and as many headings as its tree has room for.
+/// A page with a title of `bytes` bytes and nearly as many headings as the limit of nodes allows.
 fn titled(bytes: usize) -> String {
     let words: String = (0..bytes / 8).map(|n| format!("w{n:06} ")).collect();
     format!("<title>{words}</title>{}", "<h2>x y".repeat(20_000))

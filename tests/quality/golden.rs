@@ -1,6 +1,8 @@
-//! Profiles that compute what other programs compute, against what those answered.
+//! Profiles that reproduce other programs, compared with recorded results of these programs.
 //!
-//! Small vectors stand here; the long lists (several hundred texts) are read from the shared folder.
+//! Short lists are in this file; long lists (several hundred texts) are read from the shared folder.
+//!
+//! Not here: the golden values of this project's own profiles (`fingerprint::golden`).
 
 use std::fs;
 
@@ -14,7 +16,7 @@ const MECHANIC: &str =
     "我是蓝翔技工拖拉机学院手扶拖拉机专业的。不用多久，我就会升职加薪，当上总经理，出任CEO，走上人生巅峰。";
 const SAUCERS: &str = "美国“51区”雇员称内部有9架飞碟，曾看见灰色外星人";
 
-/// Profile, text, what the program answers.
+/// Profile, text, and the hash by the other program.
 const SMALL: &[(&str, &str, &str)] = &[
     ("shingle-md5-128", MECHANIC, "563cb531c8ec5d0c251c6d065f525170"),
     ("shingle-md5-128", "你好世界", "afdaff6e9e71ff8fabfbfae7ffeffb6f"),
@@ -40,7 +42,7 @@ fn small_texts_have_the_hashes_of_the_other_programs() {
 }
 
 #[test]
-fn keywords_given_by_cppjieba_vote_as_they_do_there() {
+fn keywords_of_cppjieba_give_its_hash() {
     let cases: [(&[(&str, f64)], &str); 2] = [
         (&[("你好", 7.957_878_277), ("世界", 4.367_529_406)], "f550dedebdee462d"),
         (
@@ -59,8 +61,8 @@ fn keywords_given_by_cppjieba_vote_as_they_do_there() {
     }
 }
 
-/// Worked by hand from the definition: words 飞碟 飞碟 气球, weights 2 × idf and 1 × idf, so that the heavier word
-/// decides every bit in which the two differ, and the hash of 飞碟 is the answer.
+/// Calculated by hand from the definition: the words are 飞碟 飞碟 气球 with the weights 2 × idf and 1 × idf. The
+/// word with the greater weight decides every bit in which the two differ, so the result is the hash of 飞碟.
 #[test]
 fn fnv_zh_is_decided_by_the_heavier_word() {
     let profile = Profile::named("fnv-zh").unwrap();
@@ -70,7 +72,7 @@ fn fnv_zh_is_decided_by_the_heavier_word() {
     assert!((explained.features[0].weight - 2.0 * 10.681_801_83).abs() < 1e-4);
     // FNV-1a over 98de 789f: see the tests of the hash.
     assert_eq!(explained.fingerprint.hash.to_string(), "0f4169096d9f7bfa");
-    // A word that the table does not have weighs the mean, and one of a single character nothing.
+    // A word outside the table has the mean weight, and a word of a single character is dropped.
     let explained = profile.explain("我 qwrtz");
     assert_eq!(explained.features.len(), 1);
     assert!((explained.features[0].weight - 11.739_204_31).abs() < 1e-4);
@@ -95,7 +97,7 @@ fn every_golden_text_has_its_hash() {
 }
 
 #[test]
-fn cppjieba_votes_alike_always_and_finds_the_same_keywords_nearly_always() {
+fn cppjieba_votes_always_match_and_its_keywords_in_most_texts() {
     let Some(lines) = lines("cppjieba.jsonl") else { return };
     let (mut same, mut differing) = (0, Vec::new());
     for line in &lines {
@@ -118,7 +120,7 @@ fn cppjieba_votes_alike_always_and_finds_the_same_keywords_nearly_always() {
                 .push(format!("top {} {start}: ours {only_ours:?}, theirs {only_theirs:?}", line["top_n"]));
         }
     }
-    println!("{same} of {} alike; the others:\n{}", lines.len(), differing.join("\n"));
+    println!("{same} of {} are equal; the others:\n{}", lines.len(), differing.join("\n"));
     assert!(same * 100 >= lines.len() * 90, "{same} of {}", lines.len());
 }
 

@@ -1,14 +1,15 @@
-//! Fingerprints against what other programs answer, and against labelled texts.
+//! Fingerprints compared with the results of other programs.
 //!
-//! The large sets are no part of the project: they are read from `../shared/data`, or from the folder that
-//! `LOOKALIKE_TEST_DATA` names, and tests of them say so and end when there is none.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, in its helpers too")]
+//! The large sets are not part of the project. They are read from `../shared/data`, or from the folder in
+//! `LOOKALIKE_TEST_DATA`. If a set is missing, its tests print a line and pass. Not here: measurements on
+//! labelled texts (the command `eval`).
+#![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue; so do its helpers")]
 
 mod golden;
 
 use std::path::PathBuf;
 
-/// A file of the large sets; `None`, with a line that says so, if it is not there.
+/// A file of the large sets. If it does not exist, prints a line and returns `None`.
 fn shared(path: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("LOOKALIKE_TEST_DATA")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
@@ -16,6 +17,6 @@ fn shared(path: &str) -> Option<PathBuf> {
     if file.exists() {
         return Some(file);
     }
-    println!("skipped: {} is not there (LOOKALIKE_TEST_DATA names another folder)", file.display());
+    println!("skipped: {} does not exist (set LOOKALIKE_TEST_DATA to use another folder)", file.display());
     None
 }

@@ -1,5 +1,5 @@
-//! Requests that each stay within their limits and together would take all memory or all processors: the server stays
-//! up in a control group of 256 MiB, refuses whoever takes too much, and serves everyone else.
+//! Requests that each stay within their limits but together exhaust memory or processors. In a control
+//! group of 256 MiB the server keeps running, refuses the excess, and serves other clients.
 
 use std::time::{Duration, Instant};
 
@@ -13,26 +13,27 @@ use crate::memory::Group;
 use crate::overload::by_hand;
 use crate::server::{Server, directory};
 
-/// What everyone else asks meanwhile: a short text, stored, and a lookup. Each is answered.
-async fn others_are_served(server: &Server, count: usize, p99: Duration) {
+/// The requests of other clients during an attack: a short text to fingerprint and a lookup. Each must
+/// succeed.
+async fn check_other_clients(server: &Server, count: usize, p99: Duration) {
     let mut times = Vec::new();
     for number in 0..count {
-        let begun = Instant::now();
+        let start = Instant::now();
         let text =
             format!("The harbour ferry number {number} will run every twenty minutes during the festival.");
         let (status, answer) = server.post("/fingerprint", json!({ "text": text })).await;
         assert_eq!(status, StatusCode::OK, "{answer}\n{}", server.log());
         assert!(server.get("/similar?hash=00000000000000ff&k=3").await.status().is_success());
-        times.push(begun.elapsed());
+        times.push(start.elapsed());
     }
     times.sort_unstable();
-    let measured = times[count * 99 / 100];
-    println!("beside the attack p50 {:?}, p99 {measured:?}", times[count / 2]);
-    // Other tests run on the same processors: only a run by hand judges times.
-    assert!(!by_hand() || measured < p99, "p99 {measured:?}");
+    let p99_measured = times[count * 99 / 100];
+    println!("during the attack p50 {:?}, p99 {p99_measured:?}", times[count / 2]);
+    // Other tests run on the same processors, so that only manual runs check latencies.
+    assert!(!by_hand() || p99_measured < p99, "p99 {p99_measured:?}");
 }
 
-/// Sends a head from one of three addresses, none of which is that of everyone else.
+/// Sends a head from one of three addresses, which other clients do not use.
 async fn connect(server: &Server, number: u8, head: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind(([127, 0, 0, 2 + number % 3], 0).into()).unwrap();
@@ -41,10 +42,10 @@ async fn connect(server: &Server, number: u8, head: &str) -> TcpStream {
     stream
 }
 
-/// Streams documents as soon as the memory budget allows it: after an attack it takes the server some moments to give
-/// memory back.
-async fn stream_soon(server: &Server, route: &str, lines: String) {
-    let begun = Instant::now();
+/// Streams documents as soon as the memory budget allows it. After an attack the server needs a short time
+/// to release memory.
+async fn stream_when_memory_allows(server: &Server, route: &str, lines: String) {
+    let start = Instant::now();
     loop {
         let request = server
             .client
@@ -58,12 +59,13 @@ async fn stream_soon(server: &Server, route: &str, lines: String) {
                 return;
             }
         }
-        assert!(begun.elapsed() < Duration::from_secs(30), "memory does not come back:\n{}", server.log());
+        assert!(start.elapsed() < Duration::from_secs(30), "memory does not come back:\n{}", server.log());
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
 
-/// Sends a body whole, or as much of it as the server takes; the status of the answer.
+/// Sends a body, or as much of it as the server reads. Returns the status of the answer, or 0 if there is
+/// none.
 async fn send(server: &Server, route: &str, body: String) -> u16 {
     let request =
         server.client.post(format!("{}{route}", server.url)).header("content-type", "application/json");
@@ -74,35 +76,36 @@ async fn send(server: &Server, route: &str, body: String) -> u16 {
             assert!(answer.len() < 8 << 20, "{route}: an answer of {} bytes", answer.len());
             status
         }
-        // Refused before the end of the body, and closed.
+        // The server refused the request before the end of the body, and closed the connection.
         Err(_) => 0,
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_that_take_too_much_memory_are_refused_and_others_served() {
+async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() {
     let group = match Group::new(256 << 20) {
         Ok(group) => group,
-        Err(why) => {
-            println!("skipped: no control group can be made here ({why})");
+        Err(error) => {
+            println!("skipped: no control group can be created here ({error})");
             return;
         }
     };
     let data = directory();
     let server = Server::start_in(data.path(), &group.0).await;
-    let served = async || others_are_served(&server, 50, Duration::from_millis(100)).await;
+    let check = async || check_other_clients(&server, 50, Duration::from_millis(100)).await;
 
-    // Bodies that stall when nearly all of them is there.
+    // Bodies that stall shortly before their end.
     let mut stalled = Vec::new();
     for (number, route) in (0..).zip(["/documents", "/similar"].repeat(6)) {
         let head = format!(
-            "POST {route} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "POST {route} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
             32 << 20
         );
         let mut stream = connect(&server, number, &head).await;
         let part = vec![b' '; 1 << 20];
         for _ in 0..30 {
-            // It may be refused on the way.
+            // The server may refuse the request before it has the body.
             let writing = tokio::time::timeout(Duration::from_secs(2), stream.write_all(&part));
             if !matches!(writing.await, Ok(Ok(()))) {
                 break;
@@ -110,7 +113,7 @@ async fn requests_that_take_too_much_memory_are_refused_and_others_served() {
         }
         stalled.push(stream);
     }
-    served().await;
+    check().await;
     drop(stalled);
 
     // Elements of two or three bytes each.
@@ -130,56 +133,57 @@ async fn requests_that_take_too_much_memory_are_refused_and_others_served() {
     let array = format!("[{}1]", "1,".repeat(9_999));
     assert_eq!(send(&server, "/documents", array).await, 200, "each element fails alone");
     assert_eq!(send(&server, "/documents", format!("[{}1]", "1,".repeat(10_000))).await, 422);
-    served().await;
+    check().await;
 
-    // Answers that nobody reads.
-    let metadata = json!({ "filling": "x".repeat(16_000) });
+    // Answers that the client does not read.
+    let metadata = json!({ "padding": "x".repeat(16_000) });
     let lines = (0..1_000u64).map(|id| {
         let hash = format!("{:016x}", id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": metadata}))
     });
-    stream_soon(&server, "/documents", lines.collect()).await;
+    stream_when_memory_allows(&server, "/documents", lines.collect()).await;
     let mut unread = Vec::new();
     for number in 0..30 {
         let head = "GET /similar?hash=00000000000000ff&k=64&limit=1000 HTTP/1.1\r\nhost: localhost\r\n\r\n";
         unread.push(connect(&server, number, head).await);
     }
-    served().await;
+    check().await;
     drop(unread);
-    // One that is read is a page: metadata fills it before its limit does.
+    // An answer that the client reads is one page: its metadata reaches the size limit before `limit` is
+    // reached.
     let page = loop {
         let response = server.get("/similar?hash=00000000000000ff&k=64&limit=1000").await;
         match response.status().as_u16() {
             200 => break response.json::<Value>().await.unwrap(),
-            // Until the server has seen that nobody reads the others.
+            // The server refuses until it detects that the other answers are not read.
             status => assert_eq!(status, 503),
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     assert!(page["next"].is_string() && page["similar"].as_array().unwrap().len() < 1_000);
 
-    // Large documents, exported by several.
+    // Large documents, exported by several clients.
     server.put("/collections/texts", json!({"keep_text": true})).await;
     let documents = if by_hand() { 400 } else { 100 };
     for id in 0..documents {
         let text = format!("text number {id} ").repeat(65_000);
         let line = json!({"id": id.to_string(), "text": &text[..900_000]});
-        stream_soon(&server, "/collections/texts/documents", format!("{line}\n")).await;
+        stream_when_memory_allows(&server, "/collections/texts/documents", format!("{line}\n")).await;
     }
     let head = "GET /collections/texts/export HTTP/1.1\r\nhost: localhost\r\n\r\n";
     let mut exports = Vec::new();
     for number in 0..20 {
         exports.push(connect(&server, number, head).await);
     }
-    served().await;
+    check().await;
     drop(exports);
     let export = server.get("/collections/texts/export").await.text().await.unwrap();
     assert_eq!(export.lines().count(), documents);
-    assert_eq!(group.kills(), 0, "the kernel had to end the process");
+    assert_eq!(group.kills(), 0, "the kernel killed the process");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn long_questions_end_with_their_time_and_delay_nobody_else() {
+async fn long_queries_end_at_their_deadline_and_do_not_delay_others() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let documents = if by_hand() { 1_000_000 } else { 100_000u64 };
@@ -189,7 +193,7 @@ async fn long_questions_end_with_their_time_and_delay_nobody_else() {
             .map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"{:016x}\"}}\n", spread(id)));
         server.stream("/documents", lines.collect()).await;
     }
-    // One hash, and as many documents that have it.
+    // As many documents that share one hash.
     server.put("/collections/one", json!({})).await;
     let lines = (0..documents).map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"00000000000000ff\"}}\n"));
     server.stream("/collections/one/documents", lines.collect()).await;
@@ -209,22 +213,22 @@ async fn long_questions_end_with_their_time_and_delay_nobody_else() {
             let request = request.header("x-timeout-ms", "1500");
             attack.spawn(async move {
                 for _ in 0..2 {
-                    let begun = Instant::now();
+                    let start = Instant::now();
                     let status = request.try_clone().unwrap().send().await.unwrap().status().as_u16();
                     assert!(matches!(status, 200 | 503), "{status}");
-                    // The deadline, and what a busy machine may add to it.
-                    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+                    // The deadline, plus the delay of a busy machine.
+                    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
                 }
             });
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
-        others_are_served(&server, 50, Duration::from_millis(50)).await;
+        check_other_clients(&server, 50, Duration::from_millis(50)).await;
         while let Some(done) = attack.join_next().await {
             done.unwrap();
         }
-        // What was given up is not worked on any more.
-        let begun = Instant::now();
-        others_are_served(&server, 5, Duration::from_millis(50)).await;
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        // The server does not continue expired requests.
+        let start = Instant::now();
+        check_other_clients(&server, 5, Duration::from_millis(50)).await;
+        assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }

@@ -1,4 +1,4 @@
-//! Backups: what comes out goes in again, whole or not at all, whatever happens in between.
+//! Backups: a restore gives back the whole collection or nothing, whatever happens to the backup in between.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, command, directory, ids};
 
-/// A generator of numbers that are the same in every run.
+/// A pseudo-random generator with the same numbers in every run.
 struct Numbers(u64);
 
 impl Numbers {
@@ -36,7 +36,7 @@ async fn export(server: &Server, collection: &str) -> String {
     server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap()
 }
 
-async fn names(server: &Server) -> Vec<String> {
+async fn collection_names(server: &Server) -> Vec<String> {
     let all = server.json("/collections").await;
     all["collections"].as_array().unwrap().iter().map(|c| c["name"].as_str().unwrap().to_owned()).collect()
 }
@@ -45,7 +45,8 @@ fn uploads(data: &Path) -> usize {
     std::fs::read_dir(data.join("incoming")).unwrap().count()
 }
 
-/// Texts with and without features enough, hashes alone and shared, metadata with line feeds, expiry.
+/// Stores documents of every kind: texts with enough features and with too few, unique and shared hashes,
+/// metadata with line feeds, and expiry.
 async fn fill(server: &Server, collection: &str, profile: &str, digits: usize) {
     let settings = json!({"profile": profile, "k": 5, "keep_text": true, "expires_in": "90d"});
     server.put(&format!("/collections/{collection}"), settings).await;
@@ -78,15 +79,15 @@ async fn fill(server: &Server, collection: &str, profile: &str, digits: usize) {
     }
     let (_, summary) = server.stream(&format!("/collections/{collection}/documents"), lines).await;
     assert_eq!(summary["created"], 3_000, "{summary}");
-    // Metadata of several lines, which a stream of lines cannot carry.
+    // Metadata of several lines, which NDJSON cannot contain.
     let body = format!("{{\"hash\": \"{:0digits$x}\", \"metadata\": {{\n \"a\":\n1}}}}", 5);
     let url = format!("{}/collections/{collection}/documents/pretty", server.url);
     let request = server.client.put(url).header("content-type", "application/json").body(body);
     assert_eq!(request.send().await.unwrap().status().as_u16(), 201);
 }
 
-/// Whatever can be asked of the two is answered alike.
-async fn are_alike(one: &Server, first: &str, other: &Server, second: &str, digits: usize) {
+/// Compares the answers of two collections to an export and to lookups.
+async fn assert_equal_collections(one: &Server, first: &str, other: &Server, second: &str, digits: usize) {
     assert_eq!(export(one, first).await, export(other, second).await);
     let mut settings = [
         one.json(&format!("/collections/{first}")).await,
@@ -94,28 +95,28 @@ async fn are_alike(one: &Server, first: &str, other: &Server, second: &str, digi
     ];
     for settings in &mut settings {
         settings["name"] = Value::Null;
-        // The same hashes may have come in another order.
+        // The size of the index depends on the order of insertion.
         settings["index_bytes"] = Value::Null;
     }
     assert_eq!(settings[0], settings[1]);
     for id in ["文-00000", "文-00001", "文-00002", "文-00003", "文-02999", "pretty"] {
         for what in ["", "/similar?k=20&limit=100"] {
-            let ask = |collection: &str| format!("/collections/{collection}/documents/{id}{what}");
-            assert_eq!(one.json(&ask(first)).await, other.json(&ask(second)).await, "{id}{what}");
+            let route = |collection: &str| format!("/collections/{collection}/documents/{id}{what}");
+            assert_eq!(one.json(&route(first)).await, other.json(&route(second)).await, "{id}{what}");
         }
     }
     for i in 0..12 {
         for verify in ["", "&verify=scan"] {
-            let ask = |collection: &str| {
+            let route = |collection: &str| {
                 format!("/collections/{collection}/similar?hash={i:0digits$x}&k=2&limit=1000{verify}")
             };
-            assert_eq!(one.json(&ask(first)).await, other.json(&ask(second)).await);
+            assert_eq!(one.json(&route(first)).await, other.json(&route(second)).await);
         }
     }
 }
 
 #[tokio::test]
-async fn a_collection_comes_back_as_it_was() {
+async fn a_restored_collection_equals_the_original() {
     let (data, fresh) = (directory(), directory());
     let server = Server::start(data.path()).await;
     let second = Server::start(fresh.path()).await;
@@ -128,14 +129,14 @@ async fn a_collection_comes_back_as_it_was() {
         assert_eq!((&restored["documents"], &restored["expired"]), (&json!(3_001), &json!(0)));
         assert_eq!(restored["from"], name);
         assert_eq!(restored["collection"]["documents"], 3_001);
-        are_alike(&server, name, &second, name, digits).await;
+        assert_equal_collections(&server, name, &second, name, digits).await;
     }
     assert_eq!(uploads(fresh.path()), 0);
-    // It is as durable as anything else, with a snapshot taken since and without, and goes on as any other.
+    // A restored collection survives kills, with and without a later snapshot, and accepts changes.
     second.kill();
     let second = Server::start(fresh.path()).await;
     for (name, _, digits) in profiles {
-        are_alike(&server, name, &second, name, digits).await;
+        assert_equal_collections(&server, name, &second, name, digits).await;
     }
     let (_, again) = restore(&second, "again", backup(&second, "wide").await).await;
     assert_eq!(again["from"], "wide");
@@ -147,7 +148,7 @@ async fn a_collection_comes_back_as_it_was() {
     let second = Server::start(fresh.path()).await;
     assert_eq!(export(&server, "wide").await, export(&second, "wide").await);
     assert_eq!(second.get("/collections/again/documents/pretty").await.status().as_u16(), 200);
-    // Two backups of the same moment differ in nothing but the time.
+    // Two backups of the same state differ only in their time.
     assert_eq!(backup(&server, "narrow").await.len(), backup(&server, "narrow").await.len());
 }
 
@@ -167,7 +168,8 @@ async fn an_empty_collection_and_expired_documents() {
     assert_eq!(ids(&server.json("/collections/later/similar?hash=00000000000000ff").await), ["stays"]);
 }
 
-/// Overwrites pairs of documents, each pair in one request, until it is told to stop.
+/// Overwrites pairs of documents, each pair in one request, until `stop` is set. Returns the number of
+/// requests.
 async fn write_pairs(client: reqwest::Client, url: String, writer: u64, stop: Arc<AtomicBool>) -> u64 {
     for round in 0u64.. {
         if stop.load(Ordering::SeqCst) {
@@ -175,7 +177,8 @@ async fn write_pairs(client: reqwest::Client, url: String, writer: u64, stop: Ar
         }
         let hash = format!("{:016x}", (round << 8) | writer);
         let pair = ["left", "right"].map(|side| {
-            json!({"id": format!("{side}-{writer}-{}", round % 25), "hash": hash, "metadata": {"round": round}})
+            let id = format!("{side}-{writer}-{}", round % 25);
+            json!({"id": id, "hash": hash, "metadata": {"round": round}})
         });
         let response = client.post(format!("{url}/documents")).json(&json!(pair)).send().await.unwrap();
         assert!(response.status().is_success());
@@ -185,7 +188,7 @@ async fn write_pairs(client: reqwest::Client, url: String, writer: u64, stop: Ar
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_shows_one_moment_while_others_write() {
+async fn a_backup_during_writes_is_a_consistent_snapshot() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let stop = Arc::new(AtomicBool::new(false));
@@ -221,7 +224,7 @@ async fn a_backup_shows_one_moment_while_others_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_is_behind_gets_all_of_it_and_may_ask_for_the_next_at_once() {
+async fn a_slow_client_gets_the_whole_backup_and_may_request_the_next_at_once() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.put("/collections/texts", json!({"keep_text": true})).await;
@@ -232,7 +235,8 @@ async fn a_client_that_is_behind_gets_all_of_it_and_may_ask_for_the_next_at_once
         let (status, answer) = server.post("/collections/texts/documents", document.clone()).await;
         assert_eq!(status, 201, "{answer}");
     }
-    // Slower than the server writes, and more than sockets and server hold on the way: all that may wait waits when the server is done.
+    // The client reads more slowly than the server writes, and the backup is larger than all buffers: when
+    // the server has written it, every buffer is full.
     let mut response = server.get("/collections/texts/backup").await;
     let (begun, mut tar) = (tokio::time::Instant::now(), Vec::new());
     while let Some(piece) = response.chunk().await.unwrap() {
@@ -248,7 +252,7 @@ async fn a_client_that_is_behind_gets_all_of_it_and_may_ask_for_the_next_at_once
 }
 
 #[tokio::test]
-async fn backups_that_were_changed_are_refused_or_the_same() {
+async fn changed_backups_are_refused_or_restore_the_same_documents() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let lines: String = (0..400u64)
@@ -277,7 +281,7 @@ async fn backups_that_were_changed_are_refused_or_the_same() {
                 bad.splice(at..at, piece);
             }
             _ => {
-                // Two blocks of the tar change places.
+                // Swap two blocks of the tar.
                 let blocks = bad.len() / 512;
                 let (a, b) = ((at / 512).min(blocks - 1) * 512, numbers.next() as usize % blocks * 512);
                 for i in 0..512 {
@@ -304,11 +308,11 @@ async fn backups_that_were_changed_are_refused_or_the_same() {
         assert_eq!(uploads(data.path()), 0);
     }
     assert!(refused > 400 && same > 10, "{refused} refused, {same} the same");
-    assert_eq!(names(&server).await, ["default", "good"]);
+    assert_eq!(collection_names(&server).await, ["default", "good"]);
 }
 
 #[tokio::test]
-async fn what_cannot_be_restored_is_refused_with_the_way_out() {
+async fn a_refused_restore_reports_what_to_do() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.put("/documents/a", json!({"hash": "00000000000000ff"})).await;
@@ -323,7 +327,7 @@ async fn what_cannot_be_restored_is_refused_with_the_way_out() {
     assert_eq!(response.send().await.unwrap().status().as_u16(), 415);
     assert_eq!(server.get("/collections/nobody/backup").await.status().as_u16(), 404);
     assert_eq!(server.get("/collections/default/backup?part=1").await.status().as_u16(), 422);
-    // A body that breaks off.
+    // A body that ends with an error.
     let half = tar[..tar.len() / 2].to_vec();
     let pieces = futures::stream::iter([Ok(half), Err(std::io::Error::other("the cable"))]);
     let request = server.client.post(format!("{}/collections/b/restore", server.url));
@@ -336,8 +340,8 @@ async fn what_cannot_be_restored_is_refused_with_the_way_out() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(uploads(data.path()), 0);
-    assert_eq!(names(&server).await, ["default"]);
-    // Of two at once one is made.
+    assert_eq!(collection_names(&server).await, ["default"]);
+    // Of two concurrent restores exactly one succeeds.
     let both = futures::future::join(restore(&server, "b", tar.clone()), restore(&server, "b", tar)).await;
     let mut statuses = [both.0.0, both.1.0];
     statuses.sort_unstable();
@@ -346,7 +350,7 @@ async fn what_cannot_be_restored_is_refused_with_the_way_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_is_killed_leaves_nothing_or_all() {
+async fn a_killed_restore_leaves_nothing_or_everything() {
     const DOCUMENTS: u64 = 60_000;
     let data = directory();
     let server = Server::start(data.path()).await;
@@ -369,9 +373,9 @@ async fn a_restore_that_is_killed_leaves_nothing_or_all() {
         server.kill();
         sending.await.unwrap();
         let server = Server::start(data.path()).await;
-        assert_eq!(uploads(data.path()), 0, "what a crash left of an upload is swept away");
+        assert_eq!(uploads(data.path()), 0, "the start deletes incomplete uploads");
         if server.get("/collections/copy").await.status().as_u16() == 404 {
-            assert_eq!(names(&server).await, ["default"]);
+            assert_eq!(collection_names(&server).await, ["default"]);
             absent += 1;
         } else {
             assert_eq!(export(&server, "copy").await, wanted);
@@ -386,7 +390,7 @@ async fn a_restore_that_is_killed_leaves_nothing_or_all() {
     let (status, _) = restore(&server, "copy", tar).await;
     assert_eq!(status, 201);
     assert_eq!(export(&server, "copy").await, wanted);
-    // Neither default nor copy lost an expiry to the sweeping of those that did not come to be.
+    // The removal of the incomplete restores does not remove the expiry of other collections.
     assert!(server.json("/collections/copy/documents/5").await["expires_at"].is_string());
 }
 
@@ -401,27 +405,27 @@ async fn backup_and_restore_on_the_command_line() {
     server.stream("/collections/news/documents", lines).await;
     let run = |arguments: &[&str]| {
         let output = command(arguments).output().unwrap();
-        let said = [output.stdout.clone(), output.stderr].concat();
-        (output.status.code().unwrap(), String::from_utf8_lossy(&said).into_owned(), output.stdout)
+        let text = [output.stdout.clone(), output.stderr].concat();
+        (output.status.code().unwrap(), String::from_utf8_lossy(&text).into_owned(), output.stdout)
     };
     let url = server.url.as_str();
     let directory = out.path().to_str().unwrap();
-    let (code, said, _) = run(&["backup", "--url", url, "--collection", "news", directory]);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("50 documents") && said.contains("verified"), "{said}");
+    let (code, text, _) = run(&["backup", "--url", url, "--collection", "news", directory]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("50 documents") && text.contains("verified"), "{text}");
     let made: Vec<_> = std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(made.len(), 1, "{made:?}");
     let file = made[0].to_str().unwrap();
     assert!(file.contains("/news-") && file.ends_with("Z.tar"), "{file}");
-    let (code, said, _) = run(&["restore", "--check", file]);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("whole; collection news, profile copies-64@"), "{said}");
-    let (code, said, _) = run(&["restore", "--url", url, file]);
+    let (code, text, _) = run(&["restore", "--check", file]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("whole; collection news, profile copies-64@"), "{text}");
+    let (code, text, _) = run(&["restore", "--url", url, file]);
     assert_eq!(code, 1);
-    assert!(said.contains("409") && said.contains("DELETE /collections/news"), "{said}");
-    let (code, said, _) = run(&["restore", "--url", url, "--collection", "copy", file]);
-    assert_eq!(code, 0, "{said}");
-    assert!(said.contains("copy: 50 documents restored"), "{said}");
+    assert!(text.contains("409") && text.contains("DELETE /collections/news"), "{text}");
+    let (code, text, _) = run(&["restore", "--url", url, "--collection", "copy", file]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("copy: 50 documents restored"), "{text}");
     assert_eq!(export(&server, "copy").await, export(&server, "news").await);
     // Through pipes, and into a named file.
     let (code, _, tar) = run(&["backup", "--url", url, "--collection", "news", "-"]);
@@ -434,11 +438,11 @@ async fn backup_and_restore_on_the_command_line() {
         (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
     assert_eq!(piped(&["restore", "--check", "-"]).0, 0);
-    let (code, said) = piped(&["restore", "--url", url, "-"]);
-    assert!(code == 2 && said.contains("--collection"), "{said}");
+    let (code, text) = piped(&["restore", "--url", url, "-"]);
+    assert!(code == 2 && text.contains("--collection"), "{text}");
     assert_eq!(piped(&["restore", "--url", url, "--collection", "third", "-"]).0, 0);
     assert_eq!(export(&server, "third").await, export(&server, "news").await);
-    // Damage is found without a server, named, and nothing is sent.
+    // Damage is detected and reported without a server, and nothing is sent.
     let mut bad = tar.clone();
     bad[tar.len() / 2 / 512 * 512 - 300] ^= 4;
     std::fs::write(&named, &bad[..bad.len() - 2_048]).unwrap();
@@ -446,14 +450,14 @@ async fn backup_and_restore_on_the_command_line() {
         ["restore", "--check", named.to_str().unwrap()].as_slice(),
         &["restore", "--url", url, named.to_str().unwrap()],
     ] {
-        let (code, said, _) = run(arguments);
-        assert_eq!(code, 65, "{said}");
-        assert!(said.contains("named.tar: the backup is damaged: ") && said.contains(" at byte "), "{said}");
+        let (code, text, _) = run(arguments);
+        assert_eq!(code, 65, "{text}");
+        assert!(text.contains("named.tar: the backup is damaged: ") && text.contains(" at byte "), "{text}");
     }
-    let (code, said) = piped(&["restore", "--url", url, "--collection", "fourth", "-"]);
-    assert!(code == 65 && said.contains("422"), "{said}");
-    let (code, said, _) = run(&["restore", "--check", "/nowhere/a.tar"]);
-    assert!(code == 1 && said.contains("/nowhere/a.tar cannot be read"), "{said}");
-    let (code, said, _) = run(&["backup", "--url", url, "--collection", "nobody", directory]);
-    assert!(code == 1 && said.contains("404"), "{said}");
+    let (code, text) = piped(&["restore", "--url", url, "--collection", "fourth", "-"]);
+    assert!(code == 65 && text.contains("422"), "{text}");
+    let (code, text, _) = run(&["restore", "--check", "/nowhere/a.tar"]);
+    assert!(code == 1 && text.contains("/nowhere/a.tar cannot be read"), "{text}");
+    let (code, text, _) = run(&["backup", "--url", url, "--collection", "nobody", directory]);
+    assert!(code == 1 && text.contains("404"), "{text}");
 }

@@ -1,4 +1,4 @@
-//! Bad input: a clear 4xx that names the place, and nothing else affected.
+//! Invalid requests: each gets a clear 4xx that names the field, and changes nothing.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, ids};
 
 struct Case {
-    what: &'static str,
+    name: &'static str,
     method: Method,
     route: &'static str,
     kind: &'static str,
@@ -15,19 +15,19 @@ struct Case {
     code: &'static str,
     /// What the detail must contain.
     detail: &'static str,
-    /// The pointer or parameter named, if any.
+    /// The expected pointer or parameter; empty if there is none.
     place: &'static str,
 }
 
 fn post(
-    what: &'static str,
+    name: &'static str,
     route: &'static str,
     body: &str,
     expected: (u16, &'static str, &'static str, &'static str),
 ) -> Case {
     let (status, code, detail, place) = expected;
     Case {
-        what,
+        name,
         method: Method::POST,
         route,
         kind: "application/json",
@@ -40,12 +40,12 @@ fn post(
 }
 
 fn get(
-    what: &'static str,
+    name: &'static str,
     route: &'static str,
     expected: (u16, &'static str, &'static str, &'static str),
 ) -> Case {
     let (status, code, detail, place) = expected;
-    Case { what, method: Method::GET, route, kind: "", body: vec![], status, code, detail, place }
+    Case { name, method: Method::GET, route, kind: "", body: vec![], status, code, detail, place }
 }
 
 fn bodies() -> Vec<Case> {
@@ -58,13 +58,13 @@ fn bodies() -> Vec<Case> {
     let long_id = format!(r#"{{"id":"{}","hash":"00000000000000ff"}}"#, "x".repeat(257));
     vec![
         post(
-            "broken JSON",
+            "incomplete JSON",
             "/documents",
             r#"{"id": "a", "#,
             (400, "malformed_request", "not valid JSON", ""),
         ),
         post(
-            "JSON with something after it",
+            "JSON followed by other text",
             "/documents",
             r#"{"hash":"00000000000000ff"} x"#,
             (400, "malformed_request", "trailing", ""),
@@ -72,13 +72,13 @@ fn bodies() -> Vec<Case> {
         post("no body", "/documents", "", (400, "malformed_request", "EOF", "")),
         post("a number for a document", "/documents", "7", (422, "invalid_field", "expected an object", "")),
         post(
-            "an array for a question, which is not its fields in order",
+            "an array instead of a query object",
             "/similar",
             r#"["00000000000000ff", null, null]"#,
             (422, "invalid_field", "expected an object", ""),
         ),
         post(
-            "a wrong field of one question of several",
+            "an invalid field of one query of several",
             "/similar",
             r#"{"queries": [{"hash": "00000000000000ff"}, {"hash": "00000000000000ff", "k": -1}]}"#,
             (422, "invalid_field", "expected a whole number, 0 or more", "/queries/1/k"),
@@ -138,19 +138,19 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "128 bits", "/hash"),
         ),
         post(
-            "metadata with a name twice",
+            "metadata with a duplicate name",
             "/documents",
             r#"{"hash":"00000000000000ff","metadata":{"a":{"b":1,"b":2}}}"#,
             (422, "invalid_field", "\"b\" stands twice", "/metadata"),
         ),
         post(
-            "metadata with half a character",
+            "metadata with a lone surrogate",
             "/documents",
             r#"{"hash":"00000000000000ff","metadata":{"a":"\ud800"}}"#,
             (422, "invalid_field", "metadata cannot be kept", "/metadata"),
         ),
         post(
-            "a filter with a name twice",
+            "a filter with a duplicate name",
             "/similar",
             r#"{"hash":"00000000000000ff","filter":{"metadata":{"a":1,"a":2}}}"#,
             (422, "invalid_field", "stands twice", "/filter/metadata"),
@@ -174,7 +174,7 @@ fn bodies() -> Vec<Case> {
             (422, "empty_text", "html has no word", "/html"),
         ),
         post(
-            "one side of a comparison",
+            "a comparison with one side",
             "/compare",
             r#"{"a": {"text": "a b c"}}"#,
             (422, "invalid_field", "missing field `b`", "/b"),
@@ -260,7 +260,7 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "expected a whole number, 0 or more", "/k"),
         ),
         post(
-            "a name that stands twice",
+            "a duplicate field",
             "/documents",
             r#"{"id":"a","id":"b","hash":"00000000000000ff"}"#,
             (422, "invalid_field", "duplicate field `id` (column 14)", "/id"),
@@ -280,47 +280,50 @@ fn bodies() -> Vec<Case> {
         post(
             "a hash of another width in one query of several",
             "/similar",
-            r#"{"queries":[{"text":"short"},{"hash":"00000000000000ff"},{"hash":"000000000000000000000000000000ff"}]}"#,
+            concat!(
+                r#"{"queries":[{"text":"short"},{"hash":"00000000000000ff"},"#,
+                r#"{"hash":"000000000000000000000000000000ff"}]}"#,
+            ),
             (422, "invalid_field", "has 128 bits", "/queries/2/hash"),
         ),
         post(
-            "a limit of nothing in one query of several",
+            "a limit of 0 in one query of several",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff","limit":0}]}"#,
             (422, "invalid_field", "limit is 0", "/queries/0/limit"),
         ),
         post(
-            "a document that is not there in one query of several",
+            "a missing document in one query of several",
             "/similar",
             r#"{"queries":[{"text":"short"},{"id":"nobody"}]}"#,
             (404, "no_document", "there is no document", "/queries/1"),
         ),
         post(
-            "a query of several that is checked by texts that are not kept",
+            "min_similarity without stored texts in one query of several",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff"},{"text":"a b c","min_similarity":0.5}]}"#,
             (422, "invalid_field", "keeps neither", "/queries/1/min_similarity"),
         ),
         post(
-            "a text of nothing among several queries",
+            "a text without a word in one query of several",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff"},{"text":"!?"}]}"#,
             (422, "empty_text", "no word or character", "/queries/1/text"),
         ),
         post(
-            "queries beside a query",
+            "queries together with fields of a query",
             "/similar",
             r#"{"queries":[],"k":3}"#,
             (422, "invalid_field", "queries stands alone", "/queries"),
         ),
         post(
-            "no question",
+            "no subject in a query",
             "/similar",
             "{}",
             (422, "invalid_field", "exactly one of hash, signature, text, html and id", ""),
         ),
         post(
-            "two questions in one",
+            "two subjects in a query",
             "/similar",
             r#"{"hash":"00000000000000ff","id":"kept"}"#,
             (422, "invalid_field", "exactly one of", ""),
@@ -353,12 +356,12 @@ fn bodies() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn the_wrong_query_of_many_is_named_wherever_it_stands() {
+async fn the_invalid_query_of_a_batch_is_named_at_any_position() {
     let directory = directory();
     let server = Server::start(directory.path()).await;
     let right = json!({"hash": "00000000000000ff", "k": 3});
     let wrong = json!({"hash": "00000000000000ff", "k": 99});
-    // All plain, on the thread that asks; the rest of a text, which is not; and some that are dear.
+    // Only cheap lookups, which run on the thread of the request; a lookup by text; and an expensive lookup.
     let others =
         [right, json!({"text": "a few words of a text"}), json!({"hash": "00000000000000ff", "k": 40})];
     for (other, place) in
@@ -382,7 +385,7 @@ fn queries() -> Vec<Case> {
         ),
         get("bytes that are no UTF-8", "/similar?text=%C4%E3%BA%C3", (422, "invalid_field", "UTF-8", "text")),
         get(
-            "a parameter of no use",
+            "a parameter of another route",
             "/documents/kept?dry_run=1",
             (422, "unknown_field", "`dry_run`", "dry_run"),
         ),
@@ -408,7 +411,7 @@ fn queries() -> Vec<Case> {
             (422, "unknown_field", "`radius`", "radius"),
         ),
         get(
-            "no limit",
+            "a limit of 0",
             "/similar?hash=00000000000000ff&limit=0",
             (422, "invalid_field", "1 to 1000", "limit"),
         ),
@@ -420,10 +423,10 @@ fn queries() -> Vec<Case> {
         get(
             "a made-up cursor",
             "/similar?hash=00000000000000ff&cursor=abc",
-            (422, "invalid_cursor", "begin anew", "cursor"),
+            (422, "invalid_cursor", "for the first page", "cursor"),
         ),
         get(
-            "an unknown way to verify",
+            "an unknown value of verify",
             "/similar?hash=00000000000000ff&verify=trust",
             (422, "invalid_field", "`scan`", "verify"),
         ),
@@ -443,7 +446,7 @@ fn queries() -> Vec<Case> {
         get("an unknown route", "/nothing", (404, "route_not_found", "GET /nothing", "")),
         Case {
             method: Method::DELETE,
-            ..get("a method that a route has not", "/similar", (405, "method_not_allowed", "DELETE", ""))
+            ..get("a method of another route", "/similar", (405, "method_not_allowed", "DELETE", ""))
         },
         Case {
             method: Method::PUT,
@@ -499,7 +502,7 @@ async fn send(server: &Server, case: &Case) -> (StatusCode, String, Value) {
         request = request.header("content-type", case.kind).body(case.body.clone());
     }
     let response = request.send().await.unwrap();
-    assert!(response.headers().contains_key("x-request-id"), "{}", case.what);
+    assert!(response.headers().contains_key("x-request-id"), "{}", case.name);
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
     (response.status(), kind, response.json().await.unwrap())
 }
@@ -510,21 +513,21 @@ async fn every_bad_request_gets_a_clear_answer_and_changes_nothing() {
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "kept", "hash": "00000000000000f0"})).await;
     for case in bodies().into_iter().chain(queries()) {
-        let what = case.what;
+        let name = case.name;
         let (status, kind, problem) = send(&server, &case).await;
-        assert_eq!(status.as_u16(), case.status, "{what}: {problem}");
-        assert_eq!(kind, "application/problem+json", "{what}");
-        assert_eq!(problem["status"], case.status, "{what}");
-        assert_eq!(problem["code"], case.code, "{what}: {problem}");
-        assert_eq!(problem["type"], format!("/docs/errors#{}", case.code), "{what}");
+        assert_eq!(status.as_u16(), case.status, "{name}: {problem}");
+        assert_eq!(kind, "application/problem+json", "{name}");
+        assert_eq!(problem["status"], case.status, "{name}");
+        assert_eq!(problem["code"], case.code, "{name}: {problem}");
+        assert_eq!(problem["type"], format!("/docs/errors#{}", case.code), "{name}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(detail.contains(case.detail), "{what}: {detail}");
+        assert!(detail.contains(case.detail), "{name}: {detail}");
         if !case.place.is_empty() {
             let field = &problem["errors"][0];
             let place = field["pointer"].as_str().or(field["parameter"].as_str());
-            assert_eq!(place, Some(case.place), "{what}: {problem}");
+            assert_eq!(place, Some(case.place), "{name}: {problem}");
         }
-        assert_eq!(server.documents().await, 1, "{what}");
+        assert_eq!(server.documents().await, 1, "{name}");
     }
     assert_eq!(ids(&server.json("/similar?hash=00000000000000f0&k=0").await), ["kept"]);
     assert_eq!(server.json("/collections").await["collections"].as_array().unwrap().len(), 1);
@@ -537,7 +540,8 @@ async fn a_body_of_100_megabytes_is_refused_before_it_is_read() {
     let body = || format!(r#"{{"text":"{}"}}"#, "x".repeat(100 << 20));
     let request =
         server.client.post(format!("{}/documents", server.url)).header("content-type", "application/json");
-    // The server answers and closes; a client that is still sending may see the one or the other.
+    // The server answers and closes the connection; a client that is still sending sees either the answer
+    // or an error.
     if let Ok(response) = request.body(body()).send().await {
         assert_eq!(response.status(), StatusCode::PAYLOAD_TOO_LARGE);
         let problem: Value = response.json().await.unwrap();
@@ -549,7 +553,7 @@ async fn a_body_of_100_megabytes_is_refused_before_it_is_read() {
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());
     assert!(peak.is_none_or(|kilobytes| kilobytes < 150 * 1024), "peak memory {peak:?} kB");
-    // Without a length announced: cut where the limit is reached.
+    // Without a Content-Length the server stops reading at the limit.
     let pieces = (0..100).map(|_| Ok::<_, std::io::Error>("x".repeat(1 << 20)));
     let chunked = reqwest::Body::wrap_stream(futures::stream::iter(pieces));
     let request =
@@ -562,7 +566,7 @@ async fn a_body_of_100_megabytes_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn hostile_pages_and_texts_are_fingerprinted_or_refused_and_harm_nobody() {
+async fn hostile_pages_and_texts_do_not_affect_the_server() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let bodies = [

@@ -1,5 +1,5 @@
-//! What web pages may ask of a server that a browser reaches: nothing, unless they are its own or let in by
-//! name.
+//! Protection against web pages in a browser that can reach the server: only the server's own pages and
+//! those of configured origins may send requests.
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, StatusCode};
@@ -10,18 +10,19 @@ use crate::server::{Server, command, directory};
 
 const DOCUMENT: &str = r#"{"id":"planted","hash":"00000000000000ff"}"#;
 
-/// Status, headers and body of a request with these headers and no others of a browser's.
-async fn ask(
+/// Sends a request with these headers only. Returns status, headers and body of the answer.
+async fn request_with(
     server: &Server,
     method: Method,
     route: &str,
     headers: &[(&str, &str)],
     body: &str,
 ) -> (StatusCode, HeaderMap, Value) {
-    let given = headers.iter().map(|(name, value)| {
+    let all_headers = headers.iter().map(|(name, value)| {
         (HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_str(value).unwrap())
     });
-    let request = server.client.request(method, format!("{}{route}", server.url)).headers(given.collect());
+    let request =
+        server.client.request(method, format!("{}{route}", server.url)).headers(all_headers.collect());
     let response = request.body(body.to_owned()).send().await.unwrap();
     let (status, headers) = (response.status(), response.headers().clone());
     let text = response.text().await.unwrap();
@@ -29,12 +30,13 @@ async fn ask(
 }
 
 async fn get(server: &Server, headers: &[(&str, &str)]) -> (StatusCode, Value) {
-    let (status, _, answer) = ask(server, Method::GET, "/similar?hash=00000000000000ff", headers, "").await;
+    let (status, _, answer) =
+        request_with(server, Method::GET, "/similar?hash=00000000000000ff", headers, "").await;
     (status, answer)
 }
 
 #[tokio::test]
-async fn a_body_has_to_say_its_type_wherever_one_is_read() {
+async fn every_route_that_reads_a_body_requires_its_content_type() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let bare = r#"{"hash":"00000000000000ff"}"#;
@@ -51,8 +53,9 @@ async fn a_body_has_to_say_its_type_wherever_one_is_read() {
         (Method::POST, "/fingerprint", r#"{"text":"some words"}"#),
     ];
     for (method, route, body) in routes {
-        let what = format!("{method} {route}");
-        // A page may send these without asking the server first; text is taken where nothing is stored.
+        let case = format!("{method} {route}");
+        // A page may send these types without a preflight request. `/fingerprint` accepts text because it
+        // stores nothing.
         for kind in ["", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"]
         {
             if (route, kind) == ("/fingerprint", "text/plain") {
@@ -60,21 +63,21 @@ async fn a_body_has_to_say_its_type_wherever_one_is_read() {
             }
             let header = [("content-type", kind)];
             let headers = if kind.is_empty() { &[][..] } else { &header[..] };
-            let (status, _, problem) = ask(&server, method.clone(), route, headers, body).await;
+            let (status, _, problem) = request_with(&server, method.clone(), route, headers, body).await;
             let code = problem["code"].as_str();
-            assert_eq!((status.as_u16(), code), (415, Some("unsupported_media_type")), "{what} {kind:?}");
+            assert_eq!((status.as_u16(), code), (415, Some("unsupported_media_type")), "{case} {kind:?}");
             let detail = problem["detail"].as_str().unwrap();
-            assert!(detail.contains("-H 'content-type: application/"), "{what}: {detail}");
+            assert!(detail.contains("-H 'content-type: application/"), "{case}: {detail}");
         }
     }
     assert_eq!(server.documents().await, 0);
     assert_eq!(server.json("/collections").await["collections"].as_array().unwrap().len(), 1);
-    let begun = ask(&server, Method::POST, "/collections/default/calibrate", &[], "").await;
-    assert_ne!(begun.0, StatusCode::UNSUPPORTED_MEDIA_TYPE, "there is no body: {}", begun.2);
+    let started = request_with(&server, Method::POST, "/collections/default/calibrate", &[], "").await;
+    assert_ne!(started.0, StatusCode::UNSUPPORTED_MEDIA_TYPE, "a request without a body: {}", started.2);
 }
 
 #[tokio::test]
-async fn a_name_that_is_not_the_servers_own_reads_nothing() {
+async fn an_unknown_host_name_is_refused() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for host in ["localhost", "localhost:8080", "api.localhost", "127.0.0.1:1", "10.1.2.3:8080", "[::1]:8080"]
@@ -84,20 +87,20 @@ async fn a_name_that_is_not_the_servers_own_reads_nothing() {
     }
     for route in ["/similar?hash=00000000000000ff", "/export", "/livez", "/docs/", "/nothing"] {
         let (status, _, problem) =
-            ask(&server, Method::GET, route, &[("host", "evil.example:8080")], "").await;
+            request_with(&server, Method::GET, route, &[("host", "evil.example:8080")], "").await;
         assert_eq!((status.as_u16(), &problem["code"]), (421, &json!("unknown_host")), "{route}");
         let detail = problem["detail"].as_str().unwrap();
-        let way_out = "set server.hosts = [\"evil.example\"] (LOOKALIKE_SERVER__HOSTS=evil.example)";
-        assert!(detail.contains(way_out), "{detail}");
+        let remedy = "set server.hosts = [\"evil.example\"] (LOOKALIKE_SERVER__HOSTS=evil.example)";
+        assert!(detail.contains(remedy), "{detail}");
     }
     let json = ("content-type", "application/json");
     let headers = [json, ("host", "evil.example"), ("origin", "http://evil.example")];
-    assert_eq!(ask(&server, Method::POST, "/documents", &headers, DOCUMENT).await.0.as_u16(), 421);
+    assert_eq!(request_with(&server, Method::POST, "/documents", &headers, DOCUMENT).await.0.as_u16(), 421);
     assert_eq!(server.documents().await, 0);
 }
 
 #[tokio::test]
-async fn a_request_without_a_name_or_with_two_is_judged_by_its_version() {
+async fn a_missing_or_repeated_host_is_checked_by_http_version() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for (head, status) in [
@@ -119,7 +122,7 @@ async fn a_request_without_a_name_or_with_two_is_judged_by_its_version() {
 }
 
 #[tokio::test]
-async fn names_are_set_and_with_keys_every_name_will_do() {
+async fn host_names_are_configurable_and_with_keys_any_is_accepted() {
     let data = directory();
     let named = [("LOOKALIKE_SERVER__HOSTS", "lookalike.example, lookalike")];
     let server = Server::start_with(&data.path().join("named"), &named).await;
@@ -141,11 +144,11 @@ async fn names_are_set_and_with_keys_every_name_will_do() {
     assert_eq!(get(&server, &with_key[..1]).await.0, StatusCode::UNAUTHORIZED);
     drop(server);
     let server = Server::start_with(&closed, &named).await;
-    assert_eq!(get(&server, &with_key).await.0.as_u16(), 421, "names that are set always count");
+    assert_eq!(get(&server, &with_key).await.0.as_u16(), 421, "configured names always apply");
 }
 
 #[tokio::test]
-async fn pages_of_others_write_nothing_and_the_servers_own_may() {
+async fn foreign_pages_are_refused_and_the_servers_own_are_accepted() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let json = ("content-type", "application/json");
@@ -159,7 +162,7 @@ async fn pages_of_others_write_nothing_and_the_servers_own_may() {
             (Method::OPTIONS, "/documents"),
         ] {
             let headers = [json, ("origin", origin), ("access-control-request-method", "POST")];
-            let (status, headers, problem) = ask(&server, method, route, &headers, DOCUMENT).await;
+            let (status, headers, problem) = request_with(&server, method, route, &headers, DOCUMENT).await;
             let code = problem["code"].as_str();
             assert_eq!((status.as_u16(), code), (403, Some("foreign_origin")), "{origin} {route}");
             assert!(!headers.contains_key("access-control-allow-origin"), "{origin} {route}");
@@ -167,22 +170,25 @@ async fn pages_of_others_write_nothing_and_the_servers_own_may() {
     }
     assert_eq!(server.documents().await, 0);
     let (_, problem) = get(&server, &[("origin", "https://pages.example")]).await;
-    let way_out =
+    let remedy =
         "server.origins = [\"https://pages.example\"] (LOOKALIKE_SERVER__ORIGINS=https://pages.example)";
-    assert!(problem["detail"].as_str().unwrap().contains(way_out), "{problem}");
+    assert!(problem["detail"].as_str().unwrap().contains(remedy), "{problem}");
     for site in ["cross-site", "same-site"] {
         let image = [("sec-fetch-site", site), ("sec-fetch-mode", "no-cors")];
         assert_eq!(get(&server, &image).await.0, StatusCode::FORBIDDEN, "{site}");
         let link = [("sec-fetch-site", site), ("sec-fetch-mode", "navigate")];
-        assert_eq!(ask(&server, Method::GET, "/docs/", &link, "").await.0, StatusCode::OK);
+        assert_eq!(request_with(&server, Method::GET, "/docs/", &link, "").await.0, StatusCode::OK);
     }
     let own = server.url.clone();
     let headers = [json, ("origin", own.as_str()), ("sec-fetch-site", "same-origin")];
-    assert_eq!(ask(&server, Method::POST, "/documents", &headers, DOCUMENT).await.0, StatusCode::CREATED);
+    assert_eq!(
+        request_with(&server, Method::POST, "/documents", &headers, DOCUMENT).await.0,
+        StatusCode::CREATED
+    );
 }
 
 #[tokio::test]
-async fn pages_that_are_let_in_ask_and_read_as_browsers_want_it() {
+async fn configured_origins_get_the_headers_that_browsers_need() {
     let data = directory();
     let create = ["keys", "create", "writer", "--role", "write", "--data", data.path().to_str().unwrap()];
     let key = String::from_utf8(command(&create).output().unwrap().stdout).unwrap();
@@ -195,8 +201,8 @@ async fn pages_that_are_let_in_ask_and_read_as_browsers_want_it() {
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", "content-type,x-api-key"),
     ];
-    // Browsers send no key along with this question.
-    let (status, headers, _) = ask(&server, Method::OPTIONS, "/documents", &wanted, "").await;
+    // Browsers send no key with a preflight request.
+    let (status, headers, _) = request_with(&server, Method::OPTIONS, "/documents", &wanted, "").await;
     assert_eq!(status, StatusCode::NO_CONTENT);
     assert_eq!(list(&headers, "access-control-allow-origin"), origin.1);
     assert!(list(&headers, "access-control-allow-methods").split(", ").any(|method| method == "POST"));
@@ -205,22 +211,22 @@ async fn pages_that_are_let_in_ask_and_read_as_browsers_want_it() {
         assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}: {allowed}");
     }
     let headers = [origin, ("content-type", "application/json"), ("x-api-key", key.trim())];
-    let (status, headers, _) = ask(&server, Method::POST, "/documents", &headers, DOCUMENT).await;
+    let (status, headers, _) = request_with(&server, Method::POST, "/documents", &headers, DOCUMENT).await;
     assert_eq!(status, StatusCode::CREATED);
     assert_eq!(list(&headers, "access-control-allow-origin"), origin.1);
     assert_eq!(list(&headers, "vary"), "origin");
     assert!(list(&headers, "access-control-expose-headers").contains("x-request-id"));
-    // What is refused can be read too, or nobody would know why.
-    let (status, headers, _) = ask(&server, Method::POST, "/documents", &[origin], DOCUMENT).await;
+    // Refusals have the header too; otherwise the page could not read the reason.
+    let (status, headers, _) = request_with(&server, Method::POST, "/documents", &[origin], DOCUMENT).await;
     assert_eq!(
         (status, list(&headers, "access-control-allow-origin").as_str()),
         (StatusCode::UNAUTHORIZED, origin.1)
     );
     let (status, headers, _) =
-        ask(&server, Method::OPTIONS, "/documents", &[("origin", "http://evil.example")], "").await;
+        request_with(&server, Method::OPTIONS, "/documents", &[("origin", "http://evil.example")], "").await;
     assert_eq!(status, StatusCode::FORBIDDEN);
     assert!(!headers.contains_key("access-control-allow-origin"));
-    // Where nobody asks from elsewhere, nothing is said about it.
+    // An answer to a request without an origin has no such headers.
     let own = server.get("/livez").await;
     assert!(
         !own.headers().keys().any(|name| name.as_str().starts_with("access-control")),
@@ -230,7 +236,7 @@ async fn pages_that_are_let_in_ask_and_read_as_browsers_want_it() {
 }
 
 #[tokio::test]
-async fn every_answer_forbids_guessing_and_every_page_forbids_what_is_not_its_own() {
+async fn every_answer_forbids_sniffing_and_every_page_forbids_foreign_content() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for route in [
@@ -265,7 +271,7 @@ async fn every_answer_forbids_guessing_and_every_page_forbids_what_is_not_its_ow
 }
 
 #[tokio::test]
-async fn the_compose_file_lets_in_the_name_under_which_prometheus_asks() {
+async fn the_compose_file_allows_the_host_name_that_prometheus_uses() {
     let read =
         |path: &str| std::fs::read_to_string(format!("{}/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap();
     let compose = read("docker-compose.yml");
@@ -275,7 +281,8 @@ async fn the_compose_file_lets_in_the_name_under_which_prometheus_asks() {
         prometheus.lines().find_map(|line| line.trim().strip_prefix("- targets: [\"")?.strip_suffix("\"]"));
     let data = directory();
     let server = Server::start_with(data.path(), &[("LOOKALIKE_SERVER__HOSTS", hosts.unwrap())]).await;
-    let (status, _, _) = ask(&server, Method::GET, "/metrics", &[("host", target.unwrap())], "").await;
+    let (status, _, _) =
+        request_with(&server, Method::GET, "/metrics", &[("host", target.unwrap())], "").await;
     assert_eq!(status, StatusCode::OK);
     assert_eq!(server.get("/metrics").await.status(), StatusCode::OK, "from this machine");
 }

@@ -1,4 +1,4 @@
-//! Many documents at once: streams and arrays, bad lines amid good ones, order.
+//! Bulk inserts: NDJSON streams and arrays, invalid lines among valid ones, order of the results.
 
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::server::{Server, directory};
 const GOOD: &str = r#"{"id":"good-1","hash":"00000000000000ff"}"#;
 
 #[tokio::test]
-async fn a_bad_line_fails_alone_and_says_why() {
+async fn an_invalid_line_fails_alone_with_a_reason() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let long = format!(r#"{{"id":"long","text":"{}"}}"#, "x".repeat(1 << 20));
@@ -51,7 +51,7 @@ async fn a_bad_line_fails_alone_and_says_why() {
 }
 
 #[tokio::test]
-async fn results_come_in_order_and_the_last_of_one_id_wins() {
+async fn results_are_in_order_and_the_last_document_of_an_id_wins() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let lines: String = (0..5_000u64)
@@ -74,7 +74,8 @@ async fn results_come_in_order_and_the_last_of_one_id_wins() {
 async fn an_array_is_a_batch_of_documents() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let text = "A short report about the weather in the mountains, where the first snow has fallen earlier than usual.";
+    let text = "A short report about the weather in the mountains, where the first snow has fallen \
+                earlier than usual.";
     let body = json!([{"id": "a", "text": text}, {"id": "b"}, {"id": "c", "text": text}]);
     let (status, answer) = server.post("/documents?on_duplicate=skip&k=3", body).await;
     assert!(status.is_success(), "{answer}");
@@ -89,13 +90,13 @@ async fn an_array_is_a_batch_of_documents() {
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_stores_whole_lines_or_nothing() {
+async fn an_aborted_stream_stores_only_complete_lines() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let whole: String = (0..600)
         .map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{i:016x}")})))
         .collect();
-    // Half a line that would be a document by itself, were it taken for a whole one.
+    // An incomplete last line. The server would store it if it did not wait for the line feed.
     let half = r#"{"id":"half","hash":"0000000000000fff"}"#.to_owned();
     let parts = vec![Ok(whole), Ok(half), Err(std::io::Error::other("gone"))];
     let request = server
@@ -114,7 +115,7 @@ async fn a_stream_that_breaks_stores_whole_lines_or_nothing() {
 }
 
 #[tokio::test]
-async fn a_client_that_waits_for_each_result_gets_it() {
+async fn each_result_is_sent_before_the_next_line_arrives() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let (send, parts) = futures::channel::mpsc::unbounded::<Result<String, std::io::Error>>();

@@ -1,4 +1,4 @@
-//! Calibration: what it counts is held against hashes fetched one by one, and it runs beside everything else.
+//! Calibration: its counts equal those from hashes compared one by one, and it does not block other requests.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ const WORDS: [&str; 40] = [
     "बंदरगाह",
 ];
 
-/// A text of sentences that nobody else has.
+/// A text of sentences that no other text has.
 fn text(number: usize) -> String {
     let mut state = number as u64 + 1;
     let mut next = || {
@@ -69,24 +69,24 @@ fn text(number: usize) -> String {
     (0..12).map(|_| sentence(&mut next)).collect()
 }
 
-/// The calibration when it has ended.
-async fn ended(server: &Server, collection: &str) -> Value {
+/// Waits for the end of the calibration and returns it.
+async fn wait_for_end(server: &Server, collection: &str) -> Value {
     for _ in 0..1_200 {
-        let told = server.json(&format!("/collections/{collection}/calibrate")).await;
-        if told["state"] != "running" {
-            return told;
+        let calibration = server.json(&format!("/collections/{collection}/calibrate")).await;
+        if calibration["state"] != "running" {
+            return calibration;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("it does not end");
+    panic!("the calibration does not end");
 }
 
-fn point(measured: &Value, k: u64) -> &Value {
+fn point_at(measured: &Value, k: u64) -> &Value {
     measured["points"].as_array().unwrap().iter().find(|point| point["k"] == k).unwrap()
 }
 
 #[tokio::test]
-async fn marked_pairs_are_counted_as_their_hashes_lie() {
+async fn counts_of_marked_pairs_match_the_distances_of_their_hashes() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let (status, _) = server.put("/collections/news", json!({"keep_text": true})).await;
@@ -98,7 +98,7 @@ async fn marked_pairs_are_counted_as_their_hashes_lie() {
         let line = |id: String, text: &str| json!({"id": id, "text": text}).to_string() + "\n";
         lines += &line(format!("a{number}"), &original);
         if number < 60 {
-            // More and more words of the copy are others.
+            // The higher the number, the more words of the copy differ.
             let mut words: Vec<String> = original.split(' ').map(str::to_owned).collect();
             (0..number / 2).for_each(|at| words[at * 3] = format!("other{at}"));
             words.push("end".to_owned());
@@ -107,20 +107,25 @@ async fn marked_pairs_are_counted_as_their_hashes_lie() {
         }
     }
     server.stream("/collections/news/documents", lines).await;
-    let place = "/collections/news/calibrate";
-    assert_eq!(server.get(place).await.status(), StatusCode::NOT_FOUND);
-    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_calibration");
-    let wanted = json!({"pairs": pairs, "profiles": ["copies-64", "minhash-copies"], "documents": 5_000_000});
-    let begun = server.client.post(format!("{}{place}", server.url)).json(&wanted).send().await.unwrap();
-    assert_eq!(begun.status(), StatusCode::ACCEPTED);
-    assert_eq!(begun.headers()["location"], place);
-    let told = ended(&server, "news").await;
-    let result = &told["result"];
-    assert_eq!((&told["state"], &result["labels"]), (&json!("done"), &json!("pairs")), "{told}");
+    let route = "/collections/news/calibrate";
+    assert_eq!(server.get(route).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(server.get(route).await.json::<Value>().await.unwrap()["code"], "no_calibration");
+    let request =
+        json!({"pairs": pairs, "profiles": ["copies-64", "minhash-copies"], "documents": 5_000_000});
+    let started = server.client.post(format!("{}{route}", server.url)).json(&request).send().await.unwrap();
+    assert_eq!(started.status(), StatusCode::ACCEPTED);
+    assert_eq!(started.headers()["location"], route);
+    let calibration = wait_for_end(&server, "news").await;
+    let result = &calibration["result"];
+    assert_eq!(
+        (&calibration["state"], &result["labels"]),
+        (&json!("done"), &json!("pairs")),
+        "{calibration}"
+    );
     assert_eq!((&result["texts"], &result["pairs"]), (&json!(210), &json!(60)));
-    assert_eq!(told["progress"]["documents_read"], 210);
+    assert_eq!(calibration["progress"]["documents_read"], 210);
     let measured = &result["profiles"][0];
-    // The dumb twin: every hash by itself, every pair of them.
+    // The reference: compare each marked pair with a separate request.
     let mut distances = Vec::new();
     for number in 0..60 {
         let (a, b) = (format!("a{number}"), format!("b{number}"));
@@ -134,95 +139,95 @@ async fn marked_pairs_are_counted_as_their_hashes_lie() {
     }
     for k in [0, 3, 7, 11, 16] {
         let found = distances.iter().filter(|distance| **distance <= k).count();
-        let recall = point(measured, k)["recall"].as_f64().unwrap();
+        let recall = point_at(measured, k)["recall"].as_f64().unwrap();
         assert!((recall - found as f64 / 60.0).abs() < 1e-9, "k={k}: {recall} {found}");
     }
     assert!(
         distances.iter().any(|distance| *distance > 7) && distances.iter().any(|distance| *distance <= 7)
     );
-    let bound = &point(measured, 3)["false_neighbours"].as_f64().unwrap();
+    let bound = &point_at(measured, 3)["false_neighbours"].as_f64().unwrap();
     let negative = f64::from(210 * 209 / 2 - 60) - result["unmarked_copies"].as_f64().unwrap();
-    assert!((bound - 3.0 / negative * 5e6).abs() < 1e-6 && point(measured, 3)["is_bound"] == true);
+    assert!((bound - 3.0 / negative * 5e6).abs() < 1e-6 && point_at(measured, 3)["is_bound"] == true);
     let signatures = &result["signatures"][0];
     assert_eq!((&signatures["profile"], &signatures["bands"]), (&json!("minhash-copies@3"), &json!(50)));
     assert!(result["summary"].as_str().unwrap().contains("As the collection is set (copies-64@"), "{result}");
-    // It is forgotten with the collection, and by request.
-    assert_eq!(server.delete(place).await, StatusCode::NO_CONTENT);
-    assert_eq!(server.delete(place).await, StatusCode::NOT_FOUND);
-    let (_, begun) = server.post(place, wanted).await;
-    assert_eq!(begun["progress"]["profiles"], 2, "{begun}");
-    ended(&server, "news").await;
+    // A calibration is deleted by request, and with its collection.
+    assert_eq!(server.delete(route).await, StatusCode::NO_CONTENT);
+    assert_eq!(server.delete(route).await, StatusCode::NOT_FOUND);
+    let (_, started) = server.post(route, request).await;
+    assert_eq!(started["progress"]["profiles"], 2, "{started}");
+    wait_for_end(&server, "news").await;
     assert_eq!(server.delete("/collections/news").await, StatusCode::NO_CONTENT);
-    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_collection");
+    assert_eq!(server.get(route).await.json::<Value>().await.unwrap()["code"], "no_collection");
     server.put("/collections/news", json!({})).await;
-    assert_eq!(server.get(place).await.json::<Value>().await.unwrap()["code"], "no_calibration");
+    assert_eq!(server.get(route).await.json::<Value>().await.unwrap()["code"], "no_calibration");
 }
 
 #[tokio::test]
 async fn texts_of_the_request_are_measured_with_edited_copies() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    // 60 texts stand there twice: copies that nobody made, and that are found rightly.
+    // 60 texts occur twice. These copies are not marked, and must not count as false positives.
     let texts: Vec<String> = (0..200).chain(0..60).map(text).collect();
-    let wanted = json!({"texts": texts, "seed": 7});
-    let (status, _) = server.post("/collections/default/calibrate", wanted.clone()).await;
+    let request = json!({"texts": texts, "seed": 7});
+    let (status, _) = server.post("/collections/default/calibrate", request.clone()).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    let told = ended(&server, "default").await;
-    let result = &told["result"];
-    assert_eq!(result["labels"], "edits", "{told}");
+    let calibration = wait_for_end(&server, "default").await;
+    let result = &calibration["result"];
+    assert_eq!(result["labels"], "edits", "{calibration}");
     assert!(result["unmarked_copies"].as_u64().unwrap() >= 60, "{}", result["unmarked_copies"]);
     let names: Vec<&str> =
         result["profiles"].as_array().unwrap().iter().map(|one| one["profile"].as_str().unwrap()).collect();
     assert_eq!(names, ["copies-64@3", "copies-128@4"]);
-    let point = point(&result["profiles"][0], 7);
+    let point = point_at(&result["profiles"][0], 7);
     assert!(point["precision"].as_f64().unwrap() > 0.99, "{point}");
     let recall = point["recall"].as_f64().unwrap();
     assert!((0.1..1.0).contains(&recall), "{point}");
     assert_eq!(result["profiles"][0]["edits"].as_array().unwrap().len(), 14);
     assert!(result["recommended"]["k"].as_u64().unwrap() > 0, "{}", result["recommended"]);
-    // The same seed gives the same, but for the speed.
-    server.post("/collections/default/calibrate", wanted).await;
-    let again = ended(&server, "default").await;
+    // The same seed gives the same result, except for the speed.
+    server.post("/collections/default/calibrate", request).await;
+    let again = wait_for_end(&server, "default").await;
     assert_eq!(again["result"]["profiles"][0]["points"], result["profiles"][0]["points"]);
 }
 
 #[tokio::test]
-async fn one_runs_at_a_time_and_can_be_ended() {
+async fn one_calibration_runs_at_a_time_and_can_be_cancelled() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.put("/collections/other", json!({})).await;
     let texts: Vec<String> = (0..1_500).map(|number| text(number).repeat(4)).collect();
-    let place = "/collections/default/calibrate";
-    assert_eq!(server.post(place, json!({"texts": texts})).await.0, StatusCode::ACCEPTED);
+    let route = "/collections/default/calibrate";
+    assert_eq!(server.post(route, json!({"texts": texts})).await.0, StatusCode::ACCEPTED);
     let few: Vec<String> = (0..100).map(text).collect();
     let few = json!({"texts": few, "profiles": ["copies-64"]});
-    let (status, problem) = server.post(place, few.clone()).await;
+    let (status, problem) = server.post(route, few.clone()).await;
     assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("calibrating")), "{problem}");
     let (status, problem) = server.post("/collections/other/calibrate", few.clone()).await;
     assert_eq!((status, &problem["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("busy")), "{problem}");
     let detail = problem["detail"].as_str().unwrap();
-    for said in
+    for expected in
         ["collection \"default\" has been running for", "GET /collections/default/calibrate", "DELETE"]
     {
-        assert!(detail.contains(said), "{detail}");
+        assert!(detail.contains(expected), "{detail}");
     }
-    // Nobody else waits for it.
+    // Other requests do not wait for the calibration.
     let (status, _) = server.post("/documents", json!({"id": "x", "text": "some words of a text"})).await;
     assert_eq!(status, StatusCode::CREATED);
-    assert_eq!(server.json(place).await["state"], "running");
-    assert_eq!(server.delete(place).await, StatusCode::NO_CONTENT);
-    assert_eq!(server.get(place).await.status(), StatusCode::NOT_FOUND);
+    assert_eq!(server.json(route).await["state"], "running");
+    assert_eq!(server.delete(route).await, StatusCode::NO_CONTENT);
+    assert_eq!(server.get(route).await.status(), StatusCode::NOT_FOUND);
     let mut tries = 0;
     while server.post("/collections/other/calibrate", few.clone()).await.0 != StatusCode::ACCEPTED {
         tries += 1;
-        assert!(tries < 600, "the one that nobody wants goes on");
+        assert!(tries < 600, "the deleted calibration still runs");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert_eq!(ended(&server, "other").await["state"], "done");
+    assert_eq!(wait_for_end(&server, "other").await["state"], "done");
 }
 
 #[tokio::test]
-async fn what_cannot_be_measured_is_refused_with_the_field() {
+async fn an_invalid_calibration_is_refused_with_the_field() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.put("/collections/kept", json!({"keep_text": true})).await;
@@ -247,36 +252,45 @@ async fn what_cannot_be_measured_is_refused_with_the_field() {
         ),
         ("kept", json!({"documents": 0}), "/documents", "1 or more"),
     ];
-    for (collection, body, field, said) in cases {
+    for (collection, body, field, expected) in cases {
         let (status, problem) = server.post(&format!("/collections/{collection}/calibrate"), body).await;
         assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{problem}");
         assert_eq!(problem["errors"][0]["pointer"], field, "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(expected), "{problem}");
     }
-    // What only shows while it runs is told by the calibration.
+    // Errors that occur during the run are reported by the calibration.
     let (status, _) = server.post("/collections/kept/calibrate", json!({"pairs": [["a", "b"]]})).await;
     assert_eq!(status, StatusCode::ACCEPTED);
-    let told = ended(&server, "kept").await;
+    let calibration = wait_for_end(&server, "kept").await;
     assert_eq!(
-        (&told["state"], &told["error"]["code"]),
+        (&calibration["state"], &calibration["error"]["code"]),
         (&json!("failed"), &json!("invalid_field")),
-        "{told}"
+        "{calibration}"
     );
-    assert!(told["error"]["detail"].as_str().unwrap().contains("names document \"a\""), "{told}");
+    assert!(
+        calibration["error"]["detail"].as_str().unwrap().contains("names document \"a\""),
+        "{calibration}"
+    );
     let blank = json!({"texts": vec!["…"; 100]});
     assert_eq!(server.post("/collections/kept/calibrate", blank).await.0, StatusCode::ACCEPTED);
-    let told = ended(&server, "kept").await;
-    assert!(told["error"]["detail"].as_str().unwrap().contains("there are 0 texts to measure"), "{told}");
+    let calibration = wait_for_end(&server, "kept").await;
+    assert!(
+        calibration["error"]["detail"].as_str().unwrap().contains("there are 0 texts to measure"),
+        "{calibration}"
+    );
     let alike = json!({"texts": vec![text(1); 100]});
     assert_eq!(server.post("/collections/kept/calibrate", alike).await.0, StatusCode::ACCEPTED);
-    let result = &ended(&server, "kept").await["result"];
-    assert!(result["recommended"].is_null(), "nothing is told from texts that are all one: {result}");
+    let result = &wait_for_end(&server, "kept").await["result"];
+    assert!(result["recommended"].is_null(), "equal texts give no recommendation: {result}");
     assert!(result["summary"].as_str().unwrap().contains("cannot be told"), "{result}");
     let empty =
         server.client.post(format!("{}/collections/kept/calibrate", server.url)).send().await.unwrap();
     assert_eq!(empty.status(), StatusCode::ACCEPTED);
     assert!(
-        ended(&server, "kept").await["error"]["detail"].as_str().unwrap().contains("there are 0 texts"),
+        wait_for_end(&server, "kept").await["error"]["detail"]
+            .as_str()
+            .unwrap()
+            .contains("there are 0 texts"),
         "a collection without documents"
     );
 }

@@ -1,4 +1,5 @@
-//! The command line: settings and their errors, fingerprint, import that resumes, export, healthcheck.
+//! The command line: settings and their errors, `fingerprint`, `import` that resumes, `export`, `backup`,
+//! `healthcheck`, `config print`.
 
 use std::fs;
 use std::io::Write;
@@ -14,14 +15,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// Runs the binary off the test's own runtime, which the server's client needs meanwhile.
+/// Runs the binary on a blocking thread, because the runtime of the test must stay responsive meanwhile.
 async fn run(arguments: &[&str]) -> Output {
     let mut command = command(arguments);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
 #[test]
-fn a_wrong_setting_names_itself() {
+fn an_invalid_setting_is_named() {
     let data = directory();
     let file = data.path().join("settings.toml");
     fs::write(&file, "[server]\nlistn = \"x\"\n").unwrap();
@@ -35,15 +36,15 @@ fn a_wrong_setting_names_itself() {
     for (arguments, variables, code, fragments) in cases {
         let output =
             command(arguments).envs(variables.iter().copied()).current_dir(data.path()).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{said}");
-        fragments.iter().for_each(|fragment| assert!(said.contains(fragment), "no {fragment} in {said}"));
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        fragments.iter().for_each(|fragment| assert!(stderr.contains(fragment), "no {fragment} in {stderr}"));
     }
-    assert!(!data.path().join("data").exists(), "nothing was made");
+    assert!(!data.path().join("data").exists(), "the data directory was created");
 }
 
 #[tokio::test]
-async fn variables_overrule_the_file_and_flags_overrule_both() {
+async fn variables_override_the_file_and_flags_override_both() {
     let data = directory();
     let file = data.path().join("settings.toml");
     fs::write(&file, "[collection]\nk = 5\nprofile = \"copies-128\"\n[limits]\nmatches = 50\n").unwrap();
@@ -67,11 +68,11 @@ fn fingerprint_prints_what_the_library_computes() {
     let expected = lookalike::fingerprint::Profile::default_profile().fingerprint(words).hash;
     let names = [&good, &short, &bad].map(|path| path.to_str().unwrap());
     let output = command(&[&["fingerprint"], names.as_slice()].concat()).output().unwrap();
-    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    let (out, stderr) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(out.lines().next(), Some(format!("{expected}  {}", names[0]).as_str()));
     assert_eq!(out.lines().count(), 2);
-    assert!(said.contains("short.txt: short") && said.contains("bad.txt: not UTF-8: byte 0"), "{said}");
+    assert!(stderr.contains("short.txt: short") && stderr.contains("bad.txt: not UTF-8: byte 0"), "{stderr}");
     let mut child = command(&["fingerprint", "--profile", "copies-128", "--json", "-"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -83,21 +84,21 @@ fn fingerprint_prints_what_the_library_computes() {
 }
 
 #[tokio::test]
-async fn import_reports_bad_lines_and_takes_packed_files() {
+async fn import_reports_invalid_lines_and_reads_compressed_files() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;
     let file = data.path().join("documents.jsonl.gz");
-    let mut packed = GzEncoder::new(fs::File::create(&file).unwrap(), Compression::fast());
-    packed.write_all(format!("{}oops\n{}", lines(0..700), lines(700..1_000)).as_bytes()).unwrap();
-    packed.finish().unwrap();
+    let mut compressed = GzEncoder::new(fs::File::create(&file).unwrap(), Compression::fast());
+    compressed.write_all(format!("{}oops\n{}", lines(0..700), lines(700..1_000)).as_bytes()).unwrap();
+    compressed.finish().unwrap();
     let output = run(&["import", file.to_str().unwrap(), "--url", &server.url]).await;
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        said.contains("line 701: malformed_request")
-            && said.contains("1000 created")
-            && said.contains("1 bad lines"),
-        "{said}"
+        stderr.contains("line 701: malformed_request")
+            && stderr.contains("1000 created")
+            && stderr.contains("1 bad lines"),
+        "{stderr}"
     );
     assert_eq!(server.documents().await, 1_000);
     let output = run(&["import", file.to_str().unwrap(), "--url", &server.url, "--collection", "none"]).await;
@@ -111,7 +112,7 @@ async fn import_reports_bad_lines_and_takes_packed_files() {
 }
 
 #[tokio::test]
-async fn an_import_that_was_cut_goes_on_where_it_was() {
+async fn an_interrupted_import_resumes_at_its_position() {
     let data = directory();
     let d = data.path().join("d");
     let file = data.path().join("documents.jsonl");
@@ -131,19 +132,19 @@ async fn an_import_that_was_cut_goes_on_where_it_was() {
     child.kill().unwrap();
     child.wait().unwrap();
     if !progress.exists() {
-        println!("skipped: the machine imported 400,000 documents before progress was first written down");
+        println!("skipped: the machine imported 400,000 documents before the first progress file");
         return;
     }
     let output = run(&arguments).await;
-    let said = text(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("going on after line"), "{said}");
+    let stderr = text(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("going on after line"), "{stderr}");
     assert_eq!(server.documents().await, 400_000);
     assert!(!progress.exists());
 }
 
 #[tokio::test]
-async fn export_writes_what_import_takes_and_healthcheck_tells_readiness() {
+async fn export_writes_importable_lines_and_healthcheck_reports_readiness() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;
     server.stream("/documents", lines(0..1_100)).await;
@@ -160,27 +161,27 @@ async fn export_writes_what_import_takes_and_healthcheck_tells_readiness() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_said_and_leaves_nothing_behind() {
+async fn a_failed_write_is_reported_and_leaves_no_file() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;
     server.stream("/documents", lines(0..20_000)).await;
     let name = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
-    // Files may have 8 KiB, as on a disk that is full.
+    // Files are limited to 8 blocks, so that writes fail as on a full disk.
     let short = ["-c", "trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\"", BINARY];
     for command in [&["export", "-o"][..], &["backup"]] {
         let output = run(&[command, &[&name("none/x"), "--url", &server.url]].concat()).await;
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains("none/x"), "{command:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && stderr.contains("none/x"), "{command:?}: {stderr}");
         let large = name("large");
         let arguments = [&short, command, &[&large, "--url", &server.url]].concat();
         let mut shell = std::process::Command::new("sh");
         shell.args(arguments);
         let output = tokio::task::spawn_blocking(move || shell.output().unwrap()).await.unwrap();
-        let said = text(&output.stderr);
-        assert!(output.status.code() == Some(1) && said.contains("large.partial cannot be"), "{said}");
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && stderr.contains("large.partial cannot be"), "{stderr}");
     }
     let left = fs::read_dir(data.path()).unwrap().count();
-    assert_eq!(left, 1, "only the server's data");
+    assert_eq!(left, 1, "other files than the data of the server are left");
     let pipe = name("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let reader = std::thread::spawn({
@@ -200,17 +201,17 @@ async fn what_cannot_be_written_is_said_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_backup_that_was_interrupted_leaves_nothing_behind() {
+async fn an_interrupted_backup_leaves_no_file() {
     let data = directory();
     let to = data.path().join("backups");
     fs::create_dir(&to).unwrap();
-    // A server that never comes to its end.
+    // A server whose answer never ends.
     let endless = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", endless.local_addr().unwrap());
     let mut child = command(&["backup", to.to_str().unwrap(), "--url", &url]).spawn().unwrap();
     let (mut peer, _) = endless.accept().await.unwrap();
     let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n";
-    // Once it has asked, it listens for signals too.
+    // When the request has arrived, the command has installed its signal handlers.
     assert!(tokio::io::AsyncReadExt::read(&mut peer, &mut [0; 1024]).await.unwrap() > 0);
     tokio::io::AsyncWriteExt::write_all(&mut peer, head).await.unwrap();
     assert_eq!(fs::read_dir(&to).unwrap().count(), 1);
@@ -221,11 +222,12 @@ async fn a_backup_that_was_interrupted_leaves_nothing_behind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn import_takes_tables_texts_and_archives_and_sends_a_key() {
+async fn import_reads_tables_texts_and_archives_and_sends_a_key() {
     let data = directory();
     let dir = data.path().join("d");
-    let made = run(&["keys", "create", "loader", "--role", "write", "--data", dir.to_str().unwrap()]).await;
-    let key = text(&made.stdout).trim().to_owned();
+    let created =
+        run(&["keys", "create", "loader", "--role", "write", "--data", dir.to_str().unwrap()]).await;
+    let key = text(&created.stdout).trim().to_owned();
     let server = Server::start(&dir).await;
     let write = |name: &str, contents: &str| {
         let path = data.path().join(name);
@@ -233,7 +235,8 @@ async fn import_takes_tables_texts_and_archives_and_sends_a_key() {
         path.to_str().unwrap().to_owned()
     };
     let table = write("a.csv", "id,body,day\nrow-1,\"a text, with a comma\",monday\nrow-2,another text,\n");
-    let page = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://e.org/\r\nContent-Length: 12\r\n\r\na third text\r\n\r\n";
+    let page = "WARC/1.0\r\nWARC-Type: conversion\r\nWARC-Target-URI: http://e.org/\r\n\
+                Content-Length: 12\r\n\r\na third text\r\n\r\n";
     let archive = write("b.warc.wet", page);
     let note = write("c.txt", "the words of a note");
     let columns = ["--text-column", "body", "--id-column", "id", "--metadata-column", "day"];
@@ -259,7 +262,7 @@ async fn import_takes_tables_texts_and_archives_and_sends_a_key() {
 }
 
 #[test]
-fn config_print_tells_each_value_and_where_it_was_set_and_is_a_settings_file() {
+fn config_print_writes_each_value_with_its_source_as_a_settings_file() {
     let data = directory();
     let file = data.path().join("s.toml");
     fs::write(&file, "[limits]\nmatches = 50\n").unwrap();
@@ -284,7 +287,7 @@ fn config_print_tells_each_value_and_where_it_was_set_and_is_a_settings_file() {
 }
 
 #[test]
-fn passwords_in_urls_are_printed_nowhere() {
+fn passwords_in_urls_are_never_printed() {
     let data = directory();
     let file = data.path().join("settings.toml");
     let run = |text: &str, arguments: &[&str], variables: &[(&str, &str)]| {
@@ -300,17 +303,17 @@ fn passwords_in_urls_are_printed_nowhere() {
         (format!("[traces]\nendpoint = {endpoint:?}"), print, &[]),
         (String::new(), print, &variable),
         (String::new(), &["serve", "--log", "x==http://user:s3cr3t@localhost"], &[]),
-        // Errors quote the value, and of broken TOML the line.
+        // Errors quote the value, or the line if the TOML is invalid.
         (format!("[traces]\npercent = {endpoint:?}"), print, &[]),
         (format!("[traces]\nendpoint = \"{endpoint}"), print, &[]),
         (String::new(), &["healthcheck", "--url", "http://user:s3cr3t@127.0.0.1:9"], &[]),
     ];
     for (text, arguments, variables) in cases {
-        let (printed, said) = run(&text, arguments, variables);
-        for out in [&printed, &said] {
+        let (printed, stderr) = run(&text, arguments, variables);
+        for out in [&printed, &stderr] {
             assert!(!out.contains("s3cr3t") && !out.contains("ss@"), "{arguments:?} {text}: {out}");
         }
-        assert!(!said.is_empty() || printed.contains("http://***@localhost:4318/x"), "{printed}");
+        assert!(!stderr.is_empty() || printed.contains("http://***@localhost:4318/x"), "{printed}");
     }
     let (printed, _) = run("", print, &variable);
     assert!(printed.contains("endpoint = \"http://***@localhost:4318/x\""), "{printed}");
@@ -319,7 +322,7 @@ fn passwords_in_urls_are_printed_nowhere() {
 }
 
 #[test]
-fn config_print_tells_what_serve_would_not_start_with() {
+fn config_print_reports_settings_that_serve_refuses() {
     let data = directory();
     let dir = data.path().to_str().unwrap();
     let cases = [
@@ -339,11 +342,11 @@ fn config_print_tells_what_serve_would_not_start_with() {
             let output = command.env(variable, value).output().unwrap();
             (output.status.code(), text(&output.stdout), text(&output.stderr))
         };
-        let (code, printed, failed) = run(&["config", "print"]);
-        assert_eq!(code, Some(78), "{variable}: {failed}");
-        assert!(printed.contains("[server]") && failed.contains(expected), "{variable}: {failed}");
+        let (code, printed, errors) = run(&["config", "print"]);
+        assert_eq!(code, Some(78), "{variable}: {errors}");
+        assert!(printed.contains("[server]") && errors.contains(expected), "{variable}: {errors}");
         let (code, _, served) = run(&["serve"]);
         assert_eq!(code, Some(78), "{variable}: {served}");
-        assert_eq!(served.lines().last(), failed.lines().last(), "{variable}");
+        assert_eq!(served.lines().last(), errors.lines().last(), "{variable}");
     }
 }

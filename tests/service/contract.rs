@@ -1,4 +1,5 @@
-//! The contract as clients and operators see it.
+//! The contract as clients and operators see it: OpenAPI, documentation pages, health, metrics, logs and
+//! snapshots.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -6,17 +7,17 @@ use serde_json::{Value, json};
 use crate::server::{Server, command, directory};
 
 #[tokio::test]
-async fn the_contract_served_is_the_file_and_what_the_command_prints() {
+async fn the_served_contract_equals_the_file_and_the_output_of_the_command() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let served = server.get("/openapi.yaml").await.text().await.unwrap();
     assert!(served == include_str!("../../openapi.yaml"), "openapi.yaml is stale");
     let printed = command(&["openapi"]).output().unwrap();
-    assert!(served.as_bytes() == printed.stdout, "the command prints something else");
+    assert!(served.as_bytes() == printed.stdout, "the command prints another contract");
 }
 
 #[tokio::test]
-async fn the_documentation_loads_nothing_from_elsewhere() {
+async fn the_documentation_loads_nothing_from_other_hosts() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let page = server.get("/docs/").await.text().await.unwrap();
@@ -24,13 +25,13 @@ async fn the_documentation_loads_nothing_from_elsewhere() {
     for attribute in ["src=\"", "href=\""] {
         for part in page.split(attribute).skip(1) {
             let target = part.split('"').next().unwrap();
-            assert!(!target.contains("//"), "{target} lies elsewhere");
+            assert!(!target.contains("//"), "{target} is on another host");
             let response = server.get(&format!("/docs/{}", target.trim_start_matches("./"))).await;
             assert_eq!(response.status(), StatusCode::OK, "{target}");
             loaded += 1;
         }
     }
-    assert!(loaded >= 3, "only {loaded} parts: the page was read wrongly");
+    assert!(loaded >= 3, "only {loaded} parts were found in the page");
     let initializer = server.get("/docs/swagger-initializer.js").await.text().await.unwrap();
     assert!(initializer.contains("\"validatorUrl\": \"none\""), "{initializer}");
     let shown: serde_json::Value = server.json("/docs/openapi.json").await;
@@ -38,7 +39,7 @@ async fn the_documentation_loads_nothing_from_elsewhere() {
 }
 
 #[tokio::test]
-async fn operators_find_health_version_metrics_and_numbers() {
+async fn health_version_statistics_and_metrics_are_served() {
     let data = directory();
     let server = Server::start(data.path()).await;
     assert_eq!(server.get("/livez").await.text().await.unwrap(), "live\n");
@@ -71,7 +72,7 @@ async fn operators_find_health_version_metrics_and_numbers() {
 }
 
 #[tokio::test]
-async fn a_request_id_is_given_or_kept() {
+async fn a_request_id_is_generated_or_taken_from_the_request() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let own = server.get("/livez").await.headers()["x-request-id"].clone();
@@ -81,12 +82,12 @@ async fn a_request_id_is_given_or_kept() {
 }
 
 #[tokio::test]
-async fn the_log_in_json_has_the_id_of_the_header_and_a_number_for_the_time() {
+async fn the_json_log_has_the_request_id_and_a_numeric_time() {
     let data = directory();
     let log = [("LOOKALIKE_LOG__FORMAT", "json"), ("LOOKALIKE_LOG__LEVEL", "lookalike=debug")];
     let server = Server::start_with(data.path(), &log).await;
     let id = server.get("/version").await.headers()["x-request-id"].to_str().unwrap().to_owned();
-    server.says(&id).await;
+    server.wait_for_log(&id).await;
     let log = server.log();
     let line = log.lines().find(|line| line.contains(&id)).unwrap();
     let line: Value = serde_json::from_str(line).unwrap();
@@ -95,7 +96,7 @@ async fn the_log_in_json_has_the_id_of_the_header_and_a_number_for_the_time() {
 }
 
 #[tokio::test]
-async fn a_stop_is_orderly_and_leaves_a_snapshot() {
+async fn a_graceful_shutdown_writes_a_snapshot() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
@@ -103,11 +104,11 @@ async fn a_stop_is_orderly_and_leaves_a_snapshot() {
     assert_eq!(crate::server::snapshot_files(data.path()).len(), 1);
     let server = Server::start(data.path()).await;
     assert_eq!(server.documents().await, 1);
-    server.says("loaded from a snapshot").await;
+    server.wait_for_log("loaded from a snapshot").await;
 }
 
 #[tokio::test]
-async fn a_snapshot_that_fails_says_why() {
+async fn a_failed_snapshot_reports_the_reason() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
@@ -119,7 +120,7 @@ async fn a_snapshot_that_fails_says_why() {
 }
 
 #[tokio::test]
-async fn a_settings_change_is_kept_and_used() {
+async fn a_change_of_settings_is_stored_and_applied() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;

@@ -1,13 +1,13 @@
-//! JSON as nobody should write it, sent to every route that reads JSON: a clear 4xx or an answer, never a 5xx, and the
-//! memory of the server stays where it was.
+//! Invalid and unusual JSON, sent to every route that reads JSON. The server answers with a clear 4xx or a
+//! result, never with a 5xx, and its memory stays below a limit.
 
 use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::server::{Server, directory};
 
-/// Texts that are not JSON, or not of one meaning.
-fn broken() -> Vec<(&'static str, Vec<u8>)> {
+/// Bodies that are not valid JSON.
+fn invalid() -> Vec<(&'static str, Vec<u8>)> {
     let text = |what, text: &str| (what, text.as_bytes().to_vec());
     let bytes = |what, bytes: &[u8]| (what, [br#"{"text":""#, bytes, br#""}"#].concat());
     vec![
@@ -18,8 +18,8 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         text("an open string", r#"{"text":"a"#),
         text("an open escape", r#"{"text":"\"#),
         text("two values", "{} {}"),
-        text("a comma too many", r#"{"text":"a",}"#),
-        text("a comma before", r#"{,"text":"a"}"#),
+        text("a trailing comma", r#"{"text":"a",}"#),
+        text("a leading comma", r#"{,"text":"a"}"#),
         text("no comma", r#"{"text":"a" "id":"b"}"#),
         text("no colon", r#"{"text" "a"}"#),
         text("two colons", r#"{"text"::"a"}"#),
@@ -27,11 +27,11 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         text("single quotes", "{'text':'a'}"),
         text("a comment", r#"{"text":"a"/* b */}"#),
         text("a number as a name", r#"{1:"a"}"#),
-        text("a literal in capitals", r#"{"text":True}"#),
+        text("a capitalised literal", r#"{"text":True}"#),
         text("NaN", r#"{"text":NaN}"#),
         text("Infinity", r#"{"text":-Infinity}"#),
         text("a number with a plus", r#"{"k":+1}"#),
-        text("a number with a zero before", r#"{"k":01}"#),
+        text("a number with a leading zero", r#"{"k":01}"#),
         text("a number that ends in its point", r#"{"k":1.}"#),
         text("a number that begins with its point", r#"{"k":.1}"#),
         text("a hexadecimal number", r#"{"k":0x1}"#),
@@ -46,11 +46,11 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
         text("a lone low surrogate", r#"{"text":"\udc00"}"#),
         text("two high surrogates", r#"{"text":"\ud83d\ud83d"}"#),
         text("a high surrogate and a letter", r#"{"text":"\ud83da"}"#),
-        text("a mark in the middle", "{\u{feff}\"text\":\"a\"}"),
+        text("a byte order mark in the middle", "{\u{feff}\"text\":\"a\"}"),
         text("a vertical tab between", "{\u{b}\"text\":\"a\"}"),
         text("a no-break space between", "{\u{a0}\"text\":\"a\"}"),
         bytes("a byte that is never UTF-8", b"\xff"),
-        bytes("a cut character", b"\xe4\xb8"),
+        bytes("an incomplete character", b"\xe4\xb8"),
         bytes("an overlong character", b"\xc0\xaf"),
         bytes("a surrogate in UTF-8", b"\xed\xa0\x80"),
         bytes("a character past the last", b"\xf4\x90\x80\x80"),
@@ -71,8 +71,8 @@ fn broken() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// JSON that means something, though not what any route wants.
-fn odd() -> Vec<(&'static str, Vec<u8>)> {
+/// Valid JSON that no route expects.
+fn unexpected() -> Vec<(&'static str, Vec<u8>)> {
     let text = |what, text: &str| (what, text.as_bytes().to_vec());
     vec![
         text("null", "null"),
@@ -102,18 +102,18 @@ fn odd() -> Vec<(&'static str, Vec<u8>)> {
         text("a hash in full-width digits", r#"{"hash":"００００００００００００００ff"}"#),
         text("metadata of an array", r#"{"hash":"00000000000000ff","metadata":[]}"#),
         text(
-            "a time before there were computers",
+            "a time in the year 0",
             r#"{"hash":"00000000000000ff","filter":{"written_from":"0000-01-01T00:00:00Z"}}"#,
         ),
         text(
-            "a time past the end",
+            "a time past the largest",
             r#"{"hash":"00000000000000ff","filter":{"written_before":"99999-01-01T00:00:00Z"}}"#,
         ),
         text("a cursor of nonsense", r#"{"hash":"00000000000000ff","cursor":"\u0000'; DROP TABLE"}"#),
-        text("a collection for a profile", r#"{"text":"a","profile":"../../etc/passwd"}"#),
-        text("no questions", r#"{"queries":[]}"#),
-        text("questions that are none", r#"{"queries":[null,1,"a",[],{}]}"#),
-        text("questions in a question", r#"{"queries":[{"queries":[]}]}"#),
+        text("a path as a profile", r#"{"text":"a","profile":"../../etc/passwd"}"#),
+        text("no queries", r#"{"queries":[]}"#),
+        text("queries that are not objects", r#"{"queries":[null,1,"a",[],{}]}"#),
+        text("queries in a query", r#"{"queries":[{"queries":[]}]}"#),
         ("a name of a megabyte", format!(r#"{{"{}":1}}"#, "n".repeat(1_000_000)).into_bytes()),
         ("a hundred thousand fields", {
             let fields: Vec<String> = (0..100_000).map(|i| format!("\"f{i}\":{i}")).collect();
@@ -147,18 +147,19 @@ fn memory(server: &Server) -> u64 {
 }
 
 #[tokio::test]
-async fn broken_and_odd_json_gets_a_clear_answer_everywhere() {
+async fn invalid_and_unexpected_json_gets_a_clear_answer_on_every_route() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let words = ["u32", "u64", "usize", "i64", "struct ", "enum ", "DocumentIn", "Option<", "::"];
-    for (is_broken, cases) in [(true, broken()), (false, odd())] {
+    let rust_terms = ["u32", "u64", "usize", "i64", "struct ", "enum ", "DocumentIn", "Option<", "::"];
+    for (is_invalid, cases) in [(true, invalid()), (false, unexpected())] {
         for (what, body) in cases {
             for route in ROUTES {
                 let (status, answer) = send(&server, route, body.clone()).await;
                 assert!(!status.is_server_error(), "{what} to {route:?}: {status} {answer}");
-                // What is no document at all is an array of bad ones to a route that takes arrays.
+                // A route that takes arrays may answer a body that is no document as an array of invalid
+                // documents.
                 let fails_alone = answer["summary"]["created"] == 0;
-                if is_broken && !fails_alone {
+                if is_invalid && !fails_alone {
                     assert!(
                         matches!(status.as_u16(), 400 | 413 | 422),
                         "{what} to {route:?}: {status} {answer}"
@@ -166,16 +167,16 @@ async fn broken_and_odd_json_gets_a_clear_answer_everywhere() {
                 }
                 if status.is_client_error() {
                     let detail = answer["detail"].as_str().unwrap();
-                    let found = words.iter().find(|word| detail.contains(**word));
+                    let found = rust_terms.iter().find(|word| detail.contains(**word));
                     assert_eq!(found, None, "{what} to {route:?}: {detail}");
                     assert!(detail.len() < 2_000_000, "{what} to {route:?}");
                 }
             }
         }
     }
-    let lines: Vec<u8> = broken()
+    let lines: Vec<u8> = invalid()
         .into_iter()
-        .chain(odd())
+        .chain(unexpected())
         .flat_map(|(_, body)| {
             let line: Vec<u8> = body.into_iter().filter(|byte| *byte != b'\n').collect();
             [line, b"\n".to_vec()].concat()
@@ -194,7 +195,7 @@ async fn broken_and_odd_json_gets_a_clear_answer_everywhere() {
 }
 
 #[tokio::test]
-async fn a_mark_before_json_is_passed_over() {
+async fn a_byte_order_mark_before_json_is_skipped() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let marked = |text: &str| format!("\u{feff}{text}").into_bytes();
@@ -204,13 +205,14 @@ async fn a_mark_before_json_is_passed_over() {
     let (_, array) =
         send(&server, ("POST", "/documents"), marked(r#" [{"id":"b","hash":"00000000000000fe"}]"#)).await;
     assert_eq!(array["summary"]["created"], 1);
-    let lines = "\u{feff}{\"id\":\"c\",\"hash\":\"00000000000000fd\"}\r\n{\"id\":\"d\",\"hash\":\"00000000000000fc\"}\r\n";
+    let lines = "\u{feff}{\"id\":\"c\",\"hash\":\"00000000000000fd\"}\r\n\
+                 {\"id\":\"d\",\"hash\":\"00000000000000fc\"}\r\n";
     let (_, summary) = server.stream("/documents", lines.to_owned()).await;
     assert_eq!(summary["created"], 2);
 }
 
 #[tokio::test]
-async fn a_bomb_of_packed_bytes_is_refused_as_it_is() {
+async fn a_compression_bomb_is_refused_without_decompression() {
     use std::io::Write;
     let data = directory();
     let server = Server::start(data.path()).await;
@@ -230,7 +232,11 @@ async fn a_bomb_of_packed_bytes_is_refused_as_it_is() {
 async fn a_batch_whose_answer_would_be_too_large_is_refused() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let line = |i: u64| serde_json::json!({"id": format!("{i:05}"), "hash": format!("{i:016x}"), "metadata": {"m": "x".repeat(15_000)}});
+    let metadata = serde_json::json!({ "m": "x".repeat(15_000) });
+    let line = |i: u64| {
+        let (id, hash) = (format!("{i:05}"), format!("{i:016x}"));
+        serde_json::json!({"id": id, "hash": hash, "metadata": metadata})
+    };
     let lines: String = (0..1_000u64).map(|i| format!("{}\n", line(i))).collect();
     server.stream("/documents", lines).await;
     let queries: Vec<Value> =
@@ -238,6 +244,6 @@ async fn a_batch_whose_answer_would_be_too_large_is_refused() {
     let (status, problem) = server.post("/similar", serde_json::json!({"queries": queries})).await;
     assert_eq!((status.as_u16(), problem["code"].as_str()), (422, Some("invalid_field")), "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("8388608 bytes"), "{problem}");
-    // Twenty answers of 15 MB each would be 300.
+    // Twenty answers of 15 MB each would take 300 MB.
     assert!(memory(&server) < 350_000, "{} kB", memory(&server));
 }

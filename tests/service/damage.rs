@@ -1,4 +1,5 @@
-//! Data directories that are damaged, foreign, or not to be had: what is said, and that nothing is lost.
+//! Data directories that are damaged, of a newer format, or not accessible: the error message, and that no
+//! document is lost.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +9,15 @@ use serde_json::json;
 
 use crate::server::{Server, command, directory, ids, snapshot_files};
 
-/// Runs `serve` on a directory on which it must not start.
-fn refused(data: &Path) -> (i32, String) {
+/// Runs `serve` on a directory on which it must fail. Returns the exit code and standard error.
+fn failed_start(data: &Path) -> (i32, String) {
     let Output { status, stderr, .. } =
         command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]).output().unwrap();
     (status.code().unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Documents `0` to `count - 1`, a snapshot after each half.
-async fn filled(data: &Path, count: u64) {
+/// Stores documents `0` to `count - 1`, with a snapshot after each half.
+async fn fill(data: &Path, count: u64) {
     let server = Server::start(data).await;
     for half in [0..count / 2, count / 2..count] {
         let lines: String = half
@@ -29,7 +30,7 @@ async fn filled(data: &Path, count: u64) {
     server.kill();
 }
 
-async fn all_there(data: &Path, count: u64) -> String {
+async fn check_all_documents(data: &Path, count: u64) -> String {
     let server = Server::start(data).await;
     let info = server.json("/collections/default").await;
     assert_eq!((info["documents"].as_u64(), info["distinct_hashes"].as_u64()), (Some(count), Some(count)));
@@ -40,109 +41,110 @@ async fn all_there(data: &Path, count: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_flipped_bit_in_a_snapshot_is_named_and_costs_no_document() {
+async fn a_flipped_bit_in_a_snapshot_is_reported_and_loses_no_document() {
     let data = directory();
-    filled(data.path(), 400).await;
+    fill(data.path(), 400).await;
     let files = snapshot_files(data.path());
     assert_eq!(files.len(), 2);
     let good: Vec<Vec<u8>> = files.iter().map(|file| fs::read(file).unwrap()).collect();
-    // The newest damaged: the older one and the log after it.
+    // The newest snapshot is damaged: the server loads the older one and the log after it.
     let places = [0, 9, 30, 60, good[0].len() / 2, good[0].len() - 1];
     for place in places {
         let mut bad = good[0].clone();
         bad[place] ^= 0x10;
         fs::write(&files[0], &bad).unwrap();
-        let log = all_there(data.path(), 400).await;
+        let log = check_all_documents(data.path(), 400).await;
         let name = files[0].file_name().unwrap().to_str().unwrap();
         assert!(
             log.contains(name) && (log.contains("damaged at byte") || log.contains("format")),
             "byte {place}: {log}"
         );
-        // Stopping took another snapshot; put the state of before back.
+        // The server wrote another snapshot; restore the previous files.
         for file in snapshot_files(data.path()) {
             fs::remove_file(file).unwrap();
         }
         files.iter().zip(&good).for_each(|(file, bytes)| fs::write(file, bytes).unwrap());
     }
-    // Both damaged, cut short, or gone: the store alone.
+    // Both snapshots are truncated, empty, overwritten or missing: the server loads the store alone.
     for spoil in [
         |bytes: &[u8]| bytes[..bytes.len() / 3].to_vec(),
         |_: &[u8]| vec![],
         |bytes: &[u8]| vec![7; bytes.len()],
     ] {
         files.iter().zip(&good).for_each(|(file, bytes)| fs::write(file, spoil(bytes)).unwrap());
-        all_there(data.path(), 400).await;
+        check_all_documents(data.path(), 400).await;
     }
     fs::remove_dir_all(data.path().join("snapshots")).unwrap();
-    all_there(data.path(), 400).await;
+    check_all_documents(data.path(), 400).await;
 }
 
 #[tokio::test]
-async fn what_a_crash_left_of_a_snapshot_is_swept_away() {
+async fn a_partial_snapshot_is_deleted() {
     let data = directory();
-    filled(data.path(), 40).await;
-    let left = data.path().join("snapshots/00000000000000000009.partial");
-    fs::write(&left, "half").unwrap();
-    all_there(data.path(), 40).await;
+    fill(data.path(), 40).await;
+    let partial = data.path().join("snapshots/00000000000000000009.partial");
+    fs::write(&partial, "half").unwrap();
+    check_all_documents(data.path(), 40).await;
     let server = Server::start(data.path()).await;
     server.post("/snapshots", json!(null)).await;
-    assert!(!left.exists());
+    assert!(!partial.exists());
     assert_eq!(snapshot_files(data.path()).len(), 2);
 }
 
 #[tokio::test]
-async fn a_directory_of_a_newer_format_is_refused_and_left_alone() {
+async fn a_directory_of_a_newer_format_is_refused_and_left_unchanged() {
     let data = directory();
-    filled(data.path(), 10).await;
+    fill(data.path(), 10).await;
     let marker = data.path().join("FORMAT");
-    let known = fs::read_to_string(&marker).unwrap();
+    let original = fs::read_to_string(&marker).unwrap();
     fs::write(&marker, "lookalike 3\n").unwrap();
-    let (code, said) = refused(data.path());
-    assert_eq!(code, 65, "{said}");
-    assert!(said.contains("format 3") && said.contains("reads format 2"), "{said}");
+    let (code, stderr) = failed_start(data.path());
+    assert_eq!(code, 65, "{stderr}");
+    assert!(stderr.contains("format 3") && stderr.contains("reads format 2"), "{stderr}");
     assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 3\n");
-    fs::write(&marker, known).unwrap();
-    all_there(data.path(), 10).await;
+    fs::write(&marker, original).unwrap();
+    check_all_documents(data.path(), 10).await;
 }
 
 #[tokio::test]
-async fn a_newer_snapshot_is_passed_over() {
+async fn a_snapshot_of_a_newer_format_is_skipped() {
     let data = directory();
-    filled(data.path(), 10).await;
+    fill(data.path(), 10).await;
     let file = snapshot_files(data.path()).remove(0);
     let mut bytes = fs::read(&file).unwrap();
     bytes[8] = 9;
     fs::write(&file, bytes).unwrap();
-    let log = all_there(data.path(), 10).await;
+    let log = check_all_documents(data.path(), 10).await;
     assert!(log.contains("has format 9; this version reads up to 2"), "{log}");
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_named() {
+fn a_directory_that_cannot_be_created_is_reported() {
     let data = directory();
     let file = data.path().join("file");
     fs::write(&file, "").unwrap();
-    let (code, said) = refused(&file.join("below"));
+    let (code, stderr) = failed_start(&file.join("below"));
     assert_eq!(code, 1);
-    assert!(said.contains("file/below cannot be made") && said.contains("--data DIR"), "{said}");
-    // Root may write anywhere, but not into the kernel's own tables.
-    let (code, said) = refused(Path::new("/proc/lookalike"));
+    assert!(stderr.contains("file/below cannot be made") && stderr.contains("--data DIR"), "{stderr}");
+    // Not even root can write to /proc.
+    let (code, stderr) = failed_start(Path::new("/proc/lookalike"));
     assert_eq!(code, 1);
-    assert!(said.contains("/proc/lookalike cannot be made") && said.contains("--data DIR"), "{said}");
+    assert!(stderr.contains("/proc/lookalike cannot be made") && stderr.contains("--data DIR"), "{stderr}");
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_directory_that_is_not_writable_is_named_and_left_alone() {
+async fn a_directory_that_is_not_writable_is_reported_and_left_unchanged() {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::process::CommandExt;
     let data = directory();
-    filled(data.path(), 10).await;
+    fill(data.path(), 10).await;
     let mut serve = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.path().to_str().unwrap()]);
     let is_root =
         fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) == 0);
     if is_root {
-        // Permissions do not bind root: run as somebody else, who can read the binary's directory or not.
+        // Permissions do not apply to root: run a copy of the binary as another user, which may not be able
+        // to read the directory of the original.
         let binary = data.path().join("lookalike");
         fs::copy(crate::server::BINARY, &binary).unwrap();
         fs::set_permissions(data.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -153,31 +155,37 @@ async fn a_directory_that_is_not_writable_is_named_and_left_alone() {
         fs::set_permissions(data.path().join("store"), fs::Permissions::from_mode(0o555)).unwrap();
     }
     let output = serve.output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "{said}");
-    assert!(said.contains(data.path().to_str().unwrap()) && said.contains("ermission denied"), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "{stderr}");
+    assert!(
+        stderr.contains(data.path().to_str().unwrap()) && stderr.contains("ermission denied"),
+        "{stderr}"
+    );
     fs::set_permissions(data.path().join("store"), fs::Permissions::from_mode(0o755)).unwrap();
-    all_there(data.path(), 10).await;
+    check_all_documents(data.path(), 10).await;
 }
 
 #[tokio::test]
-async fn a_port_or_directory_in_use_is_named_and_its_owner_goes_on() {
+async fn a_port_or_directory_in_use_is_reported_and_its_server_continues() {
     let (data, other) = (directory(), directory());
     let server = Server::start(data.path()).await;
     let address = server.url.trim_start_matches("http://").to_owned();
     let output =
         command(&["serve", "--listen", &address, "--data", other.path().to_str().unwrap()]).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains(&format!("cannot listen on {address}")) && said.contains("--listen"), "{said}");
-    assert!(!other.path().join("store").exists(), "nothing was made");
-    let (code, said) = refused(data.path());
+    assert!(
+        stderr.contains(&format!("cannot listen on {address}")) && stderr.contains("--listen"),
+        "{stderr}"
+    );
+    assert!(!other.path().join("store").exists(), "the data directory was created");
+    let (code, stderr) = failed_start(data.path());
     assert_eq!(code, 1);
-    assert!(said.contains("in use by another process"), "{said}");
+    assert!(stderr.contains("in use by another process"), "{stderr}");
     assert_eq!(server.get("/readyz").await.status().as_u16(), 200);
 }
 
-/// Documents with these numbers, on a running server.
+/// Stores documents with these numbers on a running server.
 async fn add(server: &Server, numbers: std::ops::Range<u64>) {
     let lines: String = numbers
         .map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{:016x}", i << 20)})))
@@ -194,10 +202,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The store is replaced by an earlier copy of itself, and goes on from there: the snapshot of what came in
-/// between must not be taken for one of the new log once that has grown as long.
+/// The store is replaced by an earlier copy of itself and then gets other documents. The snapshot that was
+/// written in between must not be used when the new log becomes as long as the old one.
 #[tokio::test]
-async fn a_snapshot_of_another_log_is_never_taken() {
+async fn a_snapshot_of_another_log_is_never_used() {
     let data = directory();
     let store = data.path().join("store");
     let earlier = data.path().with_extension("earlier");
@@ -212,7 +220,7 @@ async fn a_snapshot_of_another_log_is_never_taken() {
     fs::remove_dir_all(&store).unwrap();
     fs::rename(&earlier, &store).unwrap();
     let server = Server::start(data.path()).await;
-    server.says("set aside").await;
+    server.wait_for_log("set aside").await;
     add(&server, 100..150).await;
     server.kill();
     let server = Server::start(data.path()).await;
@@ -224,7 +232,7 @@ async fn a_snapshot_of_another_log_is_never_taken() {
 }
 
 #[tokio::test]
-async fn snapshots_that_cannot_be_listed_are_a_flaw_and_none_at_all_is_not() {
+async fn verify_reports_an_unreadable_snapshot_directory_but_not_a_missing_one() {
     let data = directory();
     let server = Server::start(data.path()).await;
     assert!(server.stop().success());
@@ -233,8 +241,8 @@ async fn snapshots_that_cannot_be_listed_are_a_flaw_and_none_at_all_is_not() {
     std::fs::remove_dir_all(&snapshots).unwrap();
     assert_eq!(verify().status.code(), Some(0));
     std::fs::write(&snapshots, "no directory").unwrap();
-    let verdict = verify();
-    let said = String::from_utf8_lossy(&verdict.stdout);
-    assert_eq!(verdict.status.code(), Some(65), "{said}");
-    assert!(said.contains("snapshots cannot be listed"), "{said}");
+    let verified = verify();
+    let stderr = String::from_utf8_lossy(&verified.stdout);
+    assert_eq!(verified.status.code(), Some(65), "{stderr}");
+    assert!(stderr.contains("snapshots cannot be listed"), "{stderr}");
 }

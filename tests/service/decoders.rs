@@ -1,8 +1,8 @@
-//! Every decoder of what comes from outside, fed with bytes at random and with valid input that was changed: it answers or
-//! refuses, and never panics.
+//! Every decoder of external input gets random bytes and modified valid input. It returns a result or an
+//! error, and never panics.
 //!
-//! A short run with every other test; a long one by hand: `LOOKALIKE_TEST_DECODERS=1000000 cargo test --release --locked
-//! --test service decoders`.
+//! The short form runs with all other tests; the long form is run by hand: `LOOKALIKE_TEST_DECODERS=1000000
+//! cargo test --release --locked --test service decoders`.
 
 use std::path::Path;
 
@@ -15,18 +15,18 @@ use lookalike::{config, snapshot, text};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Bytes at random, or one of these with a few bytes changed, left out or doubled.
+/// Random bytes, or one of the seeds with a few bytes changed, deleted or duplicated.
 fn input(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let random = proptest::collection::vec(any::<u8>(), 0..200);
     let edits = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3u8), 0..6);
     let changed = (prop::sample::select(seeds), edits).prop_map(|(seed, edits)| {
         let mut bytes = seed;
-        for (place, byte, how) in edits {
+        for (place, byte, edit) in edits {
             if bytes.is_empty() {
                 break;
             }
             let place = place.index(bytes.len());
-            match how {
+            match edit {
                 0 => bytes[place] = byte,
                 1 => drop(bytes.remove(place)),
                 _ => bytes.insert(place, bytes[place]),
@@ -37,12 +37,12 @@ fn input(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![random, changed]
 }
 
-/// Feeds a decoder; `share` is how many times fewer cases a dear one gets.
-fn feed(seeds: &[&str], share: u32, decode: impl Fn(&[u8])) {
-    feed_bytes(seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect(), share, decode);
+/// Runs a decoder on generated inputs. `share` divides the number of cases, for expensive decoders.
+fn run_decoder(seeds: &[&str], share: u32, decode: impl Fn(&[u8])) {
+    run_decoder_on_bytes(seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect(), share, decode);
 }
 
-fn feed_bytes(seeds: Vec<Vec<u8>>, share: u32, decode: impl Fn(&[u8])) {
+fn run_decoder_on_bytes(seeds: Vec<Vec<u8>>, share: u32, decode: impl Fn(&[u8])) {
     let cases = std::env::var("LOOKALIKE_TEST_DECODERS").ok().and_then(|text| text.parse().ok());
     let cases = (cases.unwrap_or(4_000) / share).max(1);
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
@@ -56,7 +56,7 @@ fn feed_bytes(seeds: Vec<Vec<u8>>, share: u32, decode: impl Fn(&[u8])) {
 
 #[test]
 fn hashes_ids_and_names() {
-    feed(
+    run_decoder(
         &["f776119227163845", "0xF776119227163845f776119227163845", "article-1", "新闻", "news_2"],
         1,
         |bytes| {
@@ -77,11 +77,12 @@ fn hashes_ids_and_names() {
 #[test]
 fn pages() {
     let seeds = &[
-        "<html><head><title>t</title></head><body><article><h1>h</h1><p>a &amp; b</p><p>c</p></article></body></html>",
+        "<html><head><title>t</title></head><body><article><h1>h</h1><p>a &amp; b</p><p>c</p></article>\
+         </body></html>",
         "<table><tr><td>x<td>y</table><!-- c --><script>var a = '</script>'</script>",
         "<!DOCTYPE html><svg><math><mi><p>&#x0;&#xffffffff;",
     ];
-    feed(seeds, 4, |bytes| {
+    run_decoder(seeds, 4, |bytes| {
         let _ = text::main_text(&String::from_utf8_lossy(bytes));
     });
 }
@@ -97,17 +98,16 @@ fn settings_and_keys() {
     let load = |file: Option<&Path>, variables: Vec<(String, String)>| {
         let _ = config::load(file, variables.into_iter(), &[]);
     };
-    feed(settings, 4, |bytes| {
+    run_decoder(settings, 4, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         load(Some(&path), vec![]);
         let text = String::from_utf8_lossy(bytes).into_owned();
         load(None, vec![("LOOKALIKE_STORE__CACHE_BYTES".to_owned(), text.clone())]);
         load(None, vec![(format!("LOOKALIKE_{text}"), "1".to_owned())]);
     });
-    let keys = &[
-        "[[key]]\nname = \"a\"\nrole = \"read\"\ncollections = [\"news\"]\nmade_at = \"now\"\nsha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n",
-    ];
-    feed(keys, 4, |bytes| {
+    let keys = &["[[key]]\nname = \"a\"\nrole = \"read\"\ncollections = [\"news\"]\nmade_at = \"now\"\n\
+         sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n"];
+    run_decoder(keys, 4, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         let _ = KeyFile::at(&path).read();
     });
@@ -120,10 +120,10 @@ fn snapshots() {
     let golden = |name: &str| std::fs::read(format!("{}/tests/golden/{name}", env!("CARGO_MANIFEST_DIR")));
     let seeds = ["format-1.snapshot", "format-2.snapshot"].map(|name| golden(name).unwrap());
     let whole = seeds.to_vec();
-    feed_bytes(whole.clone(), 4, |bytes| {
+    run_decoder_on_bytes(whole.clone(), 4, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         let loaded = snapshot::load(&path, &Progress::default());
-        assert!(loaded.is_err() || whole.iter().any(|whole| whole == bytes), "a change was not seen");
+        assert!(loaded.is_err() || whole.iter().any(|whole| whole == bytes), "a change was not detected");
     });
 }
 
@@ -156,9 +156,9 @@ fn backups() {
     };
     let all = documents(&whole).ok();
     assert_eq!(all.as_ref().map(Vec::len), Some(3));
-    feed_bytes(vec![whole], 4, |bytes| {
+    run_decoder_on_bytes(vec![whole], 4, |bytes| {
         let found = documents(bytes);
-        assert!(found.is_err() || found.ok() == all, "what was read is not what was written");
+        assert!(found.is_err() || found.ok() == all, "a changed backup was read without an error");
     });
 }
 
@@ -175,7 +175,7 @@ fn cursors_and_streams_over_http() {
         let page = server.json("/similar?hash=0000000000000000&k=8&limit=1").await;
         page["next"].as_str().expect("there are more").to_owned()
     });
-    feed(&[&cursor], 20, |bytes| {
+    run_decoder(&[&cursor], 20, |bytes| {
         let route = format!("{}/similar", server.url);
         let text = String::from_utf8_lossy(bytes);
         let query = [("hash", "0000000000000000"), ("k", "8"), ("limit", "1"), ("cursor", &*text)];
@@ -183,8 +183,9 @@ fn cursors_and_streams_over_http() {
         let status = runtime.block_on(server.client.get(format!("{route}?{query}")).send()).unwrap().status();
         assert!(status.is_success() || status.is_client_error(), "{status} {text:?}");
     });
-    let lines = "{\"id\":\"a\",\"hash\":\"00000000000000ff\",\"metadata\":{\"x\":[1e3,\"\\u00e9\"]}}\r\n\n{\"id\":\"b\",\"text\":\"图书馆昨天宣布\"}\noops\n{\"hash\":\"0f\",\"expires_in\":\"36h\"}";
-    feed(&[lines], 20, |bytes| {
+    let lines = "{\"id\":\"a\",\"hash\":\"00000000000000ff\",\"metadata\":{\"x\":[1e3,\"\\u00e9\"]}}\r\n\n\
+                 {\"id\":\"b\",\"text\":\"图书馆昨天宣布\"}\noops\n{\"hash\":\"0f\",\"expires_in\":\"36h\"}";
+    run_decoder(&[lines], 20, |bytes| {
         let request = server.client.post(format!("{}/documents", server.url));
         let request = request.header("content-type", "application/x-ndjson").body(bytes.to_vec());
         let answer = runtime.block_on(async { request.send().await.unwrap().text().await.unwrap() });

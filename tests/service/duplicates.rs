@@ -1,4 +1,4 @@
-//! `on_duplicate=skip`: of any number of near-duplicates offered at once, one is stored.
+//! `on_duplicate=skip`: of any number of near-duplicates sent concurrently, exactly one is stored.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::server::{Server, directory, ids};
 
 const CLIENTS: usize = 24;
 
-/// `CLIENTS` hashes of which any two lie within `k` bits: the centre with up to k / 2 bits flipped.
+/// The hash of a client: the centre with up to `k / 2` bits flipped, so that any two clients' hashes differ
+/// in at most `k` bits.
 fn near(centre: u64, k: u32, client: usize) -> String {
     let flips = (client as u32) % (k / 2 + 1);
     let hash = (0..flips).fold(centre, |hash, bit| hash ^ (1 << ((bit * 3 + client as u32) % 32)));
@@ -21,10 +22,11 @@ fn near(centre: u64, k: u32, client: usize) -> String {
 async fn of_concurrent_near_duplicates_exactly_one_is_stored_at_every_k() {
     let data = directory();
     let server = Arc::new(Server::start(data.path()).await);
-    // So many that at large k the check runs beside the writer and not in it; and far from what is offered:
-    // their upper halves are ones, those of the offers zeros.
+    // At large k, this many documents make the check run on the pool and not in the writer. They are far
+    // from the offered hashes: their upper 32 bits are ones, those of the offers zeros.
     let others: String = (0..60_000u64)
-        .map(|i| format!("{}\n", json!({"hash": format!("{:016x}", 0xffff_ffff_0000_0000 | i.wrapping_mul(0x9e37_79b9) % (1 << 32))})))
+        .map(|i| 0xffff_ffff_0000_0000 | i.wrapping_mul(0x9e37_79b9) % (1 << 32))
+        .map(|hash| format!("{}\n", json!({"hash": format!("{hash:016x}")})))
         .collect();
     server.stream("/documents", others).await;
     for (round, k) in [0u32, 1, 3, 4, 7, 9, 11, 14, 20].into_iter().cycle().take(27).enumerate() {
@@ -53,11 +55,12 @@ async fn of_concurrent_near_duplicates_exactly_one_is_stored_at_every_k() {
 }
 
 #[tokio::test]
-async fn a_stream_of_copies_stores_the_first_of_each() {
+async fn a_stream_of_copies_stores_the_first_copy_of_each() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let lines: String = (0..2_000u64)
-        .map(|i| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{:016x}", (i % 100).wrapping_mul(0x0101_0101_0101_0101))})))
+        .map(|i| (i, (i % 100).wrapping_mul(0x0101_0101_0101_0101)))
+        .map(|(i, hash)| format!("{}\n", json!({"id": format!("{i}"), "hash": format!("{hash:016x}")})))
         .collect();
     let (results, summary) = server.stream("/documents?on_duplicate=skip&k=0", lines).await;
     assert_eq!(summary, json!({"created": 100, "updated": 0, "duplicates": 1_900, "errors": 0}));
@@ -65,7 +68,7 @@ async fn a_stream_of_copies_stores_the_first_of_each() {
 }
 
 #[tokio::test]
-async fn a_deleted_document_is_no_duplicate_any_more() {
+async fn a_deleted_document_is_no_longer_a_duplicate() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let offer = |id: &str| json!({"id": id, "hash": "00000000000000aa"});
@@ -74,15 +77,15 @@ async fn a_deleted_document_is_no_duplicate_any_more() {
     assert_eq!(server.post(route, offer("y")).await.1["outcome"], "duplicate");
     server.delete("/documents/x").await;
     assert_eq!(server.post(route, offer("y")).await.1["outcome"], "created");
-    // Writing a document again is no duplicate of itself, near the hash that it had or far from it.
+    // A document is not a duplicate of itself, whether its new hash is near the old one or not.
     assert_eq!(server.post(route, offer("y")).await.1["outcome"], "updated");
     let near = json!({"id": "y", "hash": "00000000000000ab", "metadata": {"edited": true}});
     assert_eq!(server.post(route, near).await.1["outcome"], "updated");
 }
 
-/// What was looked up lately is answered from memory: never after it changed.
+/// The server caches the rows of recent matches. A changed row must not be served from the cache.
 #[tokio::test]
-async fn a_match_that_was_looked_up_is_looked_up_again_when_it_changed() {
+async fn a_changed_match_is_not_served_from_the_cache() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let around = "/similar?hash=00000000000000f0&k=3";
@@ -105,9 +108,9 @@ async fn a_match_that_was_looked_up_is_looked_up_again_when_it_changed() {
     assert_eq!(ids(&server.json("/similar?hash=ff000000000000f0&k=3").await), ["b"]);
 }
 
-/// Many documents bear one hash and leave it one after the other; each must cost the same.
+/// Many documents share one hash and get another one after the other. Each change must cost the same.
 #[tokio::test]
-async fn a_hash_that_many_share_is_there_until_the_last_has_left_it() {
+async fn a_shared_hash_is_found_until_its_last_document_changes() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let lines = |hash: &dyn Fn(u64) -> u64| -> String {

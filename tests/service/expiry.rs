@@ -1,4 +1,5 @@
-//! Documents that expire: gone from every answer at their time, from the disk soon after, for good.
+//! Expiry: an expired document is in no answer from its expiry time on, is removed from the disk soon
+//! after, and never comes back.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,9 +8,9 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
 
-/// Where Debian's package `faketime` has its library.
+/// The library of Debian's package `faketime`.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
-/// Long enough to look at a document before it expires, also on a busy machine.
+/// Seconds until expiry: long enough to read a document before it expires, also on a busy machine.
 const SHORT: u64 = 3;
 
 fn now_ms() -> u64 {
@@ -29,7 +30,7 @@ async fn wait_until(time_ms: u64) {
     tokio::time::sleep(Duration::from_millis(time_ms.saturating_sub(now_ms()) + 20)).await;
 }
 
-/// Waits until the collection counts so many documents: what has expired is removed in the background.
+/// Waits until the collection has this number of documents. Expired documents are removed in the background.
 async fn wait_for_documents(server: &Server, documents: u64) {
     for _ in 0..500 {
         if server.documents().await == documents {
@@ -45,25 +46,25 @@ async fn exported(server: &Server) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// No way to ask shows the document.
-async fn is_gone(server: &Server, id: &str, hash: &str) {
+/// Checks that no kind of request returns the document.
+async fn check_gone(server: &Server, id: &str, hash: &str) {
     assert_eq!(server.get(&format!("/documents/{id}")).await.status().as_u16(), 404, "{id}");
     assert_eq!(server.get(&format!("/documents/{id}/similar")).await.status().as_u16(), 404, "{id}");
     for verify in ["", "&verify=scan"] {
         let near = server.json(&format!("/similar?hash={hash}&k=3&limit=1000{verify}")).await;
-        assert!(!ids(&near).contains(&id.to_owned()), "{id} is gone and found{verify}");
+        assert!(!ids(&near).contains(&id.to_owned()), "{id} has expired and is found{verify}");
     }
     let filter = json!({"hash": hash, "k": 3, "filter": {"exclude": ["nobody"]}});
     let (_, batch) = server.post("/similar", json!({"queries": [filter, {"hash": hash}]})).await;
     for answer in batch["results"].as_array().unwrap() {
-        assert!(!ids(answer).contains(&id.to_owned()), "{id} is gone and found in a batch");
+        assert!(!ids(answer).contains(&id.to_owned()), "{id} has expired and is found in a batch");
     }
     let ids: Vec<Value> = exported(server).await.into_iter().map(|line| line["id"].clone()).collect();
-    assert!(!ids.contains(&json!(id)), "{id} is gone and exported");
+    assert!(!ids.contains(&json!(id)), "{id} has expired and is exported");
 }
 
 #[tokio::test]
-async fn a_document_is_gone_from_every_answer_at_its_time() {
+async fn an_expired_document_is_in_no_answer() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let before = now_ms();
@@ -71,11 +72,12 @@ async fn a_document_is_gone_from_every_answer_at_its_time() {
         server.post("/documents", json!({"id": "a", "hash": hash(1), "expires_in": SHORT})).await;
     assert_eq!(status.as_u16(), 201, "{added}");
     let at = ms(&added["expires_at"]);
-    // The server's clock is read between the two, and started with a millisecond's play.
+    // The server reads its clock between the two calls of `now_ms`; allow 50 ms of difference between the
+    // clocks.
     assert!(at + 50 >= before + SHORT * 1_000 && at <= now_ms() + SHORT * 1_000 + 50, "{added}");
     server.put("/documents/stays", json!({"hash": hash(1)})).await;
     server.put("/documents/alone", json!({"hash": hash(0xff0), "expires_in": format!("{SHORT}s")})).await;
-    // Asked twice, so that the second answer comes from what is remembered.
+    // Request it twice, so that the second answer comes from the cache.
     for _ in 0..2 {
         let near = server.json(&format!("/similar?hash={}&k=3", hash(1))).await;
         assert_eq!(ids(&near), ["a", "stays"]);
@@ -86,10 +88,10 @@ async fn a_document_is_gone_from_every_answer_at_its_time() {
     assert_eq!(server.json("/documents/a").await["expires_at"], added["expires_at"]);
     assert_eq!(exported(&server).await.len(), 3);
     wait_until(at + 1_000).await;
-    is_gone(&server, "a", &hash(1)).await;
-    is_gone(&server, "alone", &hash(0xff0)).await;
+    check_gone(&server, "a", &hash(1)).await;
+    check_gone(&server, "alone", &hash(0xff0)).await;
     wait_for_documents(&server, 1).await;
-    // The index forgot the hash of `alone`, and not the one that `stays` bears too.
+    // The index has removed the hash of `alone`, but not the hash that `a` shared with `stays`.
     let info = server.json("/collections/default").await;
     assert_eq!(info["distinct_hashes"], 1, "{info}");
     assert_eq!(ids(&server.json(&format!("/similar?hash={}&k=3", hash(1))).await), ["stays"]);
@@ -98,29 +100,30 @@ async fn a_document_is_gone_from_every_answer_at_its_time() {
 }
 
 #[tokio::test]
-async fn what_is_remembered_of_a_bearer_does_not_outlive_it() {
+async fn a_cached_match_is_not_returned_after_its_expiry() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let (_, added) = server.post("/documents", json!({"id": "a", "hash": hash(5), "expires_in": 2})).await;
     let at = ms(&added["expires_at"]);
     let route = format!("/similar?hash={}&k=3", hash(5));
-    // Asked without a pause across the moment: an answer that began after it must be empty.
+    // Request it without a pause until after the expiry: a request that starts after the expiry must find
+    // nothing.
     loop {
-        let begun = now_ms();
+        let start = now_ms();
         let found = ids(&server.json(&route).await);
-        if begun > at + 50 {
-            assert!(found.is_empty(), "{}", begun - at);
+        if start > at + 50 {
+            assert!(found.is_empty(), "{}", start - at);
         } else if now_ms() + 50 < at {
             assert_eq!(found, ["a"]);
         }
-        if begun > at + 600 {
+        if start > at + 600 {
             break;
         }
     }
 }
 
 #[tokio::test]
-async fn writing_again_replaces_the_expiry_and_a_lapsed_document_is_none() {
+async fn an_update_replaces_the_expiry_and_an_expired_document_is_created_anew() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for id in ["longer", "never", "default", "deleted", "again", "moved"] {
@@ -135,7 +138,7 @@ async fn writing_again_replaces_the_expiry_and_a_lapsed_document_is_none() {
     server.put("/documents/moved", json!({"hash": hash(4), "expires_in": "1h"})).await;
     assert_eq!(server.delete("/documents/deleted").await.as_u16(), 204);
     wait_until(last).await;
-    // Whether it was removed already or not, it is not there to be updated.
+    // An expired document cannot be updated, whether it has been removed already or not.
     let (status, again) = server.put("/documents/again", json!({"hash": hash(3)})).await;
     assert_eq!((status.as_u16(), again["outcome"].as_str()), (201, Some("created")));
     assert_eq!(again.get("expires_at"), None);
@@ -146,11 +149,11 @@ async fn writing_again_replaces_the_expiry_and_a_lapsed_document_is_none() {
 }
 
 #[tokio::test]
-async fn a_collection_has_a_default_that_counts_for_later_writes() {
+async fn the_default_expiry_of_a_collection_applies_to_later_writes() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let (status, made) = server.put("/collections/news", json!({"expires_in": "2h"})).await;
-    assert_eq!((status.as_u16(), &made["expires_in"]), (201, &json!(7200)));
+    let (status, created) = server.put("/collections/news", json!({"expires_in": "2h"})).await;
+    assert_eq!((status.as_u16(), &created["expires_in"]), (201, &json!(7200)));
     let put = |id: &'static str, more: Value| {
         let mut body = json!({"hash": hash(1)});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -161,7 +164,7 @@ async fn a_collection_has_a_default_that_counts_for_later_writes() {
     assert_eq!(span(&put("default", json!({})).await), 120);
     assert_eq!(span(&put("own", json!({"expires_in": 60})).await), 1);
     assert_eq!(put("never", json!({"expires_in": null})).await.get("expires_at"), None);
-    // What is left out stays; what is null goes.
+    // An omitted setting stays; `null` removes it.
     let (_, same) = server.put("/collections/news", json!({"k": 5})).await;
     assert_eq!(same["expires_in"], json!(7200));
     let (_, off) = server.put("/collections/news", json!({"expires_in": null})).await;
@@ -176,7 +179,7 @@ async fn a_collection_has_a_default_that_counts_for_later_writes() {
 }
 
 #[tokio::test]
-async fn spans_that_cannot_be_are_refused_with_their_range() {
+async fn invalid_expiry_spans_are_refused_with_their_range() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let cases = [
@@ -194,7 +197,7 @@ async fn spans_that_cannot_be_are_refused_with_their_range() {
         (json!(true), "whole number of seconds"),
         (json!({"days": 3}), "whole number of seconds"),
     ];
-    for (span, said) in cases {
+    for (span, expected) in cases {
         for (route, body) in [
             ("/documents/a", json!({"hash": hash(1), "expires_in": span})),
             ("/collections/a", json!({"expires_in": span})),
@@ -202,11 +205,11 @@ async fn spans_that_cannot_be_are_refused_with_their_range() {
             let (status, problem) = server.put(route, body).await;
             assert_eq!(status.as_u16(), 422, "{span}: {problem}");
             assert_eq!(problem["errors"][0]["pointer"], "/expires_in", "{problem}");
-            assert!(problem["detail"].as_str().unwrap().contains(said), "{span}: {problem}");
+            assert!(problem["detail"].as_str().unwrap().contains(expected), "{span}: {problem}");
         }
     }
     let at = |time: &str| json!({"hash": hash(1), "expires_at": time});
-    for (body, said) in [
+    for (body, expected) in [
         (at("2020-01-01T00:00:00Z"), "is past"),
         (at("2190-01-01T00:00:00Z"), "more than 100 years"),
         (at("tomorrow"), "2026-11-21T09:30:00Z"),
@@ -215,7 +218,7 @@ async fn spans_that_cannot_be_are_refused_with_their_range() {
         let (status, problem) = server.put("/documents/a", body).await;
         assert_eq!(status.as_u16(), 422, "{problem}");
         assert_eq!(problem["errors"][0]["pointer"], "/expires_at", "{problem}");
-        assert!(problem["detail"].as_str().unwrap().contains(said), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(expected), "{problem}");
     }
     for span in [json!(1), json!(3_155_760_000_u64), json!("100y"), json!("7d"), json!("1h 30m")] {
         let (status, added) = server.put("/documents/a", json!({"hash": hash(1), "expires_in": span})).await;
@@ -225,7 +228,7 @@ async fn spans_that_cannot_be_are_refused_with_their_range() {
 }
 
 #[tokio::test]
-async fn streams_and_arrays_expire_and_an_export_keeps_the_times() {
+async fn documents_of_streams_and_arrays_expire_and_exports_keep_the_times() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let line = |i: u64, span: Value| json!({"id": format!("s{i:04}"), "hash": hash(i), "expires_in": span});
@@ -247,7 +250,7 @@ async fn streams_and_arrays_expire_and_an_export_keeps_the_times() {
     assert_eq!(ids(&near).len(), 1_000);
     wait_for_documents(&server, 1_000).await;
     assert_eq!(server.json("/collections/default").await["distinct_hashes"], 1_000);
-    // Into another engine: the same times.
+    // An import into another server keeps the expiry times.
     let other = directory();
     let second = Server::start(other.path()).await;
     let lines: String = kept.iter().map(|line| format!("{line}\n")).collect();
@@ -257,11 +260,11 @@ async fn streams_and_arrays_expire_and_an_export_keeps_the_times() {
 }
 
 #[tokio::test]
-async fn a_document_that_has_expired_keeps_no_other_out() {
+async fn an_expired_document_does_not_count_as_a_duplicate() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let route = "/documents?on_duplicate=skip&k=3";
-    // One alone with its hash, and three that share one.
+    // One document with its own hash, and three that share one.
     let firsts = [(hash(1), 1), ("ffffffff00000000".to_owned(), 3)];
     for (hash, count) in &firsts {
         for i in 0..*count {
@@ -277,24 +280,29 @@ async fn a_document_that_has_expired_keeps_no_other_out() {
         assert_eq!(refused["outcome"], "duplicate", "{refused}");
         assert!(refused["similar"][0]["expires_at"].is_string(), "{refused}");
     }
-    // At the moment, not when they have been removed: tried again and again until it is taken.
-    let mut taken = 0;
-    while taken < firsts.len() {
-        let (hash, _) = &firsts[taken];
-        let begun = now_ms();
+    // A new document must be accepted from the expiry on, not only after the removal: try until it is
+    // accepted.
+    let mut accepted = 0;
+    while accepted < firsts.len() {
+        let (hash, _) = &firsts[accepted];
+        let start = now_ms();
         let (_, added) = server.post(route, json!({"hash": hash})).await;
         if added["outcome"] == "created" {
             assert!(now_ms() + 50 >= last - 2_000);
-            taken += 1;
+            accepted += 1;
         } else {
-            assert!(begun <= last + 50, "kept out {} ms after the last has expired: {added}", begun - last);
+            assert!(
+                start <= last + 50,
+                "refused {} ms after the last document expired: {added}",
+                start - last
+            );
         }
     }
     wait_for_documents(&server, 2).await;
 }
 
-/// Fills a directory with documents of which each second one expires.
-async fn filled(data: &Path, span: &str) -> u64 {
+/// Fills a directory with documents of which every second one expires.
+async fn fill_directory(data: &Path, span: &str) -> u64 {
     let server = Server::start(data).await;
     let lines: String = (0..500)
         .map(|i| {
@@ -303,13 +311,13 @@ async fn filled(data: &Path, span: &str) -> u64 {
         })
         .collect();
     server.stream("/documents", lines).await;
-    let filled = now_ms();
+    let end = now_ms();
     server.kill();
-    filled
+    end
 }
 
-/// The documents that do not expire are there, in index and store, and no other.
-async fn half_is_there(server: &Server) {
+/// Checks that index and store have exactly the documents that do not expire.
+async fn check_remaining_half(server: &Server) {
     let kept: Vec<String> = (0..500).filter(|i| i % 2 == 1).map(|i| format!("{i:04}")).collect();
     let found: Vec<String> =
         exported(server).await.iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect();
@@ -328,22 +336,22 @@ async fn half_is_there(server: &Server) {
 #[tokio::test]
 async fn expiry_survives_kills_before_and_while_documents_are_removed() {
     let data = directory();
-    let written = filled(data.path(), "2s").await;
+    let written = fill_directory(data.path(), "2s").await;
     wait_until(written + 2_000).await;
-    // Killed at every stage of the removal, which begins with the start.
+    // Kill the server at several stages of the removal, which begins at the start.
     for pause in [0, 1, 3, 10, 30] {
         let server = Server::start(data.path()).await;
         tokio::time::sleep(Duration::from_millis(pause)).await;
         server.kill();
     }
     let server = Server::start(data.path()).await;
-    half_is_there(&server).await;
+    check_remaining_half(&server).await;
     assert!(server.stop().success());
-    half_is_there(&Server::start(data.path()).await).await;
+    check_remaining_half(&Server::start(data.path()).await).await;
 }
 
 #[tokio::test]
-async fn a_deleted_collection_leaves_no_expiry_behind() {
+async fn a_deleted_collection_leaves_no_expiry_entries() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for profile in ["copies-64", "copies-128"] {
@@ -362,35 +370,36 @@ async fn a_deleted_collection_leaves_no_expiry_behind() {
 }
 
 #[tokio::test]
-async fn a_wall_clock_that_steps_brings_nothing_back() {
+async fn a_wall_clock_step_restores_no_expired_document() {
     if !Path::new(FAKETIME).exists() {
-        println!("skipped: {FAKETIME} is not there (Debian: apt-get install faketime)");
+        println!("skipped: {FAKETIME} is missing (Debian: apt-get install faketime)");
         return;
     }
     let data = directory();
-    filled(data.path(), "2d").await;
-    // The monotonic clock must stay: timeouts and intervals hang on it.
+    fill_directory(data.path(), "2d").await;
+    // The monotonic clock must not change: timeouts and intervals depend on it.
     let stepped = |by: &'static str| {
         [("LD_PRELOAD", FAKETIME), ("FAKETIME", by), ("FAKETIME_DONT_FAKE_MONOTONIC", "1")]
     };
     let server = Server::start_with(data.path(), &stepped("+1d")).await;
-    assert_eq!(exported(&server).await.len(), 500, "a day is not two");
+    assert_eq!(exported(&server).await.len(), 500, "documents expired a day early");
     server.put("/documents/0001", json!({"hash": hash(0)})).await;
     server.kill();
-    // Back to today: time stands where it stood, a day on, and goes on from there.
+    // The wall clock steps back to today: the server's clock continues from the last recorded time, one day
+    // ahead.
     let server = Server::start(data.path()).await;
     let (_, added) = server.put("/documents/0003", json!({"hash": hash(0), "expires_in": "1h"})).await;
     let ahead = ms(&added["expires_at"]) - now_ms();
     assert!((23 * 3_600_000..26 * 3_600_000).contains(&ahead), "{ahead}");
     server.put("/documents/0003", json!({"hash": hash(0)})).await;
-    server.says("the wall clock is behind the last recorded time").await;
+    server.wait_for_log("the wall clock is behind the last recorded time").await;
     server.kill();
     let server = Server::start_with(data.path(), &stepped("+3d")).await;
-    half_is_there(&server).await;
+    check_remaining_half(&server).await;
     server.kill();
     for by in ["-10y", "+0d"] {
         let server = Server::start_with(data.path(), &stepped(by)).await;
-        half_is_there(&server).await;
+        check_remaining_half(&server).await;
         server.kill();
     }
 }

@@ -1,8 +1,10 @@
-//! Data directories of every format that was ever written: they open for ever, and hold what they held.
+//! Data directories of every released format: the server opens each of them, and their contents are
+//! unchanged.
 //!
-//! `tests/golden/data-N.tar.gz` is a directory of format N as a killed server left it, with documents in tables, in the
-//! journal and in a snapshot; `data-N.jsonl` is what its collections export. A new format gets a new pair, made by
-//! `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden -- --ignored`; the old ones stay.
+//! `tests/golden/data-N.tar.gz` is a directory of format N after a kill, with documents in tables, in the
+//! journal and in a snapshot; `data-N.jsonl` is the export of its collections. A new format needs a new
+//! pair, created by `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden --
+//! --ignored`; the old pairs stay.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -14,16 +16,16 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
 
-/// Small tables and segments, so that a small directory has some of each.
+/// Small tables and journal segments, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
 const FORMAT: u32 = 2;
 
-fn place() -> PathBuf {
+fn golden_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// What the collections export, a line each, in the order of collections and ids.
+/// The exports of all collections, one line for each document, in the order of collections and ids.
 async fn exported(server: &Server) -> String {
     let mut lines = String::new();
     for collection in COLLECTIONS {
@@ -38,23 +40,23 @@ async fn exported(server: &Server) -> String {
 }
 
 #[tokio::test]
-async fn directories_of_every_format_open_and_hold_what_they_held() {
+async fn directories_of_every_format_open_with_their_contents() {
     let mut opened = 0;
-    for entry in fs::read_dir(place()).unwrap() {
-        let packed = entry.unwrap().path();
-        let name = packed.file_name().unwrap().to_str().unwrap();
+    for entry in fs::read_dir(golden_directory()).unwrap() {
+        let archive = entry.unwrap().path();
+        let name = archive.file_name().unwrap().to_str().unwrap();
         let Some(name) = name.strip_suffix(".tar.gz") else {
             continue;
         };
         let data = directory();
-        tar::Archive::new(GzDecoder::new(File::open(&packed).unwrap())).unpack(data.path()).unwrap();
+        tar::Archive::new(GzDecoder::new(File::open(&archive).unwrap())).unpack(data.path()).unwrap();
         let server = Server::start(data.path()).await;
-        let expected = fs::read_to_string(place().join(format!("{name}.jsonl"))).unwrap();
+        let expected = fs::read_to_string(golden_directory().join(format!("{name}.jsonl"))).unwrap();
         assert!(exported(&server).await == expected, "{name} exports something else");
         for line in expected.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             let (collection, document) = (line["collection"].as_str().unwrap(), &line["document"]);
-            // A text is exported as such.
+            // An export has the text instead of the hash if the text is stored.
             let Some(hash) = document["hash"].as_str() else {
                 continue;
             };
@@ -70,7 +72,7 @@ async fn directories_of_every_format_open_and_hold_what_they_held() {
     assert!(opened > 0, "there are golden directories");
 }
 
-/// Fills a server with documents of every kind.
+/// Stores documents of every kind.
 async fn fill(server: &Server, from: u64, to: u64) {
     for i in from..to {
         let hash = if i % 10 == 0 { 7 } else { i << 13 };
@@ -81,8 +83,8 @@ async fn fill(server: &Server, from: u64, to: u64) {
         if i % 7 == 0 {
             document["expires_in"] = json!(3_000_000_000_u64);
         }
-        let (status, said) = server.post("/documents", document).await;
-        assert!(status.is_success(), "{said}");
+        let (status, answer) = server.post("/documents", document).await;
+        assert!(status.is_success(), "{answer}");
         let wide = json!({"id": format!("w{i}"), "hash": format!("{:032x}", u128::from(i) << 77)});
         assert!(server.post("/collections/wide/documents", wide).await.0.is_success());
     }
@@ -96,8 +98,8 @@ async fn fill(server: &Server, from: u64, to: u64) {
         ("long", &long),
     ] {
         let document = json!({"id": format!("{id}{from}"), "text": text});
-        let (status, said) = server.post("/collections/texts/documents", document).await;
-        assert!(status.is_success(), "{said}");
+        let (status, answer) = server.post("/collections/texts/documents", document).await;
+        assert!(status.is_success(), "{answer}");
     }
 }
 
@@ -117,10 +119,12 @@ async fn make_the_golden_directory_of_this_format() {
     let lines = exported(&server).await;
     server.kill();
     let name = format!("data-{FORMAT}");
-    fs::write(place().join(format!("{name}.jsonl")), lines).unwrap();
-    let packed =
-        GzEncoder::new(File::create(place().join(format!("{name}.tar.gz"))).unwrap(), Compression::best());
-    let mut tar = tar::Builder::new(packed);
+    fs::write(golden_directory().join(format!("{name}.jsonl")), lines).unwrap();
+    let archive = GzEncoder::new(
+        File::create(golden_directory().join(format!("{name}.tar.gz"))).unwrap(),
+        Compression::best(),
+    );
+    let mut tar = tar::Builder::new(archive);
     tar.append_dir_all(".", data.path()).unwrap();
     tar.into_inner().unwrap().finish().unwrap();
 }

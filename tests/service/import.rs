@@ -1,4 +1,5 @@
-//! Import of what is not as it should be: bad rows and files among good ones, archives, a server that says later.
+//! Import of imperfect input: invalid rows and files among valid ones, archives, and a server that limits
+//! the rate.
 
 use std::fs;
 use std::io::Write;
@@ -13,21 +14,21 @@ use crate::server::{Server, command, directory, lines};
 
 const WORDS: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
 
-/// Imports files of a directory; whether it succeeded, and what it said.
+/// Imports files of a directory. Returns whether the command succeeded, and its standard error.
 async fn import(server: &Server, directory: &Path, files: &[&str], more: &[&str]) -> (bool, String) {
     let all = [&["import", "--url", &server.url], more, files].concat();
     let mut command = command(&all);
     command.current_dir(directory);
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
-    said(&output)
+    outcome(&output)
 }
 
-fn said(output: &Output) -> (bool, String) {
+fn outcome(output: &Output) -> (bool, String) {
     (output.status.success(), String::from_utf8(output.stderr.clone()).unwrap())
 }
 
 #[tokio::test]
-async fn what_is_bad_fails_alone_and_is_named() {
+async fn invalid_rows_and_files_fail_alone_and_are_reported() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;
     let write = |name: &str, bytes: &[u8]| fs::write(data.path().join(name), bytes).unwrap();
@@ -35,16 +36,16 @@ async fn what_is_bad_fails_alone_and_is_named() {
     write("b.csv", b"x,y\n1,2\n");
     write("c.txt", &GBK.encode(WORDS).0);
     write("d.txt", b"ab\xff");
-    let mut packed = GzEncoder::new(Vec::new(), Compression::none());
-    packed.write_all(lines(0..5_000).as_bytes()).unwrap();
-    let packed = packed.finish().unwrap();
-    write("e.jsonl.gz", &packed[..packed.len() / 2]);
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::none());
+    compressed.write_all(lines(0..5_000).as_bytes()).unwrap();
+    let compressed = compressed.finish().unwrap();
+    write("e.jsonl.gz", &compressed[..compressed.len() / 2]);
     write("f.jsonl", lines(5_000..5_003).as_bytes());
     let files = ["a.csv", "b.csv", "c.txt", "d.txt", "e.jsonl.gz", "f.jsonl"];
-    let (succeeded, said) = import(&server, data.path(), &files, &["--id-column", "id"]).await;
-    assert!(!succeeded, "{said}");
+    let (succeeded, stderr) = import(&server, data.path(), &files, &["--id-column", "id"]).await;
+    assert!(!succeeded, "{stderr}");
     for expected in [
-        "a.csv: row 2, line 3: 1 cells in place of 2",
+        "a.csv: row 2, line 3: 1 cells instead of 2",
         "a.csv: row 3, line 4: cell 2 is not UTF-8",
         "b.csv: there is no column \"text\"",
         "d.txt: not UTF-8: byte 2",
@@ -52,22 +53,22 @@ async fn what_is_bad_fails_alone_and_is_named() {
         "what came before, ",
         "3 bad lines, 2 files not read to their end",
     ] {
-        assert!(said.contains(expected), "no {expected:?} in {said}");
+        assert!(stderr.contains(expected), "no {expected:?} in {stderr}");
     }
     for id in ["1", "4", "c.txt", "0", "2000", "5002"] {
         let route = format!("/documents/{id}");
-        assert_eq!(server.get(&route).await.status().as_u16(), 200, "{id}: {said}");
+        assert_eq!(server.get(&route).await.status().as_u16(), 200, "{id}: {stderr}");
     }
-    let (created, _) = said.rsplit_once(" created").unwrap();
+    let (created, _) = stderr.rsplit_once(" created").unwrap();
     let created: u64 = created.rsplit('\n').next().unwrap().parse().unwrap();
-    // The row 1 of the table and the line 1 of the file have the same id.
-    assert_eq!(created, server.documents().await, "{said}");
-    let (succeeded, said) = import(&server, data.path(), &["."], &[]).await;
-    assert!(!succeeded && said.contains(". is a directory: name the files in it"), "{said}");
+    // Row 1 of the table and line 1 of the JSONL file have the same id, so that one of them is an update.
+    assert_eq!(created, server.documents().await, "{stderr}");
+    let (succeeded, stderr) = import(&server, data.path(), &["."], &[]).await;
+    assert!(!succeeded && stderr.contains(". is a directory: name the files in it"), "{stderr}");
 }
 
 #[tokio::test]
-async fn what_an_archive_is_not_read_of_is_counted() {
+async fn skipped_records_of_an_archive_are_counted() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;
     let answer = |id: &str, head: &str, body: &[u8]| {
@@ -79,12 +80,12 @@ async fn what_an_archive_is_not_read_of_is_counted() {
         [head.as_bytes(), &body, b"\r\n\r\n"].concat()
     };
     let page = format!("<html><body><p>{WORDS}</p></body></html>");
-    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
-    packed.write_all(page.as_bytes()).unwrap();
+    let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
+    compressed.write_all(page.as_bytes()).unwrap();
     let chunk = format!("{:x}\r\n{page}\r\n0\r\n\r\n", page.len());
     let html = "200 OK\r\nContent-Type: text/html";
     let archive = [
-        answer("gzip", &format!("{html}\r\nContent-Encoding: gzip"), &packed.finish().unwrap()),
+        answer("gzip", &format!("{html}\r\nContent-Encoding: gzip"), &compressed.finish().unwrap()),
         answer("chunked", &format!("{html}\r\nTransfer-Encoding: chunked"), chunk.as_bytes()),
         answer("br", &format!("{html}\r\nContent-Encoding: br"), b"x"),
         answer("image", "200 OK\r\nContent-Type: image/png", b"x"),
@@ -93,17 +94,17 @@ async fn what_an_archive_is_not_read_of_is_counted() {
         answer("none", "404 Not Found\r\nContent-Type: text/html", b"x"),
     ];
     fs::write(data.path().join("a.warc"), archive.concat()).unwrap();
-    let (succeeded, said) = import(&server, data.path(), &["a.warc"], &[]).await;
-    assert!(succeeded && said.contains("3 created"), "{said}");
-    let passed = "4 records passed over: 1 not pages, 2 of another status, 1 packed with br";
-    assert!(said.contains(passed), "{said}");
+    let (succeeded, stderr) = import(&server, data.path(), &["a.warc"], &[]).await;
+    assert!(succeeded && stderr.contains("3 created"), "{stderr}");
+    let skipped = "4 records passed over: 1 not pages, 2 of another status, 1 packed with br";
+    assert!(stderr.contains(skipped), "{stderr}");
     let hash = async |id: &str| server.json(&format!("/documents/{id}")).await["hash"].clone();
     assert_eq!(hash("gzip").await, hash("gbk").await);
     assert_eq!(hash("gzip").await, hash("chunked").await);
 }
 
 #[tokio::test]
-async fn a_key_without_units_is_waited_for_and_standard_input_is_not_lost() {
+async fn an_import_waits_for_the_rate_limit_and_keeps_standard_input() {
     let data = directory();
     let d = data.path().join("d");
     let create = ["keys", "create", "slow", "--role", "write", "--rate", "1", "--data", d.to_str().unwrap()];
@@ -113,9 +114,9 @@ async fn a_key_without_units_is_waited_for_and_standard_input_is_not_lost() {
     fs::write(&file, lines(0..2)).unwrap();
     let file = file.to_str().unwrap();
     for (number, name) in [file, "-", file].into_iter().enumerate() {
-        // A key has the units of two seconds; whoever asks until it is refused leaves none.
-        let asked = || server.client.get(format!("{}/stats", server.url)).bearer_auth(&key).send();
-        while asked().await.unwrap().status().as_u16() == 200 {}
+        // Use up the units of the key, which saves those of two seconds.
+        let request = || server.client.get(format!("{}/stats", server.url)).bearer_auth(&key).send();
+        while request().await.unwrap().status().as_u16() == 200 {}
         let mut child = command(&["import", name, "--url", &server.url, "--key", &key, "--restart"])
             .stdin(Stdio::piped())
             .stderr(Stdio::piped())
@@ -123,9 +124,9 @@ async fn a_key_without_units_is_waited_for_and_standard_input_is_not_lost() {
             .unwrap();
         child.stdin.take().unwrap().write_all(lines(2..4).as_bytes()).unwrap();
         let output = tokio::task::spawn_blocking(|| child.wait_with_output().unwrap()).await.unwrap();
-        let (succeeded, said) = said(&output);
+        let (succeeded, stderr) = outcome(&output);
         let expected = if number < 2 { "2 created" } else { "2 updated" };
-        assert!(succeeded && said.contains(expected), "{said}");
-        assert_eq!(said.matches("has used its 1 units").count(), 1, "{said}");
+        assert!(succeeded && stderr.contains(expected), "{stderr}");
+        assert_eq!(stderr.matches("has used its 1 units").count(), 1, "{stderr}");
     }
 }

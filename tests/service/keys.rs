@@ -1,4 +1,5 @@
-//! Keys: every route with every kind of key, made and revoked while the server runs, and never logged.
+//! Keys: every route with every kind of key; keys created and revoked while the server runs; no key in the
+//! log.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, command, directory};
 
-/// Makes a key by the command line; its secret.
+/// Creates a key on the command line and returns its secret.
 fn create(data: &Path, name: &str, arguments: &[&str]) -> String {
     let data = data.to_str().unwrap();
     let all = [&["keys", "create", name, "--data", data], arguments].concat();
@@ -17,8 +18,8 @@ fn create(data: &Path, name: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// Which of the keys may use a route, by their first letters: r(ead), w(rite), a(dmin) for all collections, R, W, A
-/// for `news` alone; `-` for no key at all, `?` for any key.
+/// A route and the letters of the keys that may use it: `r`(ead), `w`(rite) and `a`(dmin) for all
+/// collections, `R`, `W` and `A` for `news` only, `-` for requests without a key, `?` for any key.
 struct Route {
     method: Method,
     path: &'static str,
@@ -96,7 +97,7 @@ async fn status(server: &Server, route: &Route, key: Option<(&str, &str)>) -> (S
 }
 
 #[tokio::test]
-async fn every_route_takes_the_keys_that_it_should_and_no_other() {
+async fn every_route_accepts_exactly_the_keys_with_its_role() {
     let data = directory();
     let key = |name: &str, role: &str, news: bool| {
         let scope: &[&str] = if news { &["--collection", "news"] } else { &[] };
@@ -123,7 +124,7 @@ async fn every_route_takes_the_keys_that_it_should_and_no_other() {
     assert_eq!(status(&server, &setup, Some(("authorization", &admin))).await.0, StatusCode::CREATED);
     let mut checked = 0;
     for route in routes() {
-        let what = format!("{} {}", route.method, route.path);
+        let case = format!("{} {}", route.method, route.path);
         for (letter, secret) in &keys {
             let bearer = format!("bearer {secret}");
             let header = if checked % 2 == 0 {
@@ -133,11 +134,11 @@ async fn every_route_takes_the_keys_that_it_should_and_no_other() {
             };
             let (status, problem) = status(&server, &route, Some(header)).await;
             let allowed = route.allowed.contains('?') || route.allowed.contains(*letter);
-            assert_eq!(status != StatusCode::FORBIDDEN, allowed, "{what} with {letter}: {status} {problem}");
-            assert_ne!(status, StatusCode::UNAUTHORIZED, "{what} with {letter}");
-            assert!(!status.is_server_error(), "{what} with {letter}: {status} {problem}");
+            assert_eq!(status != StatusCode::FORBIDDEN, allowed, "{case} with {letter}: {status} {problem}");
+            assert_ne!(status, StatusCode::UNAUTHORIZED, "{case} with {letter}");
+            assert!(!status.is_server_error(), "{case} with {letter}: {status} {problem}");
             if !allowed && route.method != Method::HEAD {
-                assert_eq!(problem["code"], "forbidden", "{what}");
+                assert_eq!(problem["code"], "forbidden", "{case}");
             }
             checked += 1;
         }
@@ -160,7 +161,7 @@ async fn every_route_takes_the_keys_that_it_should_and_no_other() {
             assert_eq!(
                 status != StatusCode::UNAUTHORIZED,
                 is_open,
-                "{what} with {key:?}: {status} {problem}"
+                "{case} with {key:?}: {status} {problem}"
             );
         }
     }
@@ -169,7 +170,7 @@ async fn every_route_takes_the_keys_that_it_should_and_no_other() {
         list["collections"].as_array().unwrap().iter().map(|info| info["name"].clone()).collect::<Vec<_>>()
     };
     let (_, of_news) = status(&server, &list, Some(("x-api-key", &keys[3].1))).await;
-    assert_eq!(names(&of_news), ["news"], "others are not shown");
+    assert_eq!(names(&of_news), ["news"], "other collections are not listed");
     let log = server.log();
     for (letter, secret) in &keys {
         assert!(!log.contains(&secret[3..]), "key {letter} is in the log");
@@ -179,13 +180,13 @@ async fn every_route_takes_the_keys_that_it_should_and_no_other() {
 }
 
 #[tokio::test]
-async fn keys_are_made_listed_and_revoked_while_the_server_runs() {
+async fn keys_are_created_listed_and_revoked_while_the_server_runs() {
     let data = directory();
     let server = Server::start(data.path()).await;
     assert_eq!(server.get("/stats").await.status(), StatusCode::OK, "there are no keys yet");
     let secret = create(data.path(), "crawler", &["--role", "write", "--collection", "default"]);
     let route = Route { method: Method::GET, path: "/stats", body: None, kind: "", allowed: "" };
-    let becomes = async |wanted: StatusCode| {
+    let wait_for_status = async |wanted: StatusCode| {
         for _ in 0..200 {
             let found = status(&server, &route, Some(("x-api-key", &secret))).await.0;
             let without = status(&server, &route, None).await.0;
@@ -194,29 +195,29 @@ async fn keys_are_made_listed_and_revoked_while_the_server_runs() {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("the server does not follow its keys:\n{}", server.log());
+        panic!("the server does not apply changes of its keys:\n{}", server.log());
     };
-    becomes(StatusCode::OK).await;
+    wait_for_status(StatusCode::OK).await;
     let dir = data.path().to_str().unwrap();
     let listed = command(&["keys", "list", "--data", dir]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
     assert!(listed.starts_with("crawler\twrite\tdefault\tunlimited\t20"), "{listed}");
     assert!(command(&["keys", "revoke", "crawler", "--data", dir]).status().unwrap().success());
-    becomes(StatusCode::UNAUTHORIZED).await;
+    wait_for_status(StatusCode::UNAUTHORIZED).await;
     assert!(!command(&["keys", "revoke", "crawler", "--data", dir]).output().unwrap().status.success());
     let challenge = server.get("/stats").await;
     assert!(challenge.headers()["www-authenticate"].to_str().unwrap().starts_with("Bearer"));
 }
 
 #[test]
-fn without_keys_the_server_listens_where_it_alone_can_be_reached() {
+fn without_keys_the_server_listens_only_on_loopback_addresses() {
     let data = directory();
     let dir = data.path().to_str().unwrap();
     for (listen, others) in [("0.0.0.0:0", true), ("[::]:0", true)] {
         let output = command(&["serve", "--listen", listen, "--data", dir]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code() == Some(78), others, "{listen}: {said}");
-        assert!(said.contains("lookalike keys create") && said.contains("--open"), "{said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code() == Some(78), others, "{listen}: {stderr}");
+        assert!(stderr.contains("lookalike keys create") && stderr.contains("--open"), "{stderr}");
     }
     std::fs::write(data.path().join("keys.toml"), "damage").unwrap();
     let output = command(&["serve", "--listen", "127.0.0.1:0", "--data", dir]).output().unwrap();

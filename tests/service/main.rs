@@ -1,5 +1,5 @@
-//! The service as users meet it: the real binary, over HTTP and on the command line.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, in its helpers too")]
+//! Tests of the service as users see it: the release binary, over HTTP and on the command line.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics, in its helpers too")]
 #![allow(
     clippy::too_many_lines,
     clippy::type_complexity,

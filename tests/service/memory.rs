@@ -1,4 +1,5 @@
-//! The memory budget: inserts are refused before the kernel ends the process, and a start fits the same budget.
+//! The memory budget: inserts are refused before the kernel kills the process, and a restart fits the same
+//! budget.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
 
-/// A hash that looks like any other, for each number.
+/// A pseudo-random hash for a number.
 fn hash(i: u64) -> String {
     let mut x = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -16,14 +17,13 @@ fn hash(i: u64) -> String {
     format!("{:016x}", x ^ (x >> 31))
 }
 
-/// Streams documents from this number on until the server refuses them for want of memory; the number of the first
-/// that was not stored.
-async fn fill(server: &Server, mut from: u64, most: u64) -> u64 {
-    const AT_ONCE: u64 = 20_000;
-    while from < most {
-        let lines: String = (from..from + AT_ONCE)
-            .map(|i| format!("{{\"id\":\"{i}\",\"hash\":\"{}\"}}\n", hash(i)))
-            .collect();
+/// Streams documents from number `from` on until the server refuses them for lack of memory. Returns the
+/// number of the first document that was not stored.
+async fn fill(server: &Server, mut from: u64, limit: u64) -> u64 {
+    const BATCH: u64 = 20_000;
+    while from < limit {
+        let lines: String =
+            (from..from + BATCH).map(|i| format!("{{\"id\":\"{i}\",\"hash\":\"{}\"}}\n", hash(i))).collect();
         let request = server.client.post(format!("{}/documents", server.url));
         let response =
             request.header("content-type", "application/x-ndjson").body(lines).send().await.unwrap();
@@ -31,25 +31,26 @@ async fn fill(server: &Server, mut from: u64, most: u64) -> u64 {
         assert!(status == 200 || status == 507, "{status}");
         let text = response.text().await.unwrap();
         let stored = text.lines().filter(|line| line.contains("\"outcome\":\"created\"")).count() as u64;
-        if stored < AT_ONCE {
+        if stored < BATCH {
             assert!(text.contains("\"memory_full\""), "{text:.2000}");
-            // There was room again for what came after lines that were refused: those are sent once more.
+            // Lines after a refused one may be stored because memory was released meanwhile; the next call
+            // sends them again.
             return from
                 + text.lines().take_while(|line| line.contains("\"outcome\":\"created\"")).count() as u64;
         }
         from += stored;
     }
-    panic!("{most} documents were stored and none refused:\n{}", server.log());
+    panic!("{limit} documents were stored and none refused:\n{}", server.log());
 }
 
-/// Puts documents one by one, some at a time, until one of them is refused too; whether that came to be.
-async fn fill_singly(server: &Server, from: u64, most: u64) -> bool {
+/// Puts single documents, 64 concurrently, until one of them is refused. Returns whether one was refused.
+async fn fill_singly(server: &Server, from: u64, limit: u64) -> bool {
     let put = |i: u64| async move {
         let (status, answer) = server.put(&format!("/documents/{i}"), json!({"hash": hash(i)})).await;
         assert!(status.is_success() || status.as_u16() == 507, "{status} {answer}");
         status.as_u16() == 507
     };
-    let mut refused = stream::iter(from..from + most).map(put).buffered(64);
+    let mut refused = stream::iter(from..from + limit).map(put).buffered(64);
     while let Some(refused) = refused.next().await {
         if refused {
             return true;
@@ -62,19 +63,19 @@ async fn memory(server: &Server) -> Value {
     server.json("/stats").await["memory"].clone()
 }
 
-async fn queries_and_deletions_go_on(server: &Server, stored: u64) {
+async fn check_queries_and_deletions(server: &Server, stored: u64) {
     for i in [1, stored / 2, stored - stored / 100 - 1] {
         let near = server.json(&format!("/similar?hash={}&k=0", hash(i))).await;
         assert_eq!(near["similar"][0]["id"], json!(i.to_string()));
     }
-    // Gone already if this is the second time.
+    // In the second round the document is already deleted.
     assert!(matches!(server.delete("/documents/0").await.as_u16(), 204 | 404));
     assert_eq!(server.get("/documents/0").await.status().as_u16(), 404);
     assert_eq!(server.get("/readyz").await.status().as_u16(), 200);
 }
 
 #[tokio::test]
-async fn a_budget_that_is_used_up_refuses_documents_and_nothing_else() {
+async fn an_exhausted_budget_refuses_only_documents() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let state = memory(&server).await;
@@ -84,12 +85,12 @@ async fn a_budget_that_is_used_up_refuses_documents_and_nothing_else() {
     server.put("/documents/1", json!({"hash": hash(1)})).await;
     let tar = server.get("/collections/default/backup").await.bytes().await.unwrap();
     server.kill();
-    // One that takes some filling, and one that a start alone uses up.
+    // One budget that has space for documents, and one that the start alone uses up.
     for (budget, is_full) in [(64 << 20, false), (16 << 20, true)] {
         let budget = budget.to_string();
         let server = Server::start_with(data.path(), &[("LOOKALIKE_MEMORY__BUDGET", &budget)]).await;
         let mut stored = 2;
-        // What was written out meanwhile may have made room again: then it is filled on.
+        // A flush may release memory in the meantime; then the loop fills it again.
         let problem = loop {
             let (status, problem) = server.post("/documents", json!([{"id": "1", "hash": hash(1)}])).await;
             if status.as_u16() == 507 {
@@ -113,13 +114,14 @@ async fn a_budget_that_is_used_up_refuses_documents_and_nothing_else() {
         let metrics = server.get("/metrics").await.text().await.unwrap();
         assert!(metrics.contains("lookalike_memory_refuses{what=\"bulk\"}"), "{metrics}");
         assert!(metrics.contains(&format!("lookalike_memory_budget_bytes {budget}")), "{metrics}");
-        server.says("memory budget").await;
-        queries_and_deletions_go_on(&server, stored).await;
+        server.wait_for_log("memory budget").await;
+        check_queries_and_deletions(&server, stored).await;
         server.kill();
     }
 }
 
-/// A control group of this test, in the hierarchy that limits memory, where that is allowed.
+/// A control group for one test, in the hierarchy that limits memory. The process needs the permission to
+/// create it.
 pub struct Group(pub PathBuf);
 
 impl Group {
@@ -146,12 +148,12 @@ impl Group {
         fs::create_dir(&own).map_err(failed)?;
         let group = Group(own.clone());
         fs::write(own.join(file), bytes.to_string()).map_err(failed)?;
-        // Where there is no accounting of swap there is none to forbid.
+        // This fails on kernels without swap accounting, where it is not needed.
         let _ = fs::write(own.join("memory.swap.max"), "0");
         Ok(group)
     }
 
-    /// How often the kernel ended a process of the group for want of memory.
+    /// How many processes of the group the kernel killed for lack of memory.
     pub fn kills(&self) -> u64 {
         let read = |file| fs::read_to_string(self.0.join(file)).unwrap_or_default();
         let text = read("memory.events") + &read("memory.oom_control");
@@ -162,7 +164,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The kernel lets go of the processes a moment after they have ended.
+        // The kernel releases the processes shortly after their end.
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
                 return;
@@ -176,8 +178,8 @@ impl Drop for Group {
 async fn in_a_group_of_256_mib_inserts_are_refused_and_every_document_survives_kill_and_start() {
     let group = match Group::new(256 << 20) {
         Ok(group) => group,
-        Err(why) => {
-            println!("skipped: no control group can be made here ({why})");
+        Err(error) => {
+            println!("skipped: no control group can be created here ({error})");
             return;
         }
     };
@@ -186,21 +188,22 @@ async fn in_a_group_of_256_mib_inserts_are_refused_and_every_document_survives_k
     let server = start().await;
     let budget = memory(&server).await["budget_bytes"].as_u64().unwrap();
     assert_eq!(budget, (256 << 20) / 5 * 4, "80 % of the group's limit");
-    // The short form stops when streams are refused; the long one goes on until nothing is taken any more.
+    // The short form stops when streams are refused; the long form continues until single documents are
+    // refused too.
     let rounds: u64 = std::env::var("LOOKALIKE_TEST_FILLS").map_or(1, |text| text.parse().unwrap());
     let (mut stored, mut is_full) = (0, false);
     for _ in 0..rounds {
         stored = fill(&server, stored, 50_000_000).await;
-        let most = if rounds == 1 { 500 } else { 20_000 };
-        is_full = fill_singly(&server, stored, most).await;
+        let limit = if rounds == 1 { 500 } else { 20_000 };
+        is_full = fill_singly(&server, stored, limit).await;
         if is_full {
             break;
         }
-        stored += most;
+        stored += limit;
     }
     let stored = server.documents().await;
     println!("{stored} documents, singly refused: {is_full}; {}", memory(&server).await);
-    queries_and_deletions_go_on(&server, stored).await;
+    check_queries_and_deletions(&server, stored).await;
     server.put("/documents/0", json!({"hash": hash(0)})).await;
     let has_first = server.get("/documents/0").await.status().is_success();
     let stored = if has_first { stored } else { stored - 1 };
@@ -216,7 +219,7 @@ async fn in_a_group_of_256_mib_inserts_are_refused_and_every_document_survives_k
             assert_eq!(near["similar"][0]["id"], json!(i.to_string()));
         }
         println!("started again with {}", memory(&server).await);
-        // Whether there is room again or not, it refuses in time.
+        // Whether there is free memory again or not, the server refuses before the kernel kills it.
         let request = server.client.post(format!("{}/documents", server.url));
         let lines: String =
             (0..50_000).map(|i| format!("{{\"id\":\"{i}\",\"hash\":\"{}\"}}\n", hash(i))).collect();
@@ -230,5 +233,5 @@ async fn in_a_group_of_256_mib_inserts_are_refused_and_every_document_survives_k
         }
         server.kill();
     }
-    assert_eq!(group.kills(), 0, "the kernel had to end a process");
+    assert_eq!(group.kills(), 0, "the kernel killed a process");
 }

@@ -1,4 +1,5 @@
-//! The neighbours in the answer to a write: an empty list says that there are none, and never that nobody looked.
+//! The neighbours in the answer to a write. An empty list means that there are no neighbours; if the server
+//! did not search, the answer has `similar_unknown` instead.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,14 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
 
-/// A hash that looks like any other.
+/// A pseudo-random hash for a number.
 fn hash(number: u64) -> String {
     format!("{:016x}", (number + 1).wrapping_mul(0xd134_2543_de82_ef95))
 }
 
-/// A server with one place for work, so many hashes that looking around needs that place, and these settings of the pool.
-async fn narrow(data: &std::path::Path, queue: &str, wait_ms: &str) -> Server {
+/// A server with one permit in its pool and enough hashes that a lookup at large k needs this permit, with
+/// these settings of the pool.
+async fn server_with_one_permit(data: &std::path::Path, queue: &str, wait_ms: &str) -> Server {
     let settings = [
         ("LOOKALIKE_POOL__PERMITS", "1"),
         ("LOOKALIKE_POOL__QUEUE", queue),
@@ -30,11 +32,11 @@ async fn narrow(data: &std::path::Path, queue: &str, wait_ms: &str) -> Server {
     server
 }
 
-/// Keeps the one place taken by so many long texts at a time until it is told to stop.
-fn occupy(server: &Server, texts: usize, stop: &Arc<AtomicBool>) -> Vec<tokio::task::JoinHandle<()>> {
+/// Keeps the only permit in use until `stop` is set: each request fingerprints `texts` long texts.
+fn keep_pool_busy(server: &Server, texts: usize, stop: &Arc<AtomicBool>) -> Vec<tokio::task::JoinHandle<()>> {
     let text = (0..60_000).map(|word| format!("word{word} ")).collect::<String>();
     let body = json!({"texts": vec![text; texts]}).to_string();
-    let occupant = || {
+    let busy_client = || {
         let (client, url, stop) = (server.client.clone(), server.url.clone(), Arc::clone(stop));
         let body = body.clone();
         async move {
@@ -44,26 +46,26 @@ fn occupy(server: &Server, texts: usize, stop: &Arc<AtomicBool>) -> Vec<tokio::t
             }
         }
     };
-    (0..4).map(|_| tokio::spawn(occupant())).collect()
+    (0..4).map(|_| tokio::spawn(busy_client())).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_busy_server_does_not_say_that_there_are_no_neighbours() {
+async fn a_busy_server_reports_unknown_neighbours_instead_of_none() {
     let data = directory();
-    let server = narrow(data.path(), "0", "20").await;
+    let server = server_with_one_permit(data.path(), "0", "20").await;
     let stop = Arc::new(AtomicBool::new(false));
-    let occupants = occupy(&server, 1, &stop);
+    let busy_clients = keep_pool_busy(&server, 1, &stop);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let (mut unknown, mut known) = (0, 0);
     for round in 0..400u64 {
-        // Each time a hash that a document has already.
+        // Each hash is also the hash of a stored document.
         let (status, answer) =
             server.put(&format!("/documents/twin-{round}"), json!({"hash": hash(round)})).await;
         assert_eq!(status, StatusCode::CREATED, "{answer}");
         if answer["similar"].is_null() {
             assert!(answer.as_object().unwrap().contains_key("similar"), "{answer}");
-            let why = answer["similar_unknown"].as_str().unwrap();
-            assert!(why.starts_with("busy: ") && why.contains("/similar"), "{why}");
+            let reason = answer["similar_unknown"].as_str().unwrap();
+            assert!(reason.starts_with("busy: ") && reason.contains("/similar"), "{reason}");
             unknown += 1;
         } else {
             assert!(ids(&answer).contains(&round.to_string()), "{answer}");
@@ -75,12 +77,12 @@ async fn a_busy_server_does_not_say_that_there_are_no_neighbours() {
         }
     }
     stop.store(true, Ordering::SeqCst);
-    for occupant in occupants {
-        occupant.await.unwrap();
+    for busy_client in busy_clients {
+        busy_client.await.unwrap();
     }
     println!("{unknown} unknown, {known} known");
     assert!(unknown > 0, "the server was never busy");
-    // What was stored meanwhile is found now, and a document with nobody near it is told so.
+    // The documents stored meanwhile are found now, and a document without neighbours gets an empty list.
     assert!(ids(&server.json("/documents/0/similar").await).contains(&"twin-0".to_owned()));
     server.put("/collections/default", json!({"k": 0})).await;
     let (_, alone) = server.put("/documents/alone", json!({"hash": "0123456789abcdef"})).await;
@@ -88,15 +90,15 @@ async fn a_busy_server_does_not_say_that_there_are_no_neighbours() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stored_document_is_acknowledged_when_the_time_for_its_neighbours_is_up() {
+async fn a_stored_document_is_acknowledged_when_the_deadline_of_its_lookup_expires() {
     let data = directory();
-    let server = narrow(data.path(), "64", "60000").await;
+    let server = server_with_one_permit(data.path(), "64", "60000").await;
     let stop = Arc::new(AtomicBool::new(false));
-    let occupants = occupy(&server, 40, &stop);
+    let busy_clients = keep_pool_busy(&server, 40, &stop);
     tokio::time::sleep(Duration::from_secs(2)).await;
     let mut late = 0;
     for round in 0..5u64 {
-        // Much longer than a write takes, and shorter than the texts do that wait before it.
+        // The deadline is much longer than a write, and shorter than the texts that are queued before it.
         let request = server.client.put(format!("{}/documents/late-{round}", server.url));
         let request = request.header("x-timeout-ms", "1500").json(&json!({"hash": hash(round)}));
         let response = request.send().await.unwrap();
@@ -104,16 +106,16 @@ async fn a_stored_document_is_acknowledged_when_the_time_for_its_neighbours_is_u
         assert_eq!(status, StatusCode::CREATED, "{answer}");
         match answer["similar_unknown"].as_str() {
             None => assert!(ids(&answer).contains(&round.to_string()), "{answer}"),
-            Some(why) => {
-                assert!(answer["similar"].is_null() && why.starts_with("deadline_exceeded: "), "{answer}");
+            Some(reason) => {
+                assert!(answer["similar"].is_null() && reason.starts_with("deadline_exceeded: "), "{answer}");
                 late += 1;
             }
         }
     }
     stop.store(true, Ordering::SeqCst);
-    for occupant in occupants {
-        // Its texts need not come to their end.
-        occupant.abort();
+    for busy_client in busy_clients {
+        // Its texts need not be finished.
+        busy_client.abort();
     }
     println!("of 5 lookups {late} were late");
 }

@@ -1,8 +1,9 @@
-//! Texts and pages of 1 MiB that are made to be slow: no profile takes more than a second of a processor's time for one, and
-//! neither does a comparison.
+//! Texts and pages of 1 MiB that are constructed to be slow. No profile takes more than one second of
+//! processor time for one of them; a comparison takes at most one second for each side.
 //!
-//! Measured is the time of the thread, so that a busy machine does not fail the test. `--nocapture` prints the slowest, and
-//! `LOOKALIKE_TEST_PATHOLOGICAL=1` takes all built-in profiles and not one of each kind.
+//! The tests measure thread time, so that they do not fail on a busy machine. `--nocapture` prints the
+//! slowest inputs, and `LOOKALIKE_TEST_PATHOLOGICAL=1` uses all built-in profiles instead of one of each
+//! kind.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +17,11 @@ use serde_json::json;
 use crate::inputs::Inputs;
 use crate::server::{Server, directory};
 
-/// What `limits.document_bytes` allows by default.
+/// The default of `limits.document_bytes`.
 const INPUTS: Inputs = Inputs { bytes: 1 << 20 };
 const LIMIT: Duration = Duration::from_secs(1);
-/// One profile for each way through the code, the one with the most work of its kind.
-const KINDS: [&str; 10] = [
+/// One profile for each code path: the most expensive one of its kind.
+const TEXT_PROFILES: [&str; 10] = [
     "copies-64@1",
     "copies-128@1",
     "copies-64@3",
@@ -32,33 +33,33 @@ const KINDS: [&str; 10] = [
     "minhash-copies@2",
     "longest-sentences@1",
 ];
-/// Those with the most features, which make explanations long.
-const EXPLAINED: [&str; 2] = ["minhash-copies@2", "shingle-md5-128@1"];
-/// Those that take the longest for the texts of pages, which are texts like others.
-const OF_PAGES: [&str; 3] = ["copies-64@3", "copies-128@1", "shingle-md5-128@1"];
+/// The profiles with the most features, which have the longest explanations.
+const EXPLAINED_PROFILES: [&str; 2] = ["minhash-copies@2", "shingle-md5-128@1"];
+/// The slowest profiles for the main texts of pages; the other profiles are covered by `TEXT_PROFILES`.
+const PAGE_PROFILES: [&str; 3] = ["copies-64@3", "copies-128@1", "shingle-md5-128@1"];
 
-/// What each case took.
-struct Taken {
+/// The processor time of one case.
+struct Timing {
     time: Duration,
     name: String,
 }
 
-/// Does the cases on all processors and says what each took of the time of its thread.
-fn measure<T: Sync>(cases: &[T], run: impl Fn(&T) -> Vec<Taken> + Sync) -> Vec<Taken> {
-    let (next, taken) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+/// Runs the cases on all processors. Returns the thread time of each, slowest first.
+fn measure<T: Sync>(cases: &[T], run: impl Fn(&T) -> Vec<Timing> + Sync) -> Vec<Timing> {
+    let (next, timings) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    taken.lock().unwrap().extend(run(case));
+                    timings.lock().unwrap().extend(run(case));
                 }
             });
         }
     });
-    let mut taken = taken.into_inner().unwrap();
-    taken.sort_by_key(|taken| std::cmp::Reverse(taken.time));
-    taken
+    let mut timings = timings.into_inner().unwrap();
+    timings.sort_by_key(|timing| std::cmp::Reverse(timing.time));
+    timings
 }
 
 fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
@@ -67,27 +68,27 @@ fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (thread_time().saturating_sub(before), result)
 }
 
-/// Prints the slowest ten and fails if one took too long.
-fn judge(what: &str, taken: &[Taken]) {
-    println!("{what}: {} measured", taken.len());
-    taken.iter().take(10).for_each(|taken| println!("{:>6} ms  {}", taken.time.as_millis(), taken.name));
-    let slow = taken.iter().filter(|taken| taken.time > LIMIT).count();
-    assert_eq!(slow, 0, "of {what} took more than {LIMIT:?}; the slowest: {}", taken[0].name);
+/// Prints the ten slowest cases and panics if one exceeds the limit.
+fn check(what: &str, timings: &[Timing]) {
+    println!("{what}: {} measured", timings.len());
+    timings.iter().take(10).for_each(|timing| println!("{:>6} ms  {}", timing.time.as_millis(), timing.name));
+    let slow = timings.iter().filter(|timing| timing.time > LIMIT).count();
+    assert_eq!(slow, 0, "of {what} took more than {LIMIT:?}; the slowest: {}", timings[0].name);
 }
 
-/// What the slowest of these profiles took, after what was taken before.
-fn slowest(name: &str, before: Duration, profiles: &[&str], work: impl Fn(&Profile)) -> Vec<Taken> {
+/// The time of the slowest of these profiles, plus `before`.
+fn slowest(name: &str, before: Duration, profiles: &[&str], work: impl Fn(&Profile)) -> Vec<Timing> {
     let profiles = Profile::all().iter().filter(|profile| is_one_of(profile, profiles));
-    let taken = profiles.map(|profile| (before + time(|| work(profile)).0, profile.id().to_string()));
-    let slowest = taken.max();
-    slowest.map(|(time, profile)| Taken { time, name: format!("{name}, {profile}") }).into_iter().collect()
+    let timings = profiles.map(|profile| (before + time(|| work(profile)).0, profile.id().to_string()));
+    let slowest = timings.max();
+    slowest.map(|(time, profile)| Timing { time, name: format!("{name}, {profile}") }).into_iter().collect()
 }
 
 fn is_one_of(profile: &Profile, ids: &[&str]) -> bool {
     std::env::var_os("LOOKALIKE_TEST_PATHOLOGICAL").is_some() || ids.contains(&&*profile.id().to_string())
 }
 
-/// Loads dictionaries and tables, which the first text of a process has to wait for.
+/// Loads the dictionaries and tables, which would otherwise count for the first text of the process.
 fn warm_up() {
     for profile in Profile::all() {
         profile.sign("臺灣的 word ภาษา あ 東京へ行く");
@@ -97,47 +98,48 @@ fn warm_up() {
 #[test]
 fn pathological_pages_take_no_longer_than_others() {
     warm_up();
-    let taken = measure(&INPUTS.pages(), |(name, page)| {
+    let timings = measure(&INPUTS.pages(), |(name, page)| {
         let (of_page, text) = time(|| main_text(page));
-        slowest(&format!("{name} ({} ms alone)", of_page.as_millis()), of_page, &OF_PAGES, |profile| {
+        slowest(&format!("{name} ({} ms alone)", of_page.as_millis()), of_page, &PAGE_PROFILES, |profile| {
             drop(profile.sign(&text));
         })
     });
-    judge("pages", &taken);
+    check("pages", &timings);
 }
 
 #[test]
 fn pathological_texts_take_no_longer_than_others() {
     warm_up();
-    let taken = measure(&INPUTS.texts(), |(name, text)| {
-        slowest(name, Duration::ZERO, &KINDS, |profile| drop(profile.sign(text)))
+    let timings = measure(&INPUTS.texts(), |(name, text)| {
+        slowest(name, Duration::ZERO, &TEXT_PROFILES, |profile| drop(profile.sign(text)))
     });
-    judge("texts", &taken);
+    check("texts", &timings);
 }
 
 #[test]
 fn pathological_texts_are_explained_in_time() {
     warm_up();
-    let taken = measure(&INPUTS.texts(), |(name, text)| {
-        slowest(name, Duration::ZERO, &EXPLAINED, |profile| drop(profile.explain(text)))
+    let timings = measure(&INPUTS.texts(), |(name, text)| {
+        slowest(name, Duration::ZERO, &EXPLAINED_PROFILES, |profile| drop(profile.explain(text)))
     });
-    judge("explanations", &taken);
+    check("explanations", &timings);
 }
 
-/// The time of all processors that a server has taken: the system counts it in hundredths of a second.
+/// The processor time that a server has used on all processors. The system counts it in units of 10 ms.
 fn processor_time(server: &Server) -> Duration {
     let status = std::fs::read_to_string(format!("/proc/{}/stat", server.id())).unwrap();
     let fields = status.rsplit_once(')').unwrap().1.split_whitespace();
     Duration::from_millis(fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap() * 10).sum())
 }
 
-/// `/compare` reads two texts, and so may take a second for each; what is compared word by word is as much as is taken for that.
+/// `/compare` reads two texts and so may take one second for each. The word-by-word comparison is limited
+/// to texts of a fixed number of words, which one of the requests reaches.
 #[tokio::test]
 async fn pathological_requests_are_answered_in_time() {
     let data = directory();
     let server = Server::start_with(data.path(), &[("LOOKALIKE_LIMITS__QUERY_MS", "60000")]).await;
     let different = |name: char| INPUTS.numbered("", |n| format!("{name}{n:07x} "));
-    let few = |seed: u64| {
+    let few_words = |seed: u64| {
         fastrand::seed(seed);
         (0..2_500).map(|_| format!("{}{} ", "x".repeat(400), fastrand::u8(..16))).collect::<String>()
     };
@@ -148,17 +150,17 @@ async fn pathological_requests_are_answered_in_time() {
         ("/compare", json!({"a": {kind: a}, "b": {kind: b}, "profile": profile}))
     };
     let requests = [
-        ("warming up", compare(["a b".into(), "b c 臺灣".into()], "text", "minhash-copies@2")),
-        ("texts with all features different", compare(['u', 'v'].map(different), "text", "minhash-copies@2")),
-        ("texts with all votes different", compare(['u', 'v'].map(different), "text", "shingles-64@1")),
-        ("texts of as many words as are compared", compare([1, 2].map(few), "text", "copies-64")),
+        ("warming up", compare(["a b".into(), "b c 臺灣".into()], "text", "minhash-copies")),
+        ("texts with all features different", compare(['u', 'v'].map(different), "text", "minhash-copies")),
+        ("texts with all votes different", compare(['u', 'v'].map(different), "text", "shingles-64")),
+        ("texts of as many words as are compared", compare([1, 2].map(few_words), "text", "copies-64")),
         ("pages", compare(["paragraphs in nested blocks", "cells"].map(page), "html", "copies-128@1")),
         (
             "an explanation",
-            ("/fingerprint", json!({"text": different('u'), "profile": "shingles-64@1", "explain": true})),
+            ("/fingerprint", json!({"text": different('u'), "profile": "shingles-64", "explain": true})),
         ),
     ];
-    let mut taken = Vec::new();
+    let mut timings = Vec::new();
     for (name, (path, body)) in requests {
         let before = processor_time(&server);
         let request = server.client.post(format!("{}{path}", server.url)).json(&body);
@@ -168,7 +170,7 @@ async fn pathological_requests_are_answered_in_time() {
         assert!(bytes < 2 * INPUTS.bytes, "{name}: {bytes} bytes");
         let time = processor_time(&server).saturating_sub(before);
         println!("{:>6} ms, {bytes} bytes: {name}", time.as_millis());
-        taken.push((time, name));
+        timings.push((time, name));
     }
-    assert!(taken[1..].iter().all(|(time, _)| *time <= 2 * LIMIT), "{taken:?}");
+    assert!(timings[1..].iter().all(|(time, _)| *time <= 2 * LIMIT), "{timings:?}");
 }

@@ -1,4 +1,4 @@
-//! Comparisons, profiles of users' own, charsets and measurements, as users meet them.
+//! Comparisons, user-defined profiles, charsets, `idf` and `eval`, over HTTP and on the command line.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use crate::server::{Server, command, directory};
 const ARTICLE: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的。";
 
 #[tokio::test]
-async fn a_comparison_says_why_two_texts_match() {
+async fn a_comparison_explains_why_two_texts_match() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let edited = ARTICLE.replace("周末", "夏天");
@@ -40,7 +40,7 @@ async fn a_comparison_says_why_two_texts_match() {
 }
 
 #[tokio::test]
-async fn a_second_check_leaves_what_is_really_similar() {
+async fn min_similarity_keeps_only_similar_texts() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let plain = json!({"text": ARTICLE, "min_similarity": 0.5});
@@ -55,8 +55,8 @@ async fn a_second_check_leaves_what_is_really_similar() {
     for (id, text) in [("far", other), ("edited", edited.as_str()), ("same", ARTICLE)] {
         server.post("/collections/kept/documents", json!({"id": id, "text": text})).await;
     }
-    let ask = |least: f64| json!({"text": ARTICLE, "k": 64, "min_similarity": least});
-    let (_, all) = server.post("/collections/kept/similar", ask(0.0)).await;
+    let query = |min_similarity: f64| json!({"text": ARTICLE, "k": 64, "min_similarity": min_similarity});
+    let (_, all) = server.post("/collections/kept/similar", query(0.0)).await;
     let found: Vec<&str> =
         all["similar"].as_array().unwrap().iter().map(|near| near["id"].as_str().unwrap()).collect();
     assert_eq!(found, ["same", "edited", "far"]);
@@ -64,9 +64,10 @@ async fn a_second_check_leaves_what_is_really_similar() {
         (all["similar"][0]["similarity"].as_f64(), all["similar"][2]["similarity"].as_f64()),
         (Some(1.0), Some(0.0))
     );
-    let (_, near) = server.post("/collections/kept/similar", ask(0.5)).await;
+    let (_, near) = server.post("/collections/kept/similar", query(0.5)).await;
     assert_eq!(near["similar"].as_array().unwrap().len(), 2, "{near}");
-    let batch = json!({"queries": [ask(0.99), {"id": "same", "k": 64, "min_similarity": 0.5}, {"text": ARTICLE, "k": 64}]});
+    let by_id = json!({"id": "same", "k": 64, "min_similarity": 0.5});
+    let batch = json!({"queries": [query(0.99), by_id, {"text": ARTICLE, "k": 64}]});
     let (_, batch) = server.post("/collections/kept/similar", batch).await;
     let count = |at: usize| batch["results"][at]["similar"].as_array().unwrap().len();
     assert_eq!((count(0), count(1), count(2)), (1, 1, 3), "{batch}");
@@ -80,7 +81,7 @@ async fn a_second_check_leaves_what_is_really_similar() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_compared_is_refused_with_its_place() {
+async fn an_invalid_comparison_is_refused_with_the_field() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let text = json!({"text": ARTICLE});
@@ -125,7 +126,7 @@ async fn a_collection_refuses_a_profile_that_changed() {
     assert_eq!((status.as_u16(), refused["code"].as_str()), (409, Some("profile_changed")), "{refused}");
     let hash = stored["hash"].as_str().unwrap();
     let near = server.json(&format!("/collections/news/similar?hash={hash}")).await;
-    assert_eq!(near["similar"][0]["id"], "a", "hashes are still answered");
+    assert_eq!(near["similar"][0]["id"], "a", "lookups by hash still work");
     server.stop();
 
     fs::write(&file, "[flat]\nlike = \"copies-64\"\n").unwrap();
@@ -134,7 +135,7 @@ async fn a_collection_refuses_a_profile_that_changed() {
     assert_eq!((status.as_u16(), refused["code"].as_str()), (409, Some("profile_changed")), "{refused}");
     server.stop();
 
-    // No hash is another by these.
+    // This definition has another version and k, but produces the same hashes.
     fs::write(&file, "[house]\nversion = 2\nlike = \"copies-64\"\ngram = 4\nk = 9\n").unwrap();
     let server = Server::start_with(&store, &settings).await;
     let (status, answer) =
@@ -144,14 +145,17 @@ async fn a_collection_refuses_a_profile_that_changed() {
 }
 
 #[test]
-fn a_wrong_definition_stops_the_start_and_is_named() {
+fn an_invalid_profile_definition_stops_the_start() {
     let data = directory();
     let file = data.path().join("profiles.toml");
     fs::write(&file, "[house]\ncolour = 1\n").unwrap();
     let arguments = ["serve", "--listen", "127.0.0.1:0", "--data", data.path().to_str().unwrap()];
     let output = command(&arguments).env("LOOKALIKE_PROFILES__FILE", &file).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("profile house: there is no key \"colour\""), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && stderr.contains("profile house: there is no key \"colour\""),
+        "{stderr}"
+    );
 }
 
 #[tokio::test]
@@ -194,9 +198,10 @@ fn idf_counts_words_and_a_profile_takes_the_table() {
         command(&["idf", docs.to_str().unwrap(), "--output", table.to_str().unwrap()]).output().unwrap();
     assert!(counted.status.success(), "{}", String::from_utf8_lossy(&counted.stderr));
     let written = fs::read_to_string(&table).unwrap();
-    // ln(3 / 2), and ln 3 for what is not there.
+    // ln(3 / 2) for the word, and ln 3 for words that are not in the table.
     assert!(written.contains("图书馆 0.405465") && written.contains("* 1.098612"), "{written}");
-    // Particles and numbers too: a profile may have them as words, and what is not there weighs as the rarest do.
+    // Particles and numbers are counted too: a profile may use them as words, and a word that is not in the
+    // table gets the weight of the rarest ones.
     assert!(written.contains("的 0.001") && written.contains("12 0.405465"), "{written}");
     let profiles = data.path().join("profiles.toml");
     fs::write(&profiles, "[own]\nlike = \"keywords-zh\"\nidf = \"table.txt\"\n").unwrap();
@@ -275,12 +280,12 @@ fn eval_measures_labelled_texts_and_edited_copies() {
     assert!(report.contains("### copies-64@3") && report.contains("### shingle-md5-128@1"), "{report}");
     assert!(
         !report.contains("copies-64@1") && !report.contains("minhash"),
-        "the newest, by hashes: {report}"
+        "only the newest profiles with hashes: {report}"
     );
 }
 
 #[test]
-fn eval_refuses_what_cannot_be_measured() {
+fn eval_refuses_invalid_labels_and_profiles() {
     let data = directory();
     let folder = data.path().join("set");
     fs::create_dir(&folder).unwrap();
@@ -290,29 +295,29 @@ fn eval_refuses_what_cannot_be_measured() {
     fs::write(&empty, "").unwrap();
     fs::write(folder.join("docs.jsonl"), lines).unwrap();
     let (set, empty) = (folder.to_str().unwrap(), empty.to_str().unwrap());
-    let marks: [(&str, &str, &[&str], &str); 9] = [
+    let cases: [(&str, &str, &[&str], &str); 9] = [
         ("pairs.tsv", "1\t2\n", &["-p", "minhash"], "profile minhash@1 makes signatures"),
         ("pairs.tsv", "1\t2\n", &["-p", "longest-sentences"], "makes signatures"),
         ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is none of the sets"),
         ("pairs.tsv", "1\t2\n3\t3\n", &[], "pairs.tsv:2: a document is paired with itself"),
         ("pairs.tsv", "90\t2\n", &[], "none of the pairs is one to be found"),
-        ("pairs.tsv", "1 2\n", &[], "pairs.tsv:1: two ids and a tab are needed"),
+        ("pairs.tsv", "1 2\n", &[], "pairs.tsv:1: two ids separated by a tab are needed"),
         ("similarity.tsv", "1\t2\t1.7\n", &[], "similarity.tsv:1: \"1.7\" is no similarity from 0 to 1"),
         ("similarity.tsv", "1\t2\tnan\n", &[], "similarity.tsv:1: \"nan\" is no similarity"),
         ("similarity.tsv", "1\t2\t0.4\n", &[], "none of the pairs is one to be found"),
     ];
-    for (file, labels, more, expected) in marks {
+    for (file, labels, more, expected) in cases {
         fs::write(folder.join(file), labels).unwrap();
         let output = command(&[&["eval", set], more].concat()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(expected), "{labels:?} {more:?}: {said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(expected), "{labels:?} {more:?}: {stderr}");
         fs::remove_file(folder.join(file)).unwrap();
     }
     let nothing = command(&["eval", empty, "--edits"]).output().unwrap();
-    let said = String::from_utf8_lossy(&nothing.stderr).into_owned();
-    assert!(!nothing.status.success() && said.contains("no document was read"), "{said}");
-    // Thirty texts that are all the same: there is nothing that could be found wrongly.
+    let stderr = String::from_utf8_lossy(&nothing.stderr).into_owned();
+    assert!(!nothing.status.success() && stderr.contains("no document was read"), "{stderr}");
+    // All thirty texts are equal, so that there can be no false positive.
     let same = command(&["eval", set, "--edits", "-p", "copies-64"]).output().unwrap();
     let report = String::from_utf8_lossy(&same.stdout).into_owned();
-    assert!(report.contains("None: no profile has a k") && !report.contains("**`"), "{report}");
+    assert!(report.contains("None. Either no profile has a k") && !report.contains("**`"), "{report}");
 }

@@ -1,5 +1,5 @@
-//! Metrics as operators use them: Debian's Prometheus scrapes the real server under load, and every query of the
-//! dashboard has an answer.
+//! Metrics as operators use them: Debian's Prometheus scrapes a server under load, and every query of the
+//! dashboard returns samples. Without the Debian package the tests print that they are skipped.
 
 use std::fs;
 use std::net::TcpListener;
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
 
-/// A process that ends with the test.
-struct Ended(Child);
+/// A process that is killed at the end of the test.
+struct Process(Child);
 
-impl Drop for Ended {
+impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -52,12 +52,12 @@ async fn promtool_finds_nothing_wrong_with_the_metrics() {
     fs::write(&file, metrics).unwrap();
     let mut check = Command::new("promtool");
     let output = check.args(["check", "metrics"]).stdin(fs::File::open(file).unwrap()).output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success() && said.is_empty(), "{}", String::from_utf8_lossy(&said));
+    let output_text = [output.stdout, output.stderr].concat();
+    assert!(output.status.success() && output_text.is_empty(), "{}", String::from_utf8_lossy(&output_text));
 }
 
 #[tokio::test]
-async fn what_was_deleted_has_no_metrics() {
+async fn a_deleted_collection_has_no_metrics() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.put("/collections/gone", json!({})).await;
@@ -84,7 +84,7 @@ async fn every_query_of_the_dashboard_has_an_answer() {
     prometheus.arg(format!("--config.file={}", file.display()));
     prometheus.arg(format!("--storage.tsdb.path={}", data.path().join("tsdb").display()));
     prometheus.arg(format!("--web.listen-address=127.0.0.1:{port}"));
-    let _prometheus = Ended(prometheus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let _prometheus = Process(prometheus.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let dashboard: Value =
         serde_json::from_str(include_str!("../../config/grafana/dashboards/lookalike.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -92,12 +92,12 @@ async fn every_query_of_the_dashboard_has_an_answer() {
     let mut unanswered: Vec<String> =
         targets.map(|target| target["expr"].as_str().unwrap().replace("$__rate_interval", "30s")).collect();
     assert!(unanswered.len() > 20);
-    let ask = async |query: &str| -> Option<usize> {
+    let sample_count = async |query: &str| -> Option<usize> {
         let url = format!("http://127.0.0.1:{port}/api/v1/query");
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("query", query).finish();
         let answer: Value =
             server.client.get(format!("{url}?{query}")).send().await.ok()?.json().await.ok()?;
-        // A value that is not a number comes of a quotient of nothing.
+        // A quotient without requests is NaN, which does not count as a sample.
         let samples = answer["data"]["result"].as_array()?;
         Some(samples.iter().filter(|sample| sample["value"][1] != "NaN").count())
     };
@@ -105,7 +105,7 @@ async fn every_query_of_the_dashboard_has_an_answer() {
         load(&server).await;
         let mut left = Vec::new();
         for query in unanswered {
-            if ask(&query).await.unwrap_or(0) == 0 {
+            if sample_count(&query).await.unwrap_or(0) == 0 {
                 left.push(query);
             }
         }

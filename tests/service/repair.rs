@@ -1,4 +1,5 @@
-//! Damaged stores: the server refuses them, `verify` names the place, `repair` saves what can be read.
+//! Damaged stores: the server refuses to start, `verify` reports the file and the byte, `repair` saves the
+//! readable rows.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,20 +12,20 @@ use crate::server::{Server, command, directory};
 
 const DOCUMENTS: u64 = 400;
 
-/// Documents with metadata, every fourth with a hash that it shares, and a long text each tenth; written out
-/// to tables.
+/// A data directory with one collection of documents with metadata, of which every fourth has the same
+/// hash, and one collection with one long text. All data is flushed to tables.
 async fn filled() -> TempDir {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let (status, said) = server.put("/collections/texts", json!({"keep_text": true})).await;
-    assert!(status.is_success(), "{said}");
+    let (status, answer) = server.put("/collections/texts", json!({"keep_text": true})).await;
+    assert!(status.is_success(), "{answer}");
     let lines: String = (0..DOCUMENTS).map(|i| format!("{}\n", document(i))).collect();
     let summary = server.stream("/documents", lines).await.1;
     assert_eq!(summary["created"], DOCUMENTS, "{summary}");
     let long: String = (0..3_000).map(|i| format!("word{i} ")).collect();
-    let (status, said) =
+    let (status, answer) =
         server.post("/collections/texts/documents", json!({"id": "long", "text": long})).await;
-    assert!(status.is_success(), "{said}");
+    assert!(status.is_success(), "{answer}");
     assert!(server.stop().success());
     data
 }
@@ -44,37 +45,37 @@ fn verify(data: &Path) -> (i32, String, String) {
     run(&["verify", data.to_str().unwrap()])
 }
 
-/// What a repair came to.
+/// Exit code and output of a repair.
 #[derive(Debug)]
 struct Repair {
     code: i32,
-    said: String,
+    stdout: String,
 }
 
 impl Repair {
-    /// The numbers of the line that begins with this word.
+    /// The numbers in the last line that begins with this word.
     fn numbers(&self, word: &str) -> Vec<u64> {
-        let line = self.said.lines().rfind(|line| line.starts_with(word)).expect(&self.said);
+        let line = self.stdout.lines().rfind(|line| line.starts_with(word)).expect(&self.stdout);
         line.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     }
 }
 
 fn repair_with(data: &Path, to: &Path, more: &[&str]) -> Repair {
     let arguments = ["repair", data.to_str().unwrap(), "--to", to.to_str().unwrap()];
-    let (code, said, failed) = run(&[&arguments[..], more].concat());
+    let (code, stdout, stderr) = run(&[&arguments[..], more].concat());
     assert!(
-        code == 0 && failed.is_empty() || code == 3 && failed.contains("not complete"),
-        "{code} {said}{failed}"
+        code == 0 && stderr.is_empty() || code == 3 && stderr.contains("not complete"),
+        "{code} {stdout}{stderr}"
     );
-    assert!(!said.contains("panicked") && !failed.contains("panicked"), "{said}{failed}");
-    Repair { code, said }
+    assert!(!stdout.contains("panicked") && !stderr.contains("panicked"), "{stdout}{stderr}");
+    Repair { code, stdout }
 }
 
 fn repair(data: &Path, to: &Path) -> Repair {
     repair_with(data, to, &[])
 }
 
-/// The documents of a collection by id, as an export has them.
+/// The exported documents of a collection, by id.
 type Exported = BTreeMap<String, Value>;
 
 async fn exported(server: &Server, collection: &str) -> Exported {
@@ -85,7 +86,7 @@ async fn exported(server: &Server, collection: &str) -> Exported {
     documents.map(|document| (document["id"].as_str().unwrap().to_owned(), document)).collect()
 }
 
-/// Every file below a directory with its bytes.
+/// Every file below a directory, with its contents.
 fn contents(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -113,24 +114,24 @@ fn flip(path: &Path, at: usize) {
 }
 
 #[tokio::test]
-async fn every_damaged_file_is_refused_by_name_and_left_as_it_is() {
+async fn every_damaged_file_is_reported_and_left_unchanged() {
     let data = filled().await;
-    let (code, said, failed) = verify(data.path());
-    assert_eq!(code, 0, "{said}{failed}");
-    assert!(said.contains("is sound"), "{said}");
+    let (code, stdout, stderr) = verify(data.path());
+    assert_eq!(code, 0, "{stdout}{stderr}");
+    assert!(stdout.contains("is sound"), "{stdout}");
     let store = data.path().join("store");
-    let mut tried = 0;
+    let mut cases = 0;
     for (path, good) in contents(&store) {
         let name = path.strip_prefix(&store).unwrap();
         let current = fs::read(path.parent().unwrap().join("current"));
-        let of_old_version = current
+        let is_old_version = current
             .is_ok_and(|now| name.file_name().unwrap().to_str() != Some(&format!("v{}", now[0])))
             && name.file_name().unwrap().to_str().unwrap().starts_with('v');
-        if good.is_empty() || of_old_version {
+        if good.is_empty() || is_old_version {
             continue;
         }
         for at in [0, good.len() / 2, good.len() - 1] {
-            // Every byte of the mark but those of its two slots is spare, and one slot is enough.
+            // The file `mark` has two slots, of which one is enough, and unused bytes: damage all of it.
             if path.ends_with("mark") {
                 fs::write(&path, vec![1; good.len()]).unwrap();
             } else {
@@ -139,49 +140,49 @@ async fn every_damaged_file_is_refused_by_name_and_left_as_it_is() {
             let before = contents(data.path());
             let serve = run(&["serve", "--listen", "127.0.0.1:0", "--data", data.path().to_str().unwrap()]);
             assert_eq!(serve.0, 65, "{} at {at}: {}", name.display(), serve.2);
-            let (code, said, failed) = verify(data.path());
-            assert_eq!(code, 65, "{} at {at}: {said}{failed}", name.display());
-            // A wrong pointer to a version shows as a version that does not fit.
+            let (code, stdout, stderr) = verify(data.path());
+            assert_eq!(code, 65, "{} at {at}: {stdout}{stderr}", name.display());
+            // A damaged pointer to a version is reported as a version that does not match, by its directory.
             let named = if path.ends_with("current") { path.parent().unwrap() } else { &path };
-            assert!(said.contains(named.to_str().unwrap()), "{} at {at}: {said}", name.display());
-            assert!(said.contains("at byte"), "{said}");
+            assert!(stdout.contains(named.to_str().unwrap()), "{} at {at}: {stdout}", name.display());
+            assert!(stdout.contains("at byte"), "{stdout}");
             assert!(contents(data.path()) == before, "{} at {at}: something was changed", name.display());
             fs::write(&path, &good).unwrap();
-            tried += 1;
+            cases += 1;
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(verify(data.path()).0, 65, "{} deleted", name.display());
         fs::write(&path, &good).unwrap();
     }
-    assert!(tried > 40, "only {tried} places were tried");
+    assert!(cases > 40, "only {cases} places were tried");
     assert_eq!(verify(data.path()).0, 0);
 }
 
 #[tokio::test]
-async fn verify_writes_nothing_where_there_is_no_lock_to_hold() {
+async fn verify_writes_nothing_without_a_lock_file() {
     let data = filled().await;
     let lock = data.path().join("store/LOCK");
-    let (code, said, failed) = verify(data.path());
-    assert_eq!((code, failed.as_str()), (0, ""), "{said}");
+    let (code, stdout, stderr) = verify(data.path());
+    assert_eq!((code, stderr.as_str()), (0, ""), "{stdout}");
     fs::remove_file(&lock).unwrap();
-    let (code, said, failed) = verify(data.path());
-    assert!(code == 0 && said.contains("is sound"), "{said}{failed}");
-    assert!(failed.contains("LOCK cannot be opened") && failed.contains("without a lock"), "{failed}");
+    let (code, stdout, stderr) = verify(data.path());
+    assert!(code == 0 && stdout.contains("is sound"), "{stdout}{stderr}");
+    assert!(stderr.contains("LOCK cannot be opened") && stderr.contains("without a lock"), "{stderr}");
     assert!(!lock.exists());
 }
 
 #[tokio::test]
-async fn a_flipped_bit_of_a_table_is_found_where_it_is() {
+async fn verify_reports_the_offset_of_a_flipped_bit() {
     let data = filled().await;
     let table = largest(&data.path().join("store/rows/tables"));
     flip(&table, 5_000);
-    let (_, said, _) = verify(data.path());
-    let offset = said.split("at byte ").nth(1).unwrap().split(':').next().unwrap();
+    let (_, stdout, _) = verify(data.path());
+    let offset = stdout.split("at byte ").nth(1).unwrap().split(':').next().unwrap();
     let offset: usize = offset.parse().unwrap();
-    assert!(offset <= 5_000 && offset > 0, "{said}");
+    assert!(offset <= 5_000 && offset > 0, "{stdout}");
 }
 
-/// Documents against what they were: how many are whole, how many have no more than their hash.
+/// Compares documents with their originals: how many are complete, and how many have only their hash.
 fn compared(collection: &str, found: &Exported, good: &Exported) -> (u64, u64) {
     let (mut whole, mut reduced) = (0, 0);
     for (id, found) in found {
@@ -190,7 +191,7 @@ fn compared(collection: &str, found: &Exported, good: &Exported) -> (u64, u64) {
             whole += 1;
             continue;
         }
-        // An export has the text in place of the hash where there is one.
+        // An export has the text instead of the hash if the text is stored.
         assert!(good.get("hash").is_none_or(|hash| *hash == found["hash"]), "{collection}/{id}: {found}");
         assert!(found.get("metadata").is_none() && found.get("text").is_none(), "{found}");
         reduced += 1;
@@ -198,7 +199,7 @@ fn compared(collection: &str, found: &Exported, good: &Exported) -> (u64, u64) {
     (whole, reduced)
 }
 
-async fn of_both(data: &Path) -> Vec<(&'static str, Exported)> {
+async fn export_both(data: &Path) -> Vec<(&'static str, Exported)> {
     let server = Server::start(data).await;
     let both =
         vec![("default", exported(&server, "default").await), ("texts", exported(&server, "texts").await)];
@@ -206,20 +207,20 @@ async fn of_both(data: &Path) -> Vec<(&'static str, Exported)> {
     both
 }
 
-/// A place in a file, and what is there.
+/// An offset in a file, and whether it is in a data block.
 #[derive(Debug)]
 struct Region {
     at: usize,
-    is_data: bool,
+    is_data_block: bool,
 }
 
-/// Where the blocks of a table begin, from the first on; none in other files.
+/// Offsets of the blocks of a table in ascending order; empty for other files.
 fn blocks(bytes: &[u8]) -> Vec<usize> {
     let (mut found, mut at) = (Vec::new(), 0);
     while at + 40 < bytes.len() {
         if bytes[at..].starts_with(b"LSM\x03") {
             found.push(at);
-            // What a block holds may begin like a block.
+            // Skip the contents of the block, which may contain the magic bytes of a block.
             at += 33 + u32::from_le_bytes(bytes[at + 21..at + 25].try_into().unwrap()) as usize;
         } else {
             at += 1;
@@ -228,8 +229,8 @@ fn blocks(bytes: &[u8]) -> Vec<usize> {
     found
 }
 
-/// A place in each part of a file: headers and contents of every kind of block, the first, the middle and the
-/// last of each; the end; what else there is.
+/// Offsets in each part of a file: in header and contents of the first, the middle and the last block of
+/// every kind; at the end of a file; and in three places of a file without blocks.
 fn regions(bytes: &[u8]) -> Vec<Region> {
     let blocks = blocks(bytes);
     let mut found = Vec::new();
@@ -241,21 +242,21 @@ fn regions(bytes: &[u8]) -> Vec<Region> {
             .collect();
         some.dedup();
         for at in some.into_iter().flat_map(|at| [at, at + 4, at + 6, at + 40]) {
-            found.push(Region { at, is_data: kind == 0 });
+            found.push(Region { at, is_data_block: kind == 0 });
         }
     }
     for at in [0, bytes.len() / 3, bytes.len().saturating_sub(20), bytes.len() - 1] {
         if blocks.is_empty() || at > bytes.len() - 30 {
-            found.push(Region { at, is_data: false });
+            found.push(Region { at, is_data_block: false });
         }
     }
     found
 }
 
 #[tokio::test]
-async fn one_bit_costs_the_rows_of_its_block_and_no_others() {
+async fn a_flipped_bit_loses_only_the_rows_of_its_block() {
     let data = filled().await;
-    let good = of_both(data.path()).await;
+    let good = export_both(data.path()).await;
     let all = DOCUMENTS + 1;
     let store = data.path().join("store");
     let before = contents(&store);
@@ -267,7 +268,7 @@ async fn one_bit_costs_the_rows_of_its_block_and_no_others() {
             let home = directory();
             let to = home.path().join("new");
             let done = repair(data.path(), &to);
-            let what = format!("{name} {region:?}: {done:?}");
+            let case = format!("{name} {region:?}: {done:?}");
             fs::write(path, bytes).unwrap();
             let server = Server::start(&to).await;
             let (mut whole, mut reduced) = (0, 0);
@@ -276,20 +277,20 @@ async fn one_bit_costs_the_rows_of_its_block_and_no_others() {
                 (whole, reduced) = (whole + counts.0, reduced + counts.1);
             }
             drop(server);
-            assert_eq!(done.numbers("documents:"), [whole, whole + reduced, reduced, 0], "{what}");
+            assert_eq!(done.numbers("documents:"), [whole, whole + reduced, reduced, 0], "{case}");
             let lost = done.numbers("lost:");
-            if name.starts_with("rows/tables/") && region.is_data {
-                // The collections themselves may be among the entries.
+            if name.starts_with("rows/tables/") && region.is_data_block {
+                // The damaged block may also have the entries of the two collections.
                 let missing = all - whole;
-                assert!(missing > 0 && (missing..=missing + 2).contains(&lost[1]), "{what}");
-                assert_eq!((done.code, lost[0], lost[2]), (3, 1, 0), "{what}");
+                assert!(missing > 0 && (missing..=missing + 2).contains(&lost[1]), "{case}");
+                assert_eq!((done.code, lost[0], lost[2]), (3, 1, 0), "{case}");
                 partial += 1;
             } else if name.starts_with("rows/blobs/") && whole < all {
-                assert_eq!((done.code, whole), (3, all - 1), "{what}");
-                assert!(done.said.contains("1 of which only the key reads back"), "{what}");
+                assert_eq!((done.code, whole), (3, all - 1), "{case}");
+                assert!(done.stdout.contains("1 of which only the key reads back"), "{case}");
                 partial += 1;
             } else {
-                assert_eq!((done.code, whole, lost), (0, all, vec![0, 0, 0]), "{what}");
+                assert_eq!((done.code, whole, lost), (0, all, vec![0, 0, 0]), "{case}");
                 complete += 1;
             }
         }
@@ -299,7 +300,7 @@ async fn one_bit_costs_the_rows_of_its_block_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_change_that_is_lost_makes_the_rows_beside_it_uncertain() {
+async fn a_lost_change_makes_adjacent_rows_uncertain() {
     let data = filled().await;
     let server = Server::start(data.path()).await;
     assert!(server.delete("/documents/7").await.is_success());
@@ -314,10 +315,10 @@ async fn a_change_that_is_lost_makes_the_rows_beside_it_uncertain() {
     let done = repair(data.path(), &home.path().join("new"));
     assert_eq!(done.code, 3, "{done:?}");
     assert!(
-        done.said.contains("1 block does not read back, with 2 entries, 1 of them deletions"),
+        done.stdout.contains("1 block does not read back, with 2 entries, 1 of them deletions"),
         "{done:?}"
     );
-    // From "7" to "8" in the order of ids; the deletion and the new hash are lost.
+    // The lost deletion and the lost hash make all ids from "7" to "8" uncertain.
     let between =
         (0..DOCUMENTS).map(|i| i.to_string()).filter(|id| ("7"..="8").contains(&id.as_str())).count();
     assert_eq!(done.numbers("documents:"), [DOCUMENTS + 1, DOCUMENTS + 1, 0, between as u64], "{done:?}");
@@ -329,11 +330,11 @@ async fn a_change_that_is_lost_makes_the_rows_beside_it_uncertain() {
 }
 
 #[tokio::test]
-async fn a_collection_without_settings_is_asked_for_and_not_guessed() {
+async fn a_collection_without_settings_needs_a_profile_from_the_user() {
     let data = filled().await;
-    let good = of_both(data.path()).await;
+    let good = export_both(data.path()).await;
     let store = data.path().join("store");
-    // Both places where the settings stand.
+    // Damage both copies of the settings.
     for tree in ["meta", "rows"] {
         let table = largest(&store.join(tree).join("tables"));
         let bytes = fs::read(&table).unwrap();
@@ -342,47 +343,47 @@ async fn a_collection_without_settings_is_asked_for_and_not_guessed() {
     }
     let home = directory();
     let place = |name: &str| home.path().join(name);
-    let done = repair(data.path(), &place("asked"));
+    let done = repair(data.path(), &place("without-profile"));
     assert_eq!(done.code, 3, "{done:?}");
     assert!(
-        done.said.contains("collection 1 (settings lost)") && done.said.contains("--profile 1=PROFILE"),
+        done.stdout.contains("collection 1 (settings lost)") && done.stdout.contains("--profile 1=PROFILE"),
         "{done:?}"
     );
     let [read, written] = done.numbers("documents:")[..2] else { panic!("{done:?}") };
     assert!(read > 300 && written == 0, "{done:?}");
 
-    let done = repair_with(data.path(), &place("told"), &["--profile", "1=copies-64"]);
+    let done = repair_with(data.path(), &place("with-profile"), &["--profile", "1=copies-64"]);
     assert_eq!(done.code, 3, "{done:?}");
-    assert!(done.said.contains("collection 1 (recovered-1)"), "{done:?}");
-    let server = Server::start(&place("told")).await;
+    assert!(done.stdout.contains("collection 1 (recovered-1)"), "{done:?}");
+    let server = Server::start(&place("with-profile")).await;
     let found = exported(&server, "recovered-1").await;
     let (whole, reduced) = compared("recovered-1", &found, &good[0].1);
     assert_eq!(done.numbers("collection 1 (")[1..4], [1, whole, whole + reduced], "{done:?}");
     assert_eq!((whole, whole + reduced), (read, DOCUMENTS), "{done:?}");
     drop(server);
-    let (code, _, said) = run(&["repair", "x", "--to", "y", "--profile", "1"]);
-    assert!(code == 2 && said.contains("NUMBER=PROFILE"), "{code} {said}");
+    let (code, _, stderr) = run(&["repair", "x", "--to", "y", "--profile", "1"]);
+    assert!(code == 2 && stderr.contains("NUMBER=PROFILE"), "{code} {stderr}");
 }
 
 #[tokio::test]
-async fn a_repair_needs_a_new_place_and_a_store() {
+async fn a_repair_needs_an_empty_target_and_a_store() {
     let data = filled().await;
     let home = directory();
     assert_eq!(repair(data.path(), &home.path().join("whole")).code, 0);
     let (dir, to) = (data.path().to_str().unwrap(), home.path().join("whole"));
-    let (code, _, said) = run(&["repair", dir, "--to", to.to_str().unwrap()]);
-    assert!(code == 1 && said.contains("is not empty"), "{code} {said}");
+    let (code, _, stderr) = run(&["repair", dir, "--to", to.to_str().unwrap()]);
+    assert!(code == 1 && stderr.contains("is not empty"), "{code} {stderr}");
     let (none, new) = (home.path().join("none"), home.path().join("new"));
-    let (code, _, said) = run(&["repair", none.to_str().unwrap(), "--to", new.to_str().unwrap()]);
-    assert!(code == 1 && said.contains("cannot be read") && !new.exists(), "{code} {said}");
+    let (code, _, stderr) = run(&["repair", none.to_str().unwrap(), "--to", new.to_str().unwrap()]);
+    assert!(code == 1 && stderr.contains("cannot be read") && !new.exists(), "{code} {stderr}");
     let server = Server::start(data.path()).await;
-    let (code, _, said) = run(&["repair", dir, "--to", new.to_str().unwrap()]);
-    assert!(code == 1 && said.contains("in use by another process"), "{code} {said}");
+    let (code, _, stderr) = run(&["repair", dir, "--to", new.to_str().unwrap()]);
+    assert!(code == 1 && stderr.contains("in use by another process"), "{code} {stderr}");
     drop(server);
 }
 
 #[tokio::test]
-async fn what_the_journal_still_says_is_saved() {
+async fn readable_batches_of_a_damaged_journal_are_saved() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for i in 0..20 {
@@ -402,7 +403,7 @@ async fn what_the_journal_still_says_is_saved() {
     let kept = server.documents().await;
     assert_eq!((done.code, kept), (3, 19), "{done:?}");
     assert_eq!(done.numbers("lost:"), [0, 0, 1], "{done:?}");
-    // What was written before the lost batch may have been changed by it.
+    // The lost batch may have changed documents that were written before it.
     let [read, written, reduced, uncertain] = done.numbers("documents:")[..] else { panic!("{done:?}") };
     assert_eq!((read, written, reduced), (19, 19, 0), "{done:?}");
     assert!((1..19).contains(&uncertain), "{done:?}");

@@ -1,5 +1,5 @@
-//! Restores of what the server would not take as inserts, or has no room for: refused as a whole, with the document, the
-//! limit and the setting.
+//! Restores that exceed the limits of inserts or the memory budget: refused as a whole, with an error that
+//! names the document, the limit and the setting.
 
 use std::path::Path;
 
@@ -16,8 +16,8 @@ async fn restore(server: &Server, name: &str, tar: Vec<u8>) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap())
 }
 
-/// Nothing of a restore is left.
-async fn nothing_is_left(server: &Server, data: &Path, name: &str) {
+/// Checks that nothing of a restore is left.
+async fn check_nothing_is_left(server: &Server, data: &Path, name: &str) {
     assert_eq!(server.get(&format!("/collections/{name}")).await.status().as_u16(), 404);
     assert_eq!(std::fs::read_dir(data.join("incoming")).unwrap().count(), 0);
 }
@@ -35,7 +35,7 @@ fn row(hash: u64) -> Row {
     }
 }
 
-/// A backup of these documents.
+/// A backup of these documents, with a manifest changed by `settings`.
 fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Vec<u8> {
     let name = CollectionName::new("news").unwrap();
     let mut manifest = Manifest { k: 3, ..Manifest::of(&name, "copies-64@3".into(), Width::Bits64) };
@@ -47,11 +47,12 @@ fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Ve
     writer.finish().unwrap()
 }
 
-/// How the manifest and a row are changed; the status, the code and the words of the refusal.
+/// A change of the manifest, a change of a row, and the status, the code and parts of the message of the
+/// refusal.
 type Case = (fn(&mut Manifest), fn(&mut Row), u16, &'static str, [&'static str; 2]);
 
 #[tokio::test]
-async fn a_backup_is_held_to_the_limits_of_inserts() {
+async fn a_restore_checks_the_limits_of_inserts() {
     let data = directory();
     let start = async |metadata: &str, document: &str| {
         let limits =
@@ -113,22 +114,22 @@ async fn a_backup_is_held_to_the_limits_of_inserts() {
         (|of| of.sketch_bytes = Some(2), |_| (), 422, "invalid_backup", ["sketch_bytes is 2", "manifest"]),
         (|of| of.expires_in = Some(0), |_| (), 422, "invalid_backup", ["expires_in is 0", "manifest"]),
     ];
-    for (at, (settings, change, status, code, said)) in large.iter().chain(&other).enumerate() {
+    for (at, (settings, change, status, code, expected)) in large.iter().chain(&other).enumerate() {
         let (found, problem) = restore(&server, "copy", backup(settings, &with(*change))).await;
         assert_eq!((found, problem["code"].as_str()), (*status, Some(*code)), "case {at}: {problem}");
         let detail = problem["detail"].as_str().unwrap();
-        assert!(said.iter().all(|words| detail.contains(words)), "case {at}: {detail}");
-        nothing_is_left(&server, data.path(), "copy").await;
+        assert!(expected.iter().all(|words| detail.contains(words)), "case {at}: {detail}");
+        check_nothing_is_left(&server, data.path(), "copy").await;
     }
-    // What has expired since is not restored, and so not held to anything.
-    let lapsed = with(|row| {
+    // Expired documents are not restored, and so not checked.
+    let expired = with(|row| {
         row.expires_ms = Some(1);
         row.metadata = Some(format!("{{\"a\":\"{}\"}}", "x".repeat(1_000)));
     });
-    let (status, restored) = restore(&server, "lapsed", backup(|_| (), &lapsed)).await;
+    let (status, restored) = restore(&server, "expired", backup(|_| (), &expired)).await;
     assert_eq!((status, &restored["documents"], &restored["expired"]), (201, &json!(1), &json!(1)));
     server.kill();
-    // With other limits it is taken.
+    // With larger limits the restore succeeds.
     let server = start("100000", "400000").await;
     for (at, (settings, change, ..)) in large.iter().enumerate() {
         let (status, answer) =
@@ -138,7 +139,7 @@ async fn a_backup_is_held_to_the_limits_of_inserts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restore_that_uses_up_the_memory_is_undone() {
+async fn a_restore_that_exceeds_the_memory_budget_is_undone() {
     const DOCUMENTS: u64 = 800_000;
     let (data, small) = (directory(), directory());
     let server = Server::start(data.path()).await;
@@ -153,7 +154,7 @@ async fn a_restore_that_uses_up_the_memory_is_undone() {
     let server = Server::start(small.path()).await;
     let resident = server.json("/stats").await["memory"]["resident_bytes"].as_u64().unwrap();
     server.kill();
-    // Room for what a start takes, which differs from one to the next, and for a part of the backup.
+    // Enough memory for a start, whose usage varies, and for a part of the backup.
     let budget = (3 * resident).to_string();
     let server = Server::start_with(small.path(), &[("LOOKALIKE_MEMORY__BUDGET", &budget)]).await;
     server.put("/documents/a", json!({"hash": "00000000000000ff"})).await;
@@ -161,11 +162,11 @@ async fn a_restore_that_uses_up_the_memory_is_undone() {
     assert_eq!((status, problem["code"].as_str()), (507, Some("memory_full")), "{problem}");
     assert_eq!(problem["outcome"], "not_applied");
     let log = server.log();
-    assert!(log.contains("a backup was verified"), "it was refused before it began: {log}");
-    nothing_is_left(&server, small.path(), "copy").await;
+    assert!(log.contains("a backup was verified"), "refused before the restore started: {log}");
+    check_nothing_is_left(&server, small.path(), "copy").await;
     assert_eq!(server.json("/documents/a").await["hash"], "00000000000000ff");
     server.kill();
     let server = Server::start(small.path()).await;
-    nothing_is_left(&server, small.path(), "copy").await;
+    check_nothing_is_left(&server, small.path(), "copy").await;
     assert_eq!(server.documents().await, 1);
 }

@@ -1,16 +1,18 @@
-//! From text to neighbours and back, in several languages, at both widths.
+//! The whole path from a text to its neighbours, in several languages and at both widths.
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
 
-/// Texts and near copies of them, written for this test.
+/// Language, text and near copy, written for this test.
 const TEXTS: &[(&str, &str, &str)] = &[
     (
         "zh",
-        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，并改善照明设备。",
-        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，并改善照明设施。",
+        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，\
+         并改善照明设备。",
+        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的，希望给上班族和学生更多安静学习的机会。图书馆还将增加自习座位，\
+         并改善照明设施。",
     ),
     (
         "zh-hant",
@@ -19,8 +21,14 @@ const TEXTS: &[(&str, &str, &str)] = &[
     ),
     (
         "en",
-        "The harbour ferry will run every twenty minutes during the summer festival, the city council said on Tuesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance remain valid for the whole weekend. Visitors are asked to leave their cars at the northern terminal.",
-        "The harbour ferry will run every twenty minutes during the summer festival, the city council said on Wednesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance remain valid for the whole weekend. Visitors are asked to leave their cars at the northern terminal.",
+        "The harbour ferry will run every twenty minutes during the summer festival, the city council \
+         said on Tuesday. Extra boats have been hired from a neighbouring town, and tickets bought in \
+         advance remain valid for the whole weekend. Visitors are asked to leave their cars at the \
+         northern terminal.",
+        "The harbour ferry will run every twenty minutes during the summer festival, the city council \
+         said on Wednesday. Extra boats have been hired from a neighbouring town, and tickets bought in \
+         advance remain valid for the whole weekend. Visitors are asked to leave their cars at the \
+         northern terminal.",
     ),
     (
         "ja",
@@ -29,27 +37,41 @@ const TEXTS: &[(&str, &str, &str)] = &[
     ),
     (
         "ko",
-        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 또한 매주 토요일 오후에 가족을 위한 강연을 연다.",
-        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 또한 매주 일요일 오후에 가족을 위한 강연을 연다.",
+        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 \
+         또한 매주 토요일 오후에 가족을 위한 강연을 연다.",
+        "시립 박물관은 다음 달부터 주말 관람 시간을 두 시간 연장한다고 밝혔다. 새로운 전시에는 지역 예술가들의 작품 백여 점이 포함되며 학생들은 무료로 입장할 수 있다. 박물관은 \
+         또한 매주 일요일 오후에 가족을 위한 강연을 연다.",
     ),
     (
         "th",
-        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงค่ำ นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
-        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงเย็น นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
+        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า \
+         ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงค่ำ \
+         นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
+        "เทศบาลประกาศเปิดสวนสาธารณะแห่งใหม่ริมแม่น้ำในเดือนหน้า \
+         ประชาชนสามารถเข้ามาออกกำลังกายและพักผ่อนได้ตั้งแต่เช้าจนถึงเย็น \
+         นอกจากนี้ยังมีสนามเด็กเล่นและห้องสมุดขนาดเล็กสำหรับครอบครัว",
     ),
     (
         "ru",
-        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего месяца. По словам директора, решение принято после опроса читателей, которые просили дать им больше времени для занятий в тишине. Кроме того, в залах установят новые лампы.",
-        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего месяца. По словам директора, решение принято после опроса читателей, которые просили дать им больше времени для занятий в тишине. Кроме того, в залах установят новые столы.",
+        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего \
+         месяца. По словам директора, решение принято после опроса читателей, которые просили дать им \
+         больше времени для занятий в тишине. Кроме того, в залах установят новые лампы.",
+        "Городская библиотека объявила о продлении часов работы по выходным дням начиная со следующего \
+         месяца. По словам директора, решение принято после опроса читателей, которые просили дать им \
+         больше времени для занятий в тишине. Кроме того, в залах установят новые столы.",
     ),
     (
         "ar",
-        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. وستضاف مقاعد جديدة إلى قاعات القراءة.",
-        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. وستضاف طاولات جديدة إلى قاعات القراءة.",
+        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. \
+         وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. \
+         وستضاف مقاعد جديدة إلى قاعات القراءة.",
+        "أعلنت المكتبة العامة في المدينة تمديد ساعات العمل في عطلة نهاية الأسبوع ابتداء من الشهر القادم. \
+         وقال المدير إن القرار جاء بعد استطلاع آراء القراء الذين طلبوا مزيدا من الوقت للدراسة في هدوء. \
+         وستضاف طاولات جديدة إلى قاعات القراءة.",
     ),
 ];
 
-/// Stores every text, looks every copy up, and expects exactly its own original.
+/// Stores every text, looks up every copy, and expects exactly the original of the copy.
 async fn copies_find_their_originals(server: &Server, prefix: &str, k: u32) {
     for (language, text, _) in TEXTS {
         let body = json!({"id": language, "text": text, "metadata": {"language": language}});
@@ -74,11 +96,11 @@ async fn copies_find_their_originals(server: &Server, prefix: &str, k: u32) {
 async fn near_copies_are_found_in_every_language_at_both_widths() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    // The fingerprints of texts as short as these move further than those of articles do.
+    // An edit changes more bits of the fingerprint of a short text than of an article, so that k is large.
     copies_find_their_originals(&server, "", 20).await;
-    let (status, made) = server.put("/collections/wide", json!({"profile": "copies-128"})).await;
+    let (status, created) = server.put("/collections/wide", json!({"profile": "copies-128"})).await;
     assert_eq!(
-        (status, made["bits"].as_u64(), made["k"].as_u64()),
+        (status, created["bits"].as_u64(), created["k"].as_u64()),
         (StatusCode::CREATED, Some(128), Some(23))
     );
     copies_find_their_originals(&server, "/collections/wide", 40).await;
@@ -100,7 +122,7 @@ async fn a_document_is_created_updated_read_and_deleted() {
     assert_eq!(stored["id"], "a/b");
     assert!(
         server.get("/documents/a%2Fb").await.text().await.unwrap().contains("12345678901234567890123"),
-        "metadata comes back as it came"
+        "metadata is returned unchanged"
     );
     let (status, updated) = server.put("/documents/a%2Fb", json!({"text": copy})).await;
     assert_eq!((status, updated["outcome"].as_str()), (StatusCode::OK, Some("updated")));
@@ -123,18 +145,19 @@ async fn a_document_is_created_updated_read_and_deleted() {
     assert_eq!(server.json("/collections/default").await["distinct_hashes"], 0);
 }
 
-/// Documents by hash: `count` of them, every third sharing its hash with others.
+/// `count` documents with hashes as NDJSON; every third one shares its hash with others.
 fn hash_lines(count: u64) -> String {
     (0..count)
         .map(|i| {
             let hash = if i % 3 == 0 { i / 30 } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
-            format!("{}\n", json!({"id": format!("doc-{i:05}"), "hash": format!("{hash:016x}"), "metadata": {"even": i % 2 == 0}}))
+            let (id, hash) = (format!("doc-{i:05}"), format!("{hash:016x}"));
+            format!("{}\n", json!({"id": id, "hash": hash, "metadata": {"even": i % 2 == 0}}))
         })
         .collect()
 }
 
 #[tokio::test]
-async fn every_page_of_every_answer_is_the_scans_in_order() {
+async fn every_page_of_every_answer_equals_the_scan_in_order() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let (_, summary) = server.stream("/documents", hash_lines(3_000)).await;
@@ -171,12 +194,14 @@ async fn every_page_of_every_answer_is_the_scans_in_order() {
 }
 
 #[tokio::test]
-async fn filters_and_batches_answer_as_single_questions_do() {
+async fn filters_and_batches_answer_like_single_queries() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.stream("/documents", hash_lines(300)).await;
     let hash = format!("{:016x}", 5u64);
-    let (_, filtered) = server.post("/similar", json!({"hash": hash, "k": 3, "limit": 1000, "filter": {"metadata": {"even": true}, "exclude": ["doc-00000"]}})).await;
+    let filter = json!({"metadata": {"even": true}, "exclude": ["doc-00000"]});
+    let (_, filtered) =
+        server.post("/similar", json!({"hash": hash, "k": 3, "limit": 1000, "filter": filter})).await;
     let (_, plain) = server.post("/similar", json!({"hash": hash, "k": 3, "limit": 1000})).await;
     let wanted: Vec<String> = ids(&plain)
         .into_iter()
@@ -188,30 +213,34 @@ async fn filters_and_batches_answer_as_single_questions_do() {
         .post("/similar", json!({"hash": hash, "k": 3, "filter": {"written_before": "2020-01-01T00:00:00Z"}}))
         .await;
     assert_eq!(ids(&none), [""; 0]);
-    let (_, batch) = server.post("/similar", json!({"queries": [{"hash": hash, "k": 3, "limit": 1000}, {"id": "doc-00003", "k": 0, "stats": true}]})).await;
+    let queries = json!([{"hash": hash, "k": 3, "limit": 1000}, {"id": "doc-00003", "k": 0, "stats": true}]);
+    let (_, batch) = server.post("/similar", json!({ "queries": queries })).await;
     assert_eq!(batch["results"][0]["similar"], plain["similar"]);
     let alone = server.json("/documents/doc-00003/similar?k=0").await;
     assert_eq!(batch["results"][1]["similar"], alone["similar"]);
     assert!(!ids(&alone).contains(&"doc-00003".to_owned()) && ids(&alone).contains(&"doc-00000".to_owned()));
 }
 
-/// What is answered at once, what takes longer and what is no hash come mixed, in bodies on both sides of the size from
-/// which they are read on the pool.
+/// Cheap lookups, expensive lookups and lookups by id are mixed, in bodies smaller and larger than the size
+/// from which the server parses them on the pool.
 #[tokio::test]
-async fn a_batch_of_any_size_and_mixture_answers_as_single_questions_do() {
+async fn a_batch_of_any_size_and_mixture_answers_like_single_queries() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.stream("/documents", hash_lines(3_000)).await;
     let hash = |i: u64| if i.is_multiple_of(3) { i / 30 } else { i.wrapping_mul(0x9e37_79b9_7f4a_7c15) };
-    let of_hash = |i: u64| json!({"hash": format!("{:016x}", hash(i * 7 % 4_000) ^ (i % 3)), "k": i % 9, "limit": 1 + i % 20});
-    let question = |i: u64, mixed: bool| match i % 10 {
+    let by_hash = |i: u64| {
+        let hash = format!("{:016x}", hash(i * 7 % 4_000) ^ (i % 3));
+        json!({"hash": hash, "k": i % 9, "limit": 1 + i % 20})
+    };
+    let query_number = |i: u64, mixed: bool| match i % 10 {
         3 if mixed => json!({"hash": format!("{:016x}", i), "k": 5, "verify": "scan", "stats": true}),
         5 if mixed => json!({"id": format!("doc-{:05}", i), "k": 2}),
         6 if mixed => json!({"hash": format!("{:016x}", i / 30), "k": 64, "limit": 3}),
         8 if mixed => {
             json!({"hash": format!("{:016x}", i / 30), "k": 3, "filter": {"metadata": {"even": true}}})
         }
-        _ => of_hash(i),
+        _ => by_hash(i),
     };
     let untimed = |mut answer: Value| {
         if let Some(stats) = answer.get_mut("stats") {
@@ -219,9 +248,9 @@ async fn a_batch_of_any_size_and_mixture_answers_as_single_questions_do() {
         }
         answer
     };
-    // From which question on they are mixed: none, all, and those after what is answered at once.
+    // The index of the first mixed query: no mixed queries, only mixed ones, and mixed ones after cheap ones.
     for (count, mixed_from) in [(20, 20), (20, 0), (1_000, 1_000), (1_000, 0), (1_000, 700)] {
-        let queries: Vec<Value> = (0..count).map(|i| question(i, i >= mixed_from)).collect();
+        let queries: Vec<Value> = (0..count).map(|i| query_number(i, i >= mixed_from)).collect();
         let (status, batch) = server.post("/similar", json!({"queries": queries})).await;
         assert_eq!(status, StatusCode::OK, "{batch}");
         let results = batch["results"].as_array().unwrap();
@@ -231,7 +260,7 @@ async fn a_batch_of_any_size_and_mixture_answers_as_single_questions_do() {
             assert_eq!(untimed(result.clone()), untimed(alone), "{query}");
         }
     }
-    // One question that cannot be answered, among many that can.
+    // One invalid query among many valid ones.
     for (wrong, status) in [
         (json!({"hash": "0123456789abcdef0123456789abcdef"}), StatusCode::UNPROCESSABLE_ENTITY),
         (json!({"hash": "0123456789abcdef", "k": 65}), StatusCode::UNPROCESSABLE_ENTITY),
@@ -239,7 +268,7 @@ async fn a_batch_of_any_size_and_mixture_answers_as_single_questions_do() {
         (json!({"id": "nobody"}), StatusCode::NOT_FOUND),
     ] {
         let (_, alone) = server.post("/similar", wrong.clone()).await;
-        let mut queries: Vec<Value> = (0..990).map(of_hash).collect();
+        let mut queries: Vec<Value> = (0..990).map(by_hash).collect();
         queries[800] = wrong;
         let (found, problem) = server.post("/similar", json!({"queries": queries})).await;
         assert_eq!((found, &problem["code"]), (status, &alone["code"]), "{problem}");
@@ -260,11 +289,11 @@ async fn an_export_imports_into_an_equal_collection() {
     assert_eq!(server.get("/collections/copy/export").await.text().await.unwrap(), export);
     assert_eq!(server.delete("/collections/copy").await, StatusCode::NO_CONTENT);
     assert_eq!(server.get("/collections/copy/export").await.status(), StatusCode::NOT_FOUND);
-    let (status, made) = server.put("/collections/copy", json!({"keep_text": true})).await;
+    let (status, created) = server.put("/collections/copy", json!({"keep_text": true})).await;
     assert_eq!(
-        (status, made["documents"].as_u64()),
+        (status, created["documents"].as_u64()),
         (StatusCode::CREATED, Some(0)),
-        "nothing is left of the deleted one"
+        "no document of the deleted collection is left"
     );
     server.post("/collections/copy/documents", json!({"id": "kept", "text": TEXTS[0].1})).await;
     assert_eq!(server.json("/collections/copy/documents/kept").await["text"], TEXTS[0].1);
@@ -279,7 +308,8 @@ async fn a_page_is_fingerprinted_by_its_main_text() {
     let server = Server::start(data.path()).await;
     let paragraph = TEXTS[2].1;
     let page = format!(
-        "<html><head><title>News</title></head><body><nav><a href='/'>Home</a><a href='/s'>Sport</a></nav><article><h1>Ferry</h1><p>{paragraph}</p><p>{paragraph}</p></article></body></html>"
+        "<html><head><title>News</title></head><body><nav><a href='/'>Home</a><a href='/s'>Sport</a></nav>\
+         <article><h1>Ferry</h1><p>{paragraph}</p><p>{paragraph}</p></article></body></html>"
     );
     let request =
         server.client.post(format!("{}/fingerprint", server.url)).header("content-type", "text/html");

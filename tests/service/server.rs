@@ -1,4 +1,5 @@
-//! A server of its own for a test: the real binary on a free port, ended with the test.
+//! A server for one test: the release binary on a free port, killed at the end of the test. Also used by
+//! `tests/torture` and `tests/traces`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub struct Server {
     reader: Option<JoinHandle<()>>,
 }
 
-/// How a server ended, and what it said.
+/// The exit status and the log of a server.
 #[derive(Debug)]
 #[allow(dead_code, reason = "shown when a test fails; read in tests/torture")]
 pub struct Ended {
@@ -32,29 +33,29 @@ pub struct Ended {
     pub log: String,
 }
 
-/// A document a line, with these numbers.
+/// NDJSON: one document per number, with the number as id and as hash.
 pub fn lines(range: std::ops::Range<u64>) -> String {
     range
         .map(|i| format!("{}\n", serde_json::json!({"id": format!("{i}"), "hash": format!("{i:016x}")})))
         .collect()
 }
 
-/// A data directory that goes with the test.
+/// A temporary data directory, deleted at the end of the test.
 pub fn directory() -> TempDir {
     tempfile::Builder::new().prefix("lookalike-test-").tempdir().unwrap()
 }
 
-/// The binary, with no settings but those of the test.
+/// The binary with these arguments and an empty environment except `PATH`.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
 
-/// The server on a data directory and a free port, with settings from the environment.
+/// A command that runs the server on a data directory and a free port, with settings from the environment.
 pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
-    // Nobody has to learn that there is one server less.
+    // No load balancer has to notice the shutdown, so that the server can stop at once.
     command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
     command.envs(variables.iter().copied());
     command
@@ -66,12 +67,12 @@ impl Server {
         Server::start_with(data, &[]).await
     }
 
-    /// The same with settings from the environment.
+    /// Starts a server with settings from the environment and waits until it is ready.
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
         Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 
-    /// The same in a control group.
+    /// Starts a server in a control group and waits until it is ready.
     pub async fn start_in(data: &Path, group: &Path) -> Server {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(BINARY);
@@ -79,12 +80,13 @@ impl Server {
         Server::launch(command).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 
-    /// Runs a command that is the server and waits until it is ready, or has ended before that.
+    /// Runs a server command and waits until the server is ready, or returns how it ended before that.
     pub async fn launch(command: Command) -> Result<Server, Ended> {
         Server::launch_until(command, |status, _| status == StatusCode::OK).await
     }
 
-    /// The same with a fault ahead, which the start may have met already: then it waits until the server says what it is.
+    /// Like `launch`, for a server with an injected fault. The start may already meet the fault; then this
+    /// waits until `/readyz` reports another state than `starting`.
     #[allow(dead_code, reason = "for tests/torture")]
     pub async fn launch_with_fault(command: Command) -> Result<Server, Ended> {
         let has_started = |status, answer: &str| status == StatusCode::OK || !answer.contains("\"starting\"");
@@ -93,14 +95,14 @@ impl Server {
 
     async fn launch_until(
         command: Command,
-        is_it: impl Fn(StatusCode, &str) -> bool,
+        has_started: impl Fn(StatusCode, &str) -> bool,
     ) -> Result<Server, Ended> {
         let mut server = Server::spawn(command)?;
         let start = Instant::now();
         while start.elapsed() < START {
             if let Ok(response) = server.try_get("/readyz").await {
                 let status = response.status();
-                if response.text().await.is_ok_and(|answer| is_it(status, &answer)) {
+                if response.text().await.is_ok_and(|answer| has_started(status, &answer)) {
                     return Ok(server);
                 }
             }
@@ -112,9 +114,9 @@ impl Server {
         panic!("the server did not become ready:\n{}", server.log());
     }
 
-    /// Runs a command that is the server and waits until it listens, ready or not.
+    /// Runs a server command and waits until the server listens, ready or not.
     pub fn spawn(mut command: Command) -> Result<Server, Ended> {
-        // Clients of the tests are made anywhere, and after a server.
+        // Tests create their TLS clients after a server, so that this is the place to install the provider.
         let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -135,8 +137,8 @@ impl Server {
         Ok(Server { url, client: Client::new(), child, log, reader: Some(reader) })
     }
 
-    /// Waits until it has ended a connection for this reason.
-    pub async fn ends(&self, reason: &str) {
+    /// Waits until the metrics report a connection that the server ended for this reason.
+    pub async fn wait_for_ended_connection(&self, reason: &str) {
         let line = format!("lookalike_http_connections_ended_total{{reason=\"{reason}\"}}");
         for _ in 0..1_000 {
             if self.get("/metrics").await.text().await.unwrap().contains(&line) {
@@ -147,7 +149,7 @@ impl Server {
         panic!("no connection was ended for {reason}:\n{}", self.log());
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process ends without a signal from the test.
     #[allow(dead_code, reason = "for tests/torture")]
     pub fn wait(mut self) -> Ended {
         let status = self.child.wait().unwrap();
@@ -161,8 +163,9 @@ impl Server {
         Ended { status, log: self.log() }
     }
 
-    /// Waits until the log has these words: it comes through a pipe and a thread of its own, perhaps after answers.
-    pub async fn says(&self, words: &str) {
+    /// Waits until the log contains these words. A separate thread reads the log from a pipe, so that a
+    /// line may arrive after the answer to its request.
+    pub async fn wait_for_log(&self, words: &str) {
         for _ in 0..500 {
             if self.log().contains(words) {
                 return;
@@ -172,7 +175,7 @@ impl Server {
         panic!("the log has no {words:?}:\n{}", self.log());
     }
 
-    /// What it has logged so far.
+    /// The log so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
@@ -181,19 +184,19 @@ impl Server {
         self.child.id()
     }
 
-    /// Kills it as `kill -9` does.
+    /// Kills the server with SIGKILL and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// Asks it to stop.
+    /// Sends SIGTERM.
     pub fn terminate(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
     }
 
-    /// Asks it to stop and waits for it.
+    /// Sends SIGTERM and waits for the end of the process.
     pub fn stop(mut self) -> ExitStatus {
         self.terminate();
         let status = self.child.wait().unwrap();
@@ -240,7 +243,7 @@ impl Server {
         self.client.delete(format!("{}{route}", self.url)).send().await.unwrap().status()
     }
 
-    /// Sends lines as NDJSON; the result lines and the summary.
+    /// Sends lines as NDJSON. Returns the result lines and the summary.
     pub async fn stream(&self, route: &str, lines: String) -> (Vec<Value>, Value) {
         let request =
             self.client.post(format!("{}{route}", self.url)).header("content-type", "application/x-ndjson");
@@ -252,7 +255,7 @@ impl Server {
         (lines, summary)
     }
 
-    /// How many documents the default collection has.
+    /// The number of documents in the default collection.
     pub async fn documents(&self) -> u64 {
         self.json("/collections/default").await["documents"].as_u64().unwrap()
     }
@@ -265,7 +268,7 @@ impl Drop for Server {
     }
 }
 
-/// Reads the log up to the line with the address, or to its end if it has none.
+/// Reads the log up to the line with the address. Returns `None` if the log ends without one.
 fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> Option<String> {
     let mut line = String::new();
     while stderr.read_line(&mut line).is_ok_and(|read| read > 0) {
@@ -278,13 +281,13 @@ fn first_url(stderr: &mut impl BufRead, log: &Mutex<String>) -> Option<String> {
     None
 }
 
-/// The ids of an answer's matches, in order.
+/// The ids of the matches of an answer, in their order.
 pub fn ids(answer: &Value) -> Vec<String> {
     let matches = answer["similar"].as_array().unwrap();
     matches.iter().map(|found| found["id"].as_str().unwrap().to_owned()).collect()
 }
 
-/// The snapshot files of a data directory, the newest first.
+/// The snapshot files of a data directory, newest first.
 pub fn snapshot_files(data: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(data.join("snapshots")).unwrap();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();

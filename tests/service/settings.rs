@@ -1,5 +1,5 @@
-//! Settings of collections under concurrent changes: none is lost, what is recorded and the index agree, and a client
-//! can make a change depend on what it read.
+//! Concurrent changes of collection settings: no change is lost, the stored settings match the index, and
+//! conditional requests detect changes by others.
 
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn tag_of(server: &Server, name: &str) -> String {
     tag(&server.get(&format!("/collections/{name}")).await)
 }
 
-/// Two requests to one collection at the same time.
+/// Sends two concurrent requests to one collection.
 async fn both(server: &Server, name: &str, bodies: [Value; 2]) -> [(StatusCode, Value); 2] {
     let route = format!("/collections/{name}");
     let [first, second] = bodies;
@@ -32,7 +32,7 @@ async fn both(server: &Server, name: &str, bodies: [Value; 2]) -> [(StatusCode, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_changes_at_once_neither_is_lost() {
+async fn of_two_concurrent_changes_neither_is_lost() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let mut lost = 0;
@@ -46,7 +46,7 @@ async fn of_two_changes_at_once_neither_is_lost() {
         let now = server.json("/collections/default").await;
         lost += usize::from(now["k"] != k || now["keep_text"] != keeps || now["expires_in"] != seconds);
     }
-    assert_eq!(lost, 0, "of 200 pairs so many lost a change");
+    assert_eq!(lost, 0, "pairs of 200 that lost a change");
     server.kill();
     let server = Server::start(data.path()).await;
     let now = server.json("/collections/default").await;
@@ -58,7 +58,8 @@ const WORDS: [&str; 12] = [
     "winter", "garden",
 ];
 
-/// Texts that share most of their words with the one before, so that many pairs are similar by a half or so.
+/// Texts that share most of their words with the previous text, so that many pairs have a similarity of
+/// about 0.5.
 fn texts() -> String {
     let words = |from: usize| -> Vec<String> {
         (from * 6..from * 6 + 40).map(|at| format!("{}{at}", WORDS[at % WORDS.len()])).collect()
@@ -66,8 +67,8 @@ fn texts() -> String {
     (0..12).map(|at| format!("{}\n", json!({"id": format!("t{at}"), "text": words(at).join(" ")}))).collect()
 }
 
-/// What each text finds in a collection by bands.
-async fn found(server: &Server, name: &str) -> Vec<Vec<String>> {
+/// The ids that each text finds in a collection by banding.
+async fn matches(server: &Server, name: &str) -> Vec<Vec<String>> {
     let queries: Vec<Value> =
         (0..12).map(|at| json!({"id": format!("t{at}"), "threshold": 0.2, "limit": 100})).collect();
     let (status, answer) =
@@ -77,42 +78,42 @@ async fn found(server: &Server, name: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_thresholds_at_once_one_makes_the_collection_and_its_index() {
+async fn of_two_concurrent_thresholds_one_defines_the_collection_and_its_index() {
     const RACES: usize = 100;
     let data = directory();
     let server = Server::start(data.path()).await;
-    let wanted = [0.8, 0.4].map(|threshold| json!({"profile": "minhash-copies", "threshold": threshold}));
+    let bodies = [0.8, 0.4].map(|threshold| json!({"profile": "minhash-copies", "threshold": threshold}));
     let mut before = Vec::new();
     for race in 0..RACES {
         let name = format!("race-{race}");
-        let [one, two] = both(&server, &name, wanted.clone()).await;
-        let (made, refused) = if one.0 == StatusCode::CREATED { (one.1, two) } else { (two.1, one) };
+        let [one, two] = both(&server, &name, bodies.clone()).await;
+        let (created, refused) = if one.0 == StatusCode::CREATED { (one.1, two) } else { (two.1, one) };
         assert_eq!((refused.0, &refused.1["code"]), (StatusCode::CONFLICT, &json!("settings_conflict")));
         let detail = refused.1["detail"].as_str().unwrap();
         assert!(detail.contains("threshold") && detail.contains("bands of"), "{detail}");
         let now = server.json(&format!("/collections/{name}")).await;
-        assert_eq!((&now["signatures"], &now["k"]), (&made["signatures"], &made["k"]));
+        assert_eq!((&now["signatures"], &now["k"]), (&created["signatures"], &created["k"]));
         server.stream(&format!("/collections/{name}/documents"), texts()).await;
-        before.push((made["signatures"].clone(), found(&server, &name).await));
+        before.push((created["signatures"].clone(), matches(&server, &name).await));
     }
-    let kinds: Vec<&Vec<Vec<String>>> = before.iter().map(|(_, found)| found).collect();
-    assert!(kinds.iter().any(|found| *found != kinds[0]), "both thresholds must win now and then");
-    assert!(kinds.iter().all(|found| found.iter().any(|ids| !ids.is_empty())));
+    let kinds: Vec<&Vec<Vec<String>>> = before.iter().map(|(_, matches)| matches).collect();
+    assert!(kinds.iter().any(|matches| *matches != kinds[0]), "one threshold won every race");
+    assert!(kinds.iter().all(|matches| matches.iter().any(|ids| !ids.is_empty())));
     server.kill();
     let server = Server::start(data.path()).await;
     for (race, (signatures, found_before)) in before.iter().enumerate() {
         let name = format!("race-{race}");
         assert_eq!(server.json(&format!("/collections/{name}")).await["signatures"], *signatures);
-        assert_eq!(found(&server, &name).await, *found_before, "{name} finds others after a restart");
+        assert_eq!(matches(&server, &name).await, *found_before, "{name} has other matches after a restart");
     }
-    // The distance may change later, and the bands stay.
+    // The threshold may change later; the bands stay.
     let (status, changed) = server.put("/collections/race-0", json!({"threshold": 0.9})).await;
     assert_eq!((status, &changed["signatures"]), (StatusCode::OK, &before[0].0), "{changed}");
     assert!(changed["threshold"].as_f64().unwrap() > 0.85, "{changed}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_sketches_at_once_one_is_refused() {
+async fn of_two_concurrent_sketch_sizes_one_is_refused() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for race in 0..30 {
@@ -128,11 +129,11 @@ async fn of_two_sketches_at_once_one_is_refused() {
 async fn a_change_may_depend_on_the_settings_that_were_read() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let made = put_if(&server, "news", ("if-none-match", "*"), &json!({"k": 3})).await;
-    assert_eq!(made.status(), StatusCode::CREATED);
-    let first = tag(&made);
+    let created = put_if(&server, "news", ("if-none-match", "*"), &json!({"k": 3})).await;
+    assert_eq!(created.status(), StatusCode::CREATED);
+    let first = tag(&created);
     assert_eq!(tag_of(&server, "news").await, first);
-    // Documents come and go without it.
+    // Changes of documents do not change the tag.
     server.put("/collections/news/documents/a", json!({"hash": "00000000000000ff"})).await;
     assert_eq!(tag_of(&server, "news").await, first);
     let again = put_if(&server, "news", ("if-none-match", "*"), &json!({"k": 4})).await;
@@ -167,18 +168,18 @@ async fn a_change_may_depend_on_the_settings_that_were_read() {
 
     assert_eq!(delete_if(&server, "news", &first).await.status(), StatusCode::PRECONDITION_FAILED);
     assert_eq!(delete_if(&server, "nobody", &first).await.status(), StatusCode::NOT_FOUND);
-    // A restart changes no tag.
+    // A restart does not change the tag.
     server.kill();
     let server = Server::start(data.path()).await;
     assert_eq!(tag_of(&server, "news").await, second);
     assert_eq!(delete_if(&server, "news", &second).await.status(), StatusCode::NO_CONTENT);
-    let anew = put_if(&server, "news", ("if-none-match", "*"), &json!({"k": 5})).await;
-    assert_eq!(anew.status(), StatusCode::CREATED);
-    assert_ne!(tag(&anew), second, "another collection has another tag, whatever its settings");
+    let created_again = put_if(&server, "news", ("if-none-match", "*"), &json!({"k": 5})).await;
+    assert_eq!(created_again.status(), StatusCode::CREATED);
+    assert_ne!(tag(&created_again), second, "a new collection with the same settings has another tag");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_changes_with_one_tag_one_is_made() {
+async fn of_two_changes_with_the_same_tag_one_succeeds() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for round in 0..50u64 {

@@ -1,4 +1,5 @@
-//! Collections of signatures: `MinHash` and longest sentences on the whole road, held against a comparison of all.
+//! Collections of signatures (`MinHash` and longest sentences) on every route. Every answer is compared
+//! with an exhaustive comparison of all signatures.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,34 @@ use serde_json::{Value, json};
 use crate::server::{Server, directory, ids};
 
 const SENTENCES: [&str; 12] = [
-    "The harbour office said on Monday that the ferry to the islands will run twice a day until the end of March.",
+    "The harbour office said on Monday that the ferry to the islands will run twice a day \
+     until the end of March.",
     "Tickets can be bought at the pier, and children under six travel for nothing if an adult is with them.",
-    "In a storm the captain decides whether the ship sails, and the office puts a note on its door an hour before.",
+    "In a storm the captain decides whether the ship sails, and the office puts a note on its door \
+     an hour before.",
     "市图书馆昨天宣布,从下个月开始延长周末的开放时间,读者可以在馆内阅读到晚上十点。",
     "馆长表示,新的自习区有两百个座位,每个座位都有电源和台灯,不需要预约就可以使用。",
-    "В понедельник управление порта сообщило, что паром на острова будет ходить два раза в день до конца марта.",
+    "В понедельник управление порта сообщило, что паром на острова будет ходить два раза в день \
+     до конца марта.",
     "港の事務所は月曜日に、島へのフェリーが三月末まで一日二回運航すると発表しました。",
     "항만 사무소는 월요일에 섬으로 가는 여객선이 삼월 말까지 하루에 두 번 운항한다고 밝혔다.",
-    "Bread is baked in the old mill every Saturday, and whoever brings flour may take two loaves home for free.",
-    "The mill was built in 1742 by a family of carpenters, burned down twice, and was rebuilt in stone each time.",
-    "Visitors can see the wheel turn from a bridge behind the bakery, except when the brook is frozen in winter.",
+    "Bread is baked in the old mill every Saturday, and whoever brings flour may take two loaves home \
+     for free.",
+    "The mill was built in 1742 by a family of carpenters, burned down twice, and was rebuilt in stone \
+     each time.",
+    "Visitors can see the wheel turn from a bridge behind the bakery, except when the brook is frozen \
+     in winter.",
     "กรุงเทพมหานครเป็นเมืองหลวงและนครที่มีประชากรมากที่สุดของประเทศไทย",
 ];
 
-/// Texts of some of the sentences: number `i` has those of its bits, and shares many with others.
+/// Text `i`: the sentences whose bits are set in `i`. It shares many sentences with other texts.
 fn text(i: usize) -> String {
     let picked = |(at, sentence): (usize, &&str)| (i >> at & 1 == 1).then(|| (*sentence).to_owned());
     let all: Vec<String> = SENTENCES.iter().enumerate().filter_map(picked).collect();
     all.join(" ")
 }
 
-/// Numbers of texts with three sentences or more.
+/// Numbers of texts with at least three sentences.
 fn numbers() -> impl Iterator<Item = usize> {
     (1..1 << SENTENCES.len()).step_by(11).filter(|i: &usize| i.count_ones() >= 3)
 }
@@ -63,7 +70,7 @@ async fn exported(server: &Server, collection: &str) -> BTreeMap<String, Vec<u8>
     lines.lines().map(line).collect()
 }
 
-fn agree(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
+fn share_a_band(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
     let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
     if shape.is_set {
         let real = |cell: &[u8]| cell.iter().any(|byte| *byte != 0);
@@ -72,8 +79,8 @@ fn agree(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
     a.chunks(band).zip(b.chunks(band)).take(usize::from(shape.bands)).any(|(a, b)| a == b)
 }
 
-/// Every answer is what comparing all signatures gives, by bands and by scan, page after page.
-async fn answers_are_right(server: &Server, collection: &str, is_set: bool) {
+/// Compares every answer, by banding and by scan, page by page, with the result of comparing all signatures.
+async fn check_answers(server: &Server, collection: &str, is_set: bool) {
     let about = server.json(&format!("/collections/{collection}")).await;
     let shape = shape(&about, is_set);
     let stored = exported(server, collection).await;
@@ -83,7 +90,9 @@ async fn answers_are_right(server: &Server, collection: &str, is_set: bool) {
             for scan in [false, true] {
                 let mut expected: Vec<(u32, &String)> = stored
                     .iter()
-                    .filter(|(other, signature)| *other != id && (scan || agree(shape, own, signature)))
+                    .filter(|(other, signature)| {
+                        *other != id && (scan || share_a_band(shape, own, signature))
+                    })
                     .map(|(other, signature)| (shape.distance(own, signature), other))
                     .filter(|(distance, _)| u64::from(*distance) <= k)
                     .collect();
@@ -117,7 +126,7 @@ async fn answers_are_right(server: &Server, collection: &str, is_set: bool) {
     }
 }
 
-async fn make(server: &Server, name: &str, settings: Value) -> Value {
+async fn create(server: &Server, name: &str, settings: Value) -> Value {
     let (status, made) = server.put(&format!("/collections/{name}"), settings).await;
     assert_eq!(status, StatusCode::CREATED, "{made}");
     made
@@ -131,7 +140,7 @@ async fn fill(server: &Server, collection: &str) {
 }
 
 #[tokio::test]
-async fn collections_of_signatures_work_on_every_route_through_kills() {
+async fn collections_of_signatures_work_on_every_route_and_survive_kills() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for (name, profile, is_set) in [
@@ -139,12 +148,12 @@ async fn collections_of_signatures_work_on_every_route_through_kills() {
         ("copies", "minhash-copies", false),
         ("sentences", "longest-sentences", true),
     ] {
-        let made = make(&server, name, json!({"profile": profile})).await;
+        let made = create(&server, name, json!({"profile": profile})).await;
         assert!(made["threshold"].as_f64().unwrap() > 0.3, "{made}");
         fill(&server, name).await;
-        answers_are_right(&server, name, is_set).await;
+        check_answers(&server, name, is_set).await;
     }
-    // Documents go, come back and change.
+    // Delete some documents and change others.
     for (count, i) in numbers().enumerate() {
         let route = format!("/collections/copies/documents/t{i}");
         match count % 5 {
@@ -153,7 +162,7 @@ async fn collections_of_signatures_work_on_every_route_through_kills() {
             _ => {}
         }
     }
-    answers_are_right(&server, "copies", false).await;
+    check_answers(&server, "copies", false).await;
     let before = [exported(&server, "copies").await, exported(&server, "sentences").await];
     server.post("/snapshots", Value::Null).await;
     server.delete("/collections/copies/documents/t4095").await;
@@ -164,15 +173,15 @@ async fn collections_of_signatures_work_on_every_route_through_kills() {
     for (name, before, is_set) in [("copies", &before[0], false), ("sentences", &before[1], true)] {
         let after = exported(&server, name).await;
         assert!(before.iter().all(|(id, signature)| after.get(id) == Some(signature)), "{name}");
-        answers_are_right(&server, name, is_set).await;
+        check_answers(&server, name, is_set).await;
     }
-    // From a backup, and from an export.
+    // Restore from a backup, and import an export.
     let restore = server.client.post(format!("{}/collections/again/restore", server.url));
     let restored = restore.header("content-type", "application/x-tar").body(backup).send().await.unwrap();
     assert_eq!(restored.status(), StatusCode::CREATED, "{}", restored.text().await.unwrap());
     assert_eq!(exported(&server, "again").await, exported(&server, "copies").await);
-    answers_are_right(&server, "again", false).await;
-    make(&server, "moved", json!({"profile": "minhash-copies"})).await;
+    check_answers(&server, "again", false).await;
+    create(&server, "moved", json!({"profile": "minhash-copies"})).await;
     let lines = server.get("/collections/copies/export").await.text().await.unwrap();
     server.stream("/collections/moved/documents", lines).await;
     assert_eq!(exported(&server, "moved").await, exported(&server, "copies").await);
@@ -182,11 +191,11 @@ async fn collections_of_signatures_work_on_every_route_through_kills() {
 async fn of_near_duplicates_by_signature_one_is_stored() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    make(&server, "copies", json!({"profile": "minhash-copies"})).await;
+    create(&server, "copies", json!({"profile": "minhash-copies"})).await;
     let original = text(0b0111_0000_0111);
     let edited = |i: usize| original.replace("twice a day", &format!("{i} times a day"));
     let route = "/collections/copies/documents?on_duplicate=skip&threshold=0.5";
-    // In one array, in which the first is not stored yet when the others are decided.
+    // All in one array: the first document is not stored yet when the others are checked.
     let documents: Vec<Value> = (0..8).map(|i| json!({"id": format!("d{i}"), "text": edited(i)})).collect();
     let (_, answer) = server.post(route, json!(documents)).await;
     assert_eq!(
@@ -198,7 +207,7 @@ async fn of_near_duplicates_by_signature_one_is_stored() {
     assert!(answer["results"][7]["similar"][0]["similarity"].as_f64().unwrap() > 0.5);
     let (status, answer) = server.post(route, json!({"id": "other", "text": text(0b0000_0111_1000)})).await;
     assert_eq!(status, StatusCode::CREATED, "{answer}");
-    // Many at once.
+    // Concurrent requests.
     let offers = (100..124).map(|i| {
         let text = text(0b1110_0000_0000).replace("1742", &format!("17{i}"));
         let server = &server;
@@ -209,14 +218,14 @@ async fn of_near_duplicates_by_signature_one_is_stored() {
 }
 
 #[tokio::test]
-async fn signatures_are_made_compared_and_looked_around() {
+async fn signatures_are_computed_compared_and_looked_up() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    make(&server, "copies", json!({"profile": "minhash-copies", "threshold": 0.7})).await;
+    create(&server, "copies", json!({"profile": "minhash-copies", "threshold": 0.7})).await;
     let about = server.json("/collections/copies").await;
     assert!((about["threshold"].as_f64().unwrap() - 0.7).abs() < 0.01, "{about}");
     let shape = shape(&about, false);
-    assert!(shape.caught(0.7) >= 0.95 && shape.rows > 4, "bands of its own: {about}");
+    assert!(shape.caught(0.7) >= 0.95 && shape.rows > 4, "bands for this threshold: {about}");
     let (_, made) = server
         .post("/fingerprint", json!({"profile": "minhash-copies", "text": text(7), "explain": true}))
         .await;
@@ -257,10 +266,10 @@ async fn signatures_are_made_compared_and_looked_around() {
 }
 
 #[tokio::test]
-async fn what_does_not_go_with_signatures_is_refused_and_says_why() {
+async fn options_that_do_not_apply_to_signatures_are_refused_with_a_reason() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    make(&server, "copies", json!({"profile": "minhash-copies"})).await;
+    create(&server, "copies", json!({"profile": "minhash-copies"})).await;
     let refused = async |method: &str, route: &str, body: Value, expected: &str| {
         let (status, problem) = match method {
             "PUT" => server.put(route, body).await,
@@ -321,19 +330,19 @@ async fn what_does_not_go_with_signatures_is_refused_and_says_why() {
 async fn sketches_check_candidates_without_their_texts() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let made = make(&server, "sketched", json!({"sketch_bytes": 64, "k": 24})).await;
+    let made = create(&server, "sketched", json!({"sketch_bytes": 64, "k": 24})).await;
     assert_eq!((&made["sketch_bytes"], &made["keep_text"]), (&json!(64), &json!(false)));
-    make(&server, "kept", json!({"keep_text": true, "k": 24})).await;
+    create(&server, "kept", json!({"keep_text": true, "k": 24})).await;
     fill(&server, "sketched").await;
     fill(&server, "kept").await;
     server.kill();
     let server = Server::start(data.path()).await;
     let (mut all, mut squares) = (0, 0.0);
     for i in numbers().step_by(17) {
-        let ask = json!({"text": text(i), "min_similarity": 0.3, "limit": 1000});
-        let (status, exact) = server.post("/collections/kept/similar", ask.clone()).await;
+        let query = json!({"text": text(i), "min_similarity": 0.3, "limit": 1000});
+        let (status, exact) = server.post("/collections/kept/similar", query.clone()).await;
         assert_eq!(status, StatusCode::OK);
-        let (_, estimated) = server.post("/collections/sketched/similar", ask).await;
+        let (_, estimated) = server.post("/collections/sketched/similar", query).await;
         let (_, by_id) = server
             .post(
                 "/collections/sketched/similar",
@@ -361,16 +370,16 @@ async fn sketches_check_candidates_without_their_texts() {
     let error = (squares / f64::from(all)).sqrt();
     println!("{all} similarities, error {error:.3}");
     assert!(all > 100 && error < 0.06, "{all} {error}");
-    // The other measure is for texts.
-    let ask = json!({"text": text(7), "min_similarity": 0.5, "measure": "cosine"});
-    let (_, by_cosine) = server.post("/collections/kept/similar", ask.clone()).await;
+    // The measure `cosine` needs the texts.
+    let query = json!({"text": text(7), "min_similarity": 0.5, "measure": "cosine"});
+    let (_, by_cosine) = server.post("/collections/kept/similar", query.clone()).await;
     let cosine = by_cosine["similar"][0]["similarity"].as_f64().unwrap();
     assert!(cosine > 0.5 && cosine < 1.0 + 1e-9, "{by_cosine}");
-    for (route, ask) in [
-        ("/collections/sketched/similar", ask),
+    for (route, query) in [
+        ("/collections/sketched/similar", query),
         ("/collections/kept/similar", json!({"text": "a", "measure": "cosine"})),
     ] {
-        let (status, problem) = server.post(route, ask).await;
+        let (status, problem) = server.post(route, query).await;
         assert_eq!(
             (status, &problem["errors"][0]["pointer"]),
             (StatusCode::UNPROCESSABLE_ENTITY, &json!("/measure"))

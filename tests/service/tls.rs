@@ -1,4 +1,5 @@
-//! TLS from files: served, read again when they change, and refused at the start when they do not fit.
+//! TLS with certificate and key from files: served, reloaded when the files change, and refused at the
+//! start when they do not match.
 
 use std::fs;
 use std::path::Path;
@@ -6,16 +7,16 @@ use std::time::Duration;
 
 use crate::server::{Server, command, directory, serve};
 
-/// Writes a new certificate for `localhost` and its key; the certificate's bytes.
+/// Writes a new certificate for `localhost` and its key. Returns the certificate in DER.
 fn write_pair(directory: &Path) -> Vec<u8> {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    fs::write(directory.join("tls.key"), made.signing_key.serialize_pem()).unwrap();
-    fs::write(directory.join("tls.crt"), made.cert.pem()).unwrap();
-    made.cert.der().to_vec()
+    let generated = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    fs::write(directory.join("tls.key"), generated.signing_key.serialize_pem()).unwrap();
+    fs::write(directory.join("tls.crt"), generated.cert.pem()).unwrap();
+    generated.cert.der().to_vec()
 }
 
-/// The certificate that a server presents, as the bytes between handshake and first answer, and the answer.
-async fn ask(url: &str, trusted: &[u8]) -> Option<String> {
+/// The answer of a server to a request over TLS, or `None` if its certificate is not trusted.
+async fn get_over_tls(url: &str, trusted: &[u8]) -> Option<String> {
     use std::sync::Arc;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_rustls::TlsConnector;
@@ -47,29 +48,29 @@ async fn a_certificate_is_served_and_replaced_without_a_restart() {
     let variables =
         [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
     let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
-    assert!(ask(&server.url, &first).await.unwrap().ends_with("live\n"));
+    assert!(get_over_tls(&server.url, &first).await.unwrap().ends_with("live\n"));
     fs::write(&certificate, "no certificate").unwrap();
-    server.says("the changed certificate is not used").await;
-    assert!(ask(&server.url, &first).await.is_some(), "the one before stays in use");
+    server.wait_for_log("the changed certificate is not used").await;
+    assert!(get_over_tls(&server.url, &first).await.is_some(), "the previous certificate stays in use");
     write_pair(&data.path().join("other"));
-    for (state, spoil) in
-        [("is missing", None), ("is of another key", Some(data.path().join("other/tls.crt")))]
+    for (state, replacement) in
+        [("missing", None), ("of another key", Some(data.path().join("other/tls.crt")))]
     {
-        let told = server.log().matches("the changed certificate is not used").count();
-        match spoil {
+        let warnings = server.log().matches("the changed certificate is not used").count();
+        match replacement {
             None => fs::remove_file(&certificate).unwrap(),
             Some(foreign) => drop(fs::copy(foreign, &certificate).unwrap()),
         }
         tokio::time::sleep(Duration::from_millis(3_500)).await;
         let log = server.log();
         let lines: Vec<&str> = log.lines().filter(|line| line.contains("certificate is not used")).collect();
-        assert_eq!(lines.len(), told + 1, "{state}: {log}");
-        assert!(lines[told].contains(&certificate) && lines[told].contains(&key), "{state}: {log}");
+        assert_eq!(lines.len(), warnings + 1, "{state}: {log}");
+        assert!(lines[warnings].contains(&certificate) && lines[warnings].contains(&key), "{state}: {log}");
     }
     let second = write_pair(data.path());
     for _ in 0..200 {
-        if ask(&server.url, &second).await.is_some() {
-            assert!(ask(&server.url, &first).await.is_none());
+        if get_over_tls(&server.url, &second).await.is_some() {
+            assert!(get_over_tls(&server.url, &first).await.is_none());
             return;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -78,7 +79,7 @@ async fn a_certificate_is_served_and_replaced_without_a_restart() {
 }
 
 #[tokio::test]
-async fn the_commands_talk_over_tls_to_whom_they_are_told_to_trust() {
+async fn the_commands_use_tls_with_the_configured_certificate_authority() {
     let data = directory();
     write_pair(data.path());
     let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
@@ -86,14 +87,14 @@ async fn the_commands_talk_over_tls_to_whom_they_are_told_to_trust() {
         [("LOOKALIKE_TLS__CERTIFICATE", file("tls.crt")), ("LOOKALIKE_TLS__KEY", file("tls.key"))];
     let variables = variables.each_ref().map(|(name, value)| (*name, value.as_str()));
     let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
-    server.says("ready, listening").await;
+    server.wait_for_log("ready, listening").await;
     let url = server.url.replace("127.0.0.1", "localhost");
     let run = |arguments: &[&str], trusted: Option<&str>, url: &str| {
         let mut command = command(&[arguments, &["--url", url]].concat());
         command.envs(trusted.map(|path| ("LOOKALIKE_CACERT", path)));
         let output = command.output().unwrap();
-        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
-        (output.status.success(), said)
+        let printed = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success(), printed)
     };
     let documents = file("documents.jsonl");
     fs::write(&documents, "{\"id\":\"a\",\"hash\":\"00000000000000ff\"}\n").unwrap();
@@ -101,29 +102,29 @@ async fn the_commands_talk_over_tls_to_whom_they_are_told_to_trust() {
     for arguments in
         [&["healthcheck", "--cacert", &trusted][..], &["import", &documents, "--cacert", &trusted]]
     {
-        let (succeeded, said) = run(arguments, None, &url);
-        assert!(succeeded, "{said}");
+        let (succeeded, printed) = run(arguments, None, &url);
+        assert!(succeeded, "{printed}");
     }
     let (_, exported) = run(&["export"], Some(&trusted), &url);
     assert!(exported.contains("\"00000000000000ff\""), "{exported}");
     let (other, key) = (directory(), file("tls.key"));
     write_pair(other.path());
-    let stranger = other.path().join("tls.crt").to_str().unwrap().to_owned();
-    let by_number = server.url.as_str();
+    let untrusted = other.path().join("tls.crt").to_str().unwrap().to_owned();
+    let by_address = server.url.as_str();
     let refused = [
         (None, url.as_str(), "is its certificate trusted"),
-        (Some(stranger.as_str()), &url, "is its certificate trusted"),
-        (Some(&trusted), by_number, "is its certificate trusted"),
+        (Some(untrusted.as_str()), &url, "is its certificate trusted"),
+        (Some(&trusted), by_address, "is its certificate trusted"),
         (Some(&key), &url, "tls.key holds no certificate"),
         (Some("/nowhere"), &url, "/nowhere cannot be read"),
     ];
     for (trusted, url, expected) in refused {
-        let (succeeded, said) = run(&["healthcheck"], trusted, url);
-        assert!(!succeeded && said.contains(expected), "no {expected:?} in {said}");
+        let (succeeded, printed) = run(&["healthcheck"], trusted, url);
+        assert!(!succeeded && printed.contains(expected), "no {expected:?} in {printed}");
     }
 }
 
-/// Writes a certificate as `openssl req -x509` makes it: signed by itself, and an authority.
+/// Writes a certificate like those of `openssl req -x509`: self-signed, and a certificate authority.
 fn write_authority(directory: &Path, expired: bool) {
     let mut parameters = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
     parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -136,7 +137,7 @@ fn write_authority(directory: &Path, expired: bool) {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_its_own_authority_is_trusted_by_those_who_were_given_it() {
+async fn a_self_signed_authority_is_trusted_when_it_is_configured() {
     for expired in [false, true] {
         let data = directory();
         write_authority(data.path(), expired);
@@ -145,26 +146,26 @@ async fn a_certificate_that_is_its_own_authority_is_trusted_by_those_who_were_gi
         let variables =
             [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
         let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
-        server.says("ready, listening").await;
+        server.wait_for_log("ready, listening").await;
         let other = directory();
         write_authority(other.path(), false);
-        let stranger = other.path().join("tls.crt").to_str().unwrap().to_owned();
-        let (by_number, by_name) = (server.url.clone(), server.url.replace("127.0.0.1", "localhost"));
+        let untrusted = other.path().join("tls.crt").to_str().unwrap().to_owned();
+        let (by_address, by_name) = (server.url.clone(), server.url.replace("127.0.0.1", "localhost"));
         let cases = [
             (&certificate, &by_name, !expired),
-            (&certificate, &by_number, false),
-            (&stranger, &by_name, false),
+            (&certificate, &by_address, false),
+            (&untrusted, &by_name, false),
         ];
         for (trusted, url, expected) in cases {
             let output = command(&["healthcheck", "--cacert", trusted, "--url", url]).output().unwrap();
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.success(), expected, "{url} {expired}: {said}");
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.success(), expected, "{url} {expired}: {stderr}");
         }
     }
 }
 
 #[test]
-fn files_that_do_not_fit_are_refused_at_the_start() {
+fn files_that_do_not_match_are_refused_at_the_start() {
     let data = directory();
     write_pair(data.path());
     let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
@@ -183,8 +184,8 @@ fn files_that_do_not_fit_are_refused_at_the_start() {
         command.envs(certificate.map(|path| ("LOOKALIKE_TLS__CERTIFICATE", path)));
         command.envs(key.map(|path| ("LOOKALIKE_TLS__KEY", path)));
         let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(78), "{said}");
-        assert!(said.contains(expected), "no {expected:?} in {said}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(78), "{stderr}");
+        assert!(stderr.contains(expected), "no {expected:?} in {stderr}");
     }
 }

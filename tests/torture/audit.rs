@@ -1,7 +1,7 @@
-//! The audit: what a server holds, read through its public API alone, against the ledger.
+//! The audit: compares the contents of a server, read through its public API only, with the ledger.
 //!
-//! The export of each collection as a whole, each id by GET, each hash by `/similar` against brute force over
-//! what the export gave, and the numbers that the server tells of itself. Nothing else may be there.
+//! It reads the export of each collection, each id by GET, each hash by `/similar`, compared with brute
+//! force over the export, and the counts that the server reports. The server may have no other documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::ledger::{Expected, Ledger, Version};
 use crate::load::metadata;
 use crate::server::Server;
 
-/// Distances at which each hash is looked up, one after the other: exact, the default, most, and all.
+/// The distances of the lookups, used in turn: exact, the default, a large one, and all.
 const DISTANCES: [u32; 4] = [0, 3, 7, 64];
 const QUERIES: usize = 100;
-/// The page asked for: as long as that many queries in one request may have it.
+/// The page size: the largest that is allowed for `QUERIES` queries in one request.
 const LIMIT: usize = 200;
-const AT_A_TIME: usize = 16;
+const CONCURRENCY: usize = 16;
 
-/// What an audit saw.
+/// The counts of an audit.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Seen {
     pub documents: usize,
@@ -28,20 +28,20 @@ pub struct Seen {
 
 type Documents = BTreeMap<String, Version>;
 
-/// Compares all that the server holds with the ledger, and settles the ledger to it.
+/// Compares the whole contents of the server with the ledger, and settles the ledger to the contents found.
 pub async fn audit(server: &Server, ledger: &Ledger) -> Result<Seen, Vec<String>> {
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     let mut seen = Seen::default();
     let infos = collections(server).await?;
     let expected = ledger.expected();
     for name in infos.keys().filter(|name| !expected.contains_key(*name)) {
-        wrong.push(format!("the collection {name} was never made"));
+        violations.push(format!("the collection {name} was never created"));
     }
     for (name, expected) in &expected {
         let info = infos.get(name);
         let bits = info.and_then(|info| info["bits"].as_u64()).map(|bits| bits as u32);
         if !expected.bits.contains(&bits) {
-            wrong.push(format!("collection {name}: width {bits:?}, expected {:?}", expected.bits));
+            violations.push(format!("collection {name}: width {bits:?}, expected {:?}", expected.bits));
             continue;
         }
         let Some(info) = info else {
@@ -54,10 +54,10 @@ pub async fn audit(server: &Server, ledger: &Ledger) -> Result<Seen, Vec<String>
                 seen.hashes += distinct(&found).len();
                 ledger.settle(name, bits, &found);
             }
-            Err(more) => wrong.extend(more),
+            Err(more) => violations.extend(more),
         }
     }
-    if wrong.is_empty() { Ok(seen) } else { Err(wrong) }
+    if violations.is_empty() { Ok(seen) } else { Err(violations) }
 }
 
 async fn collections(server: &Server) -> Result<BTreeMap<String, Value>, Vec<String>> {
@@ -73,40 +73,41 @@ async fn audit_collection(
     expected: &Expected,
 ) -> Result<Documents, Vec<String>> {
     let found = export(server, name).await.map_err(|error| vec![error])?;
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for (id, version) in &found {
         if !expected.documents.get(id).is_some_and(|states| states.contains(&Some(version.clone()))) {
             let states = expected.documents.get(id);
-            wrong.push(format!("{name}/{id}: the export has {version:?}, expected one of {states:?}"));
+            violations.push(format!("{name}/{id}: the export has {version:?}, expected one of {states:?}"));
         }
     }
     for (id, states) in &expected.documents {
         if !found.contains_key(id) && !states.contains(&None) {
-            wrong.push(format!("{name}/{id}: not in the export, expected one of {states:?}"));
+            violations.push(format!("{name}/{id}: not in the export, expected one of {states:?}"));
         }
     }
     let counts = (found.len(), distinct(&found).len());
-    let told = (info["documents"].as_u64(), info["distinct_hashes"].as_u64());
-    if told != (Some(counts.0 as u64), Some(counts.1 as u64)) {
-        wrong.push(format!("{name}: documents and hashes are {counts:?}, the server tells {told:?}"));
+    let reported = (info["documents"].as_u64(), info["distinct_hashes"].as_u64());
+    if reported != (Some(counts.0 as u64), Some(counts.1 as u64)) {
+        violations
+            .push(format!("{name}: documents and hashes are {counts:?}, the server reports {reported:?}"));
     }
     let ids: BTreeSet<&String> = expected.documents.keys().chain(found.keys()).collect();
-    wrong.extend(read_back(server, name, &ids, &found).await);
-    wrong.extend(look_up(server, name, &found).await);
-    if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+    violations.extend(read_back(server, name, &ids, &found).await);
+    violations.extend(look_up(server, name, &found).await);
+    if violations.is_empty() { Ok(found) } else { Err(violations) }
 }
 
 fn distinct(found: &Documents) -> BTreeSet<&str> {
     found.values().map(|version| version.hash.as_str()).collect()
 }
 
-/// Every line of an export.
+/// The documents of an export.
 async fn export(server: &Server, name: &str) -> Result<Documents, String> {
-    let response = server.try_get(&format!("/collections/{name}/export")).await.map_err(told)?;
+    let response = server.try_get(&format!("/collections/{name}/export")).await.map_err(error_text)?;
     if !response.status().is_success() {
         return Err(format!("GET export of {name}: {}", response.status()));
     }
-    let text = response.text().await.map_err(told)?;
+    let text = response.text().await.map_err(error_text)?;
     let mut found = Documents::new();
     for line in text.lines() {
         let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
@@ -119,24 +120,26 @@ async fn export(server: &Server, name: &str) -> Result<Documents, String> {
     Ok(found)
 }
 
-/// Whether every document was sent like this at some time; one without metadata, whether with its hash.
+/// Checks that every document of the server was sent with its hash and metadata at some time; a document
+/// without metadata, with its hash.
 pub async fn sent_only(server: &Server, ledger: &Ledger) -> Result<(), String> {
-    for name in collections(server).await.map_err(|wrong| wrong.join(", "))?.keys() {
-        let lines = server.get(&format!("/collections/{name}/export")).await.text().await.map_err(told)?;
+    for name in collections(server).await.map_err(|violations| violations.join(", "))?.keys() {
+        let lines =
+            server.get(&format!("/collections/{name}/export")).await.text().await.map_err(error_text)?;
         for line in lines.lines() {
             let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
             let mark = document["metadata"]["v"].as_u64();
-            let whole = document.get("metadata").is_none() || version_of(&document).is_some();
+            let is_intact = document.get("metadata").is_none() || version_of(&document).is_some();
             let (id, hash) = (document["id"].as_str(), document["hash"].as_str());
-            if !whole || !ledger.was_sent(name, id.unwrap_or_default(), hash.unwrap_or_default(), mark) {
-                return Err(format!("{name} has what was never sent to it: {line}"));
+            if !is_intact || !ledger.was_sent(name, id.unwrap_or_default(), hash.unwrap_or_default(), mark) {
+                return Err(format!("{name} has a document that was never sent: {line}"));
             }
         }
     }
     Ok(())
 }
 
-/// A document as it was written, or `None` if any part of it is not what its mark says.
+/// The version of a document, or `None` if a part of it does not match its mark.
 fn version_of(document: &Value) -> Option<Version> {
     let mark = document["metadata"]["v"].as_u64()?;
     let hash = document["hash"].as_str()?.to_owned();
@@ -148,7 +151,7 @@ async fn read_back(server: &Server, name: &str, ids: &BTreeSet<&String>, found: 
         let route = format!("/collections/{name}/documents/{id}");
         let response = match server.try_get(&route).await {
             Ok(response) => response,
-            Err(error) => return Some(told(error)),
+            Err(error) => return Some(error_text(error)),
         };
         let status = response.status().as_u16();
         let document = response.json::<Value>().await.unwrap_or_default();
@@ -158,38 +161,38 @@ async fn read_back(server: &Server, name: &str, ids: &BTreeSet<&String>, found: 
             expected => Some(format!("GET {route}: {status} {document}, the export has {expected:?}")),
         }
     };
-    let answers = stream::iter(ids.iter().map(|id| read(id))).buffer_unordered(AT_A_TIME);
+    let answers = stream::iter(ids.iter().map(|id| read(id))).buffer_unordered(CONCURRENCY);
     answers.filter_map(std::future::ready).collect().await
 }
 
-/// Looks every hash up and compares each answer with brute force, distances and order included.
+/// Looks up every hash and compares each answer with brute force, including distances and order.
 async fn look_up(server: &Server, name: &str, found: &Documents) -> Vec<String> {
     let documents: Vec<(&String, u128, &Version)> =
         found.iter().map(|(id, version)| (id, number(&version.hash), version)).collect();
     let hashes: Vec<&str> = distinct(found).into_iter().collect();
-    let mut wrong = Vec::new();
+    let mut violations = Vec::new();
     for (round, part) in hashes.chunks(QUERIES).enumerate() {
-        let k = |place: usize| DISTANCES[(round + place) % DISTANCES.len()];
-        let query = |(place, hash): (usize, &&str)| json!({"hash": hash, "k": k(place), "limit": LIMIT});
+        let k = |index: usize| DISTANCES[(round + index) % DISTANCES.len()];
+        let query = |(index, hash): (usize, &&str)| json!({"hash": hash, "k": k(index), "limit": LIMIT});
         let queries: Vec<Value> = part.iter().enumerate().map(query).collect();
         let route = format!("/collections/{name}/similar");
         let (status, answer) = server.post(&route, json!({"queries": queries})).await;
         if !status.is_success() {
-            wrong.push(format!("POST {route}: {status} {answer}"));
+            violations.push(format!("POST {route}: {status} {answer}"));
             continue;
         }
-        for (place, hash) in part.iter().enumerate() {
-            let expected = neighbours(&documents, number(hash), k(place));
-            let similar = &answer["results"][place]["similar"];
+        for (index, hash) in part.iter().enumerate() {
+            let expected = neighbours(&documents, number(hash), k(index));
+            let similar = &answer["results"][index]["similar"];
             if *similar != Value::Array(expected.clone()) {
-                wrong.push(format!("{name}: {hash} at {}: {similar}, expected {expected:?}", k(place)));
+                violations.push(format!("{name}: {hash} at {}: {similar}, expected {expected:?}", k(index)));
             }
         }
     }
-    wrong
+    violations
 }
 
-/// The first page of an answer, by definition.
+/// The expected first page of an answer, by brute force.
 fn neighbours(documents: &[(&String, u128, &Version)], of: u128, k: u32) -> Vec<Value> {
     let mut near: Vec<(u32, &String, &Version)> = documents
         .iter()
@@ -197,7 +200,10 @@ fn neighbours(documents: &[(&String, u128, &Version)], of: u128, k: u32) -> Vec<
         .filter(|(distance, ..)| *distance <= k)
         .collect();
     near.sort_by_key(|(distance, id, _)| (*distance, *id));
-    let shown = |(distance, id, version): &(u32, &String, &Version)| json!({"id": id, "hash": version.hash, "distance": distance, "metadata": metadata(version.mark)});
+    let shown = |(distance, id, version): &(u32, &String, &Version)| {
+        let metadata = metadata(version.mark);
+        json!({"id": id, "hash": version.hash, "distance": distance, "metadata": metadata})
+    };
     near.iter().take(LIMIT).map(shown).collect()
 }
 
@@ -206,10 +212,10 @@ pub fn number(hash: &str) -> u128 {
 }
 
 async fn json_of(server: &Server, route: &str) -> Result<Value, String> {
-    let response = server.try_get(route).await.map_err(told)?;
-    response.json().await.map_err(told)
+    let response = server.try_get(route).await.map_err(error_text)?;
+    response.json().await.map_err(error_text)
 }
 
-fn told(error: reqwest::Error) -> String {
+fn error_text(error: reqwest::Error) -> String {
     format!("{error:?}")
 }

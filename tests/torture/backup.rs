@@ -1,4 +1,4 @@
-//! Backups by the ledger: all collections of a server, restored into another one, are what was acknowledged.
+//! Backups: all collections of a server, restored into another one, match the ledger.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::bench::{Bench, OFTEN, cycles, seeded};
 use crate::load::Load;
 use crate::server::Server;
 
-/// Every collection of a server by name, as a backup.
+/// Backups of all collections of a server, with their names.
 async fn backups(server: &Server) -> Vec<(String, Vec<u8>)> {
     let all = server.json("/collections").await;
     let mut backups = Vec::new();
@@ -22,14 +22,14 @@ async fn backups(server: &Server) -> Vec<(String, Vec<u8>)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_backed_up_is_what_was_acknowledged() {
+async fn restored_collections_match_the_acknowledged_writes() {
     let (bench, mut rng) = (Bench::new(), seeded());
     let mut restored = 0;
     for cycle in 0..cycles(3) {
         let server = Server::start_with(&bench.data, OFTEN).await;
         let load = Load::start(&server.url, &bench.ledger, 5, &mut rng);
         tokio::time::sleep(Duration::from_millis(400)).await;
-        // While clients write: it must not disturb them.
+        // A backup while clients write must not disturb them.
         assert!(server.get("/collections/default/backup").await.bytes().await.is_ok());
         load.stop().await;
         bench.audit(&server, &format!("cycle {cycle}")).await;
@@ -37,7 +37,7 @@ async fn what_was_backed_up_is_what_was_acknowledged() {
         server.kill();
         let fresh = bench.elsewhere();
         let other = Server::start_with(&fresh.data, OFTEN).await;
-        // The name is free only without the collection that every new server has.
+        // A new server has the collection `default`; delete it, so that the restore can use the name.
         assert_eq!(other.delete("/collections/default").await.as_u16(), 204);
         for (name, tar) in backups {
             let url = format!("{}/collections/{name}/restore", other.url);

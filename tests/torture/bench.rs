@@ -1,4 +1,5 @@
-//! What every torture has: a data directory, its ledger, a seed. After a failure both are kept and named.
+//! The test bench: a data directory, its ledger, and a seed. After a failure directory and ledger are kept
+//! and their path is printed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,21 +12,22 @@ use crate::audit::{Seen, audit};
 use crate::ledger::Ledger;
 use crate::server::{self, Server};
 
-/// Snapshots and checkpoints as often as can be, so that everything that happens on the disk happens often.
+/// Frequent snapshots and checkpoints, so that every kind of disk operation is frequent.
 pub const OFTEN: &[(&str, &str)] = &[
     ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
     ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
     ("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"),
 ];
 
-/// Checkpoints as often as can be, snapshots when they are asked for: what happens is the same each time.
+/// Frequent checkpoints, and snapshots only on request, so that the sequence of disk operations is
+/// reproducible.
 pub const SHORT: &[(&str, &str)] =
     &[("LOOKALIKE_STORE__JOURNAL_BYTES", "65536"), ("LOOKALIKE_LIMITS__WRITE_MS", "60000")];
 
-/// A data directory and what is known of it.
+/// A data directory and its ledger.
 pub struct Bench {
-    /// For what its end does.
-    _dir: Kept,
+    /// Held for its `Drop`, which keeps or deletes the directory.
+    _dir: KeptOnFailure,
     pub data: PathBuf,
     pub ledger: Arc<Ledger>,
 }
@@ -35,22 +37,22 @@ impl Bench {
         let dir = server::directory();
         let data = dir.path().join("data");
         let ledger = Arc::new(Ledger::new(&dir.path().join("ledger")));
-        Bench { _dir: Kept(Some(dir)), data, ledger }
+        Bench { _dir: KeptOnFailure(Some(dir)), data, ledger }
     }
 
-    /// One whose data lies on a disk of its own. The ledger does not.
+    /// A bench whose data is stored on this disk. Its ledger is not.
     pub fn on(disk: &Path) -> Bench {
         Bench { data: disk.join("data"), ..Bench::new() }
     }
 
-    /// An empty directory for what is known here.
+    /// An empty directory with a copy of this ledger.
     pub fn elsewhere(&self) -> Bench {
         let bench = Bench::new();
         let ledger = Arc::new(self.ledger.fork(&bench.data.with_file_name("ledger")));
         Bench { ledger, ..bench }
     }
 
-    /// A copy of this one, of the directory as it is and of what is known.
+    /// A copy of the directory and of the ledger.
     pub fn fork(&self) -> Bench {
         let dir = server::directory();
         let data = dir.path().join("data");
@@ -58,25 +60,30 @@ impl Bench {
             copy(&self.data, &data);
         }
         let ledger = Arc::new(self.ledger.fork(&dir.path().join("ledger")));
-        Bench { _dir: Kept(Some(dir)), data, ledger }
+        Bench { _dir: KeptOnFailure(Some(dir)), data, ledger }
     }
 
-    /// Compares the server with the ledger; the test ends if they differ.
+    /// Compares the server with the ledger; panics if they differ.
     pub async fn audit(&self, server: &Server, when: &str) -> Seen {
         match audit(server, &self.ledger).await {
             Ok(seen) => seen,
-            Err(wrong) => {
-                let shown: Vec<String> = wrong.iter().take(10).cloned().collect();
-                panic!("{when}: {} violations:\n{}\nlog:\n{}", wrong.len(), shown.join("\n"), server.log())
+            Err(violations) => {
+                let shown: Vec<String> = violations.iter().take(10).cloned().collect();
+                panic!(
+                    "{when}: {} violations:\n{}\nlog:\n{}",
+                    violations.len(),
+                    shown.join("\n"),
+                    server.log()
+                )
             }
         }
     }
 }
 
-/// A directory that stays if the test fails.
-struct Kept(Option<TempDir>);
+/// A directory that is kept if the test fails.
+struct KeptOnFailure(Option<TempDir>);
 
-impl Drop for Kept {
+impl Drop for KeptOnFailure {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let kept = self.0.take().map(TempDir::keep);
@@ -85,18 +92,18 @@ impl Drop for Kept {
     }
 }
 
-/// Copies a file or a directory; files that are mostly holes stay so.
+/// Copies a file or a directory; sparse files stay sparse.
 pub fn copy(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     assert!(command.args(["-a", "--sparse=auto", "--"]).args([from, to]).status().unwrap().success());
 }
 
-/// How many cycles a test runs: its short form, unless the long one is asked for.
+/// The number of cycles of a test: `short`, unless `LOOKALIKE_TORTURE_CYCLES` is set.
 pub fn cycles(short: usize) -> usize {
     number("LOOKALIKE_TORTURE_CYCLES").map_or(short, |cycles| cycles as usize)
 }
 
-/// The course of events of this run.
+/// The random generator of this run, with the seed of `LOOKALIKE_TORTURE_SEED` or 1.
 pub fn seeded() -> Rng {
     Rng::with_seed(number("LOOKALIKE_TORTURE_SEED").unwrap_or(1))
 }

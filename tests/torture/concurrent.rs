@@ -1,7 +1,7 @@
-//! Clients that race, with kills in between: their histories are recorded and judged.
+//! Concurrent clients with kills in between: their histories are recorded and checked for linearizability.
 //!
-//! Ids of a cluster have hashes near its centre and far from all others, so that the answer of a query around the
-//! centre reads every id of the cluster at once: who is missing there was not seen.
+//! The ids of a cluster have hashes near its centre and far from all others, so that a query for the centre
+//! reads every id of the cluster at once: an id that is not in the answer was read as absent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,10 +20,11 @@ use crate::server::{Server, directory};
 const CLUSTERS: u64 = 3;
 const IDS: u64 = 3;
 const CLIENTS: u64 = 6;
-/// Operations on an id within one life of the process, at most about: the search is exponential in the worst case.
+/// Operations of a client within one life of the process. The number is small because the search is
+/// exponential in the worst case.
 const STEPS: usize = 30;
 
-/// The time of all clients, and what each did to each id.
+/// The clock that all clients share, and the history of each id.
 #[derive(Default)]
 struct Recorder {
     clock: AtomicU64,
@@ -36,7 +37,7 @@ impl Recorder {
     }
 
     fn record(&self, id: &str, begun: u64, action: Action, answered: bool) {
-        // What is not answered is closed when the process is known to be dead.
+        // An operation without an answer gets its end when the process is dead.
         let ended = if answered { self.now() } else { u64::MAX };
         let mut histories = self.histories.lock().unwrap();
         histories.entry(id.to_owned()).or_default().push(Operation { begun, ended, answered, action });
@@ -91,7 +92,7 @@ impl Racer {
 
     async fn put(&mut self, cluster: u64, id: &str) -> Option<()> {
         let begun = self.recorder.now();
-        // Another hash each time, so that the index has to follow; the mark tells which.
+        // A new hash for each write, so that the index has to change; it can be computed from the mark.
         let hash = format!("{:016x}", centre(cluster) ^ (1 << (begun % 64)));
         let request = self.client.put(format!("{}/documents/{id}", self.url));
         let answer = self.send(request.json(&json!({"hash": hash, "metadata": {"v": begun}}))).await;
@@ -122,7 +123,7 @@ impl Racer {
         Some(())
     }
 
-    /// Everything near a centre: each id of the cluster is seen, or is not.
+    /// Queries the neighbours of a centre: this reads each id of the cluster as present or absent.
     async fn query(&mut self, cluster: u64) -> Option<()> {
         let begun = self.recorder.now();
         let k = self.rng.choice([1, 3, 7]).unwrap();
@@ -134,7 +135,7 @@ impl Racer {
         for found in answer["similar"].as_array().unwrap() {
             let mark = found["metadata"]["v"].as_u64().unwrap();
             let hash = format!("{:016x}", centre(cluster) ^ (1 << (mark % 64)));
-            assert_eq!(found["hash"], hash, "the hash of one version with the metadata of another: {answer}");
+            assert_eq!(found["hash"], hash, "hash and metadata of different versions: {answer}");
             let twice = seen.insert(found["id"].as_str().unwrap().to_owned(), mark);
             assert!(twice.is_none(), "one document twice in an answer: {answer}");
         }
@@ -142,16 +143,17 @@ impl Racer {
             let id = id_of(cluster, number);
             self.recorder.record(&id, begun, Action::Get(seen.remove(&id)), true);
         }
-        assert!(seen.is_empty(), "not of the cluster: {answer}");
+        assert!(seen.is_empty(), "ids of another cluster: {answer}");
         Some(())
     }
 }
 
-/// Clients race on a few ids; half of the lives end by a kill. The histories of all lives are judged as one.
+/// Clients race on a few ids; two of three lives of the process end by a kill. The history over all lives
+/// is checked as a whole.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_id_is_linearizable_through_kills_and_queries_see_what_was_acknowledged() {
     let (cycles, mut rng, started) = (cycles(25), seeded(), Instant::now());
-    let mut judged = 0;
+    let mut checked = 0;
     for cycle in 0..cycles {
         let (data, recorder) = (directory(), Arc::new(Recorder::default()));
         for life in 0..3 {
@@ -173,24 +175,25 @@ async fn each_id_is_linearizable_through_kills_and_queries_see_what_was_acknowle
         }
         let histories = recorder.histories.lock().unwrap();
         for (id, history) in histories.iter() {
-            judged += history.len();
+            checked += history.len();
             assert!(
                 is_linearizable(history),
                 "cycle {cycle}: nothing explains the answers for {id}: {history:#?}"
             );
         }
     }
-    eprintln!("{cycles} histories of three lives, {judged} operations, {:?}", started.elapsed());
+    eprintln!("{cycles} histories of three lives, {checked} operations, {:?}", started.elapsed());
 }
 
-/// So many hashes, any two within `k` bits of each other.
+/// A hash with up to `k / 2` bits of the centre flipped, so that any two such hashes differ in at most `k`
+/// bits.
 fn near(centre: u64, k: u32, rng: &mut Rng) -> String {
     let flips = (0..k / 2).fold(centre, |hash, _| hash ^ (1 << rng.u32(..64)));
     format!("{flips:016x}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_near_duplicates_at_a_barrier_one_wins_at_every_k_through_kills() {
+async fn of_near_duplicates_at_a_barrier_one_is_stored_at_every_k_through_kills() {
     let (mut rng, started) = (seeded(), Instant::now());
     let rounds = cycles(130);
     let data = directory();
@@ -198,7 +201,7 @@ async fn of_near_duplicates_at_a_barrier_one_wins_at_every_k_through_kills() {
     let mut server = Server::start_with(data.path(), OFTEN).await;
     for round in 0..rounds {
         let k = round as u32 % 65;
-        // Each group in a collection of its own: at a large k there is no room for two.
+        // A new collection for each group: at a large k, documents of two groups would be near-duplicates.
         let collection = format!("round-{round}");
         server.put(&format!("/collections/{collection}"), json!({})).await;
         let kill = rng.u32(..3) == 0;
@@ -245,7 +248,7 @@ async fn of_near_duplicates_at_a_barrier_one_wins_at_every_k_through_kills() {
         let lines = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
         let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
         let stored: Vec<String> = lines.lines().map(id).collect();
-        has_one_winner(&offers, &stored).unwrap_or_else(|why| panic!("round {round}, k {k}: {why}"));
+        has_one_winner(&offers, &stored).unwrap_or_else(|reason| panic!("round {round}, k {k}: {reason}"));
     }
     eprintln!("{rounds} rounds, {kills} kills, {open} offers without an answer, {:?}", started.elapsed());
 }

@@ -1,4 +1,5 @@
-//! Killed at the N-th call that changes the disk, for every N of a fixed scenario; and again in the recovery.
+//! The server is killed at the N-th call that changes the disk, for every N of a fixed scenario, and again
+//! during the recovery.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +14,7 @@ use crate::load::Load;
 use crate::server::{Ended, Server, serve};
 use crate::strace::{self, Fault, Point, points, recorded, with_fault};
 
-/// What the server goes through, the same each time: writes, a snapshot, more writes, a stop in order.
+/// The scenario, the same in each run: writes, a snapshot, more writes, a graceful shutdown.
 async fn scenario(server: Server, bench: &Bench) {
     let mut rng = Rng::with_seed(9);
     Load::steps(&server.url, &bench.ledger, 12, &mut rng).await;
@@ -23,36 +24,36 @@ async fn scenario(server: Server, bench: &Bench) {
     let _ = server.stop();
 }
 
-/// Runs the scenario on a copy, recorded; the points it goes through.
+/// Records the scenario on a copy. Returns its points.
 async fn record(origin: &Bench) -> Result<Vec<Point>, String> {
     let bench = origin.fork();
     let trace = bench.data.with_file_name("trace");
-    let server = Server::launch(recorded(&serve(&bench.data, SHORT), &trace)).await.map_err(ended)?;
+    let server = Server::launch(recorded(&serve(&bench.data, SHORT), &trace)).await.map_err(start_error)?;
     scenario(server, &bench).await;
     // strace writes the last lines after the server has ended.
     tokio::time::sleep(std::time::Duration::from_millis(100)).await;
     Ok(points(&trace, &bench.data))
 }
 
-fn ended(ended: Ended) -> String {
-    format!("no start: {}\n{}", ended.status, ended.log)
+fn start_error(start_error: Ended) -> String {
+    format!("no start: {}\n{}", start_error.status, start_error.log)
 }
 
-/// Starts it with a kill at a point and runs the scenario as far as it gets.
+/// Starts the server with a kill at a point and runs the scenario until then.
 async fn run_into(bench: &Bench, point: &Point) -> Result<(), String> {
     let command = with_fault(&serve(&bench.data, SHORT), &bench.data, point, Fault::Kill);
     bench.ledger.note(&format!("killed at {point:?}"));
     match Server::launch(command).await {
         Ok(server) => scenario(server, bench).await,
         Err(end) if end.status.signal() == Some(9) => {}
-        Err(end) => return Err(ended(end)),
+        Err(end) => return Err(start_error(end)),
     }
     Ok(())
 }
 
-/// Kills at a point of the scenario begun on `origin`, now and then at one of the recovery from it, and audits.
-/// Whether it was killed twice.
-async fn one(origin: &Bench, point: &Point, rng: &mut Rng) -> Result<bool, String> {
+/// Kills the server at a point of the scenario on a copy of `origin`, in half of the cases also at a point
+/// of the recovery, and audits. Returns whether it was killed twice.
+async fn check_point(origin: &Bench, point: &Point, rng: &mut Rng) -> Result<bool, String> {
     let bench = origin.fork();
     run_into(&bench, point).await?;
     let mut twice = false;
@@ -60,14 +61,14 @@ async fn one(origin: &Bench, point: &Point, rng: &mut Rng) -> Result<bool, Strin
         && bench.data.exists()
         && let Some(second) = rng.choice(&record(&bench).await?)
     {
-        run_into(&bench, second).await.map_err(|why| format!("then at {second:?}: {why}"))?;
+        run_into(&bench, second).await.map_err(|reason| format!("then at {second:?}: {reason}"))?;
         twice = true;
     }
-    let server = Server::launch(serve(&bench.data, &[])).await.map_err(ended)?;
+    let server = Server::launch(serve(&bench.data, &[])).await.map_err(start_error)?;
     audit(&server, &bench.ledger).await.map_err(|wrong| wrong.join("\n"))?;
-    // What a crash left must not be in the way of what comes after, to the next stop and start.
+    // Files that a crash left must not affect later writes, the next shutdown or the next start.
     scenario(server, &bench).await;
-    let server = Server::launch(serve(&bench.data, SHORT)).await.map_err(ended)?;
+    let server = Server::launch(serve(&bench.data, SHORT)).await.map_err(start_error)?;
     audit(&server, &bench.ledger)
         .await
         .map_err(|wrong| format!("after more writes: {}", wrong.join("\n")))?;
@@ -75,20 +76,20 @@ async fn one(origin: &Bench, point: &Point, rng: &mut Rng) -> Result<bool, Strin
     Ok(twice)
 }
 
-async fn all_points(origin: &Bench, share: usize, rng: &mut Rng, name: &str) -> Vec<String> {
-    let (started, mut at) = (Instant::now(), record(origin).await.unwrap());
-    let all = at.len();
-    rng.shuffle(&mut at);
-    at.truncate(share);
+async fn all_points(origin: &Bench, limit: usize, rng: &mut Rng, name: &str) -> Vec<String> {
+    let (started, mut selected) = (Instant::now(), record(origin).await.unwrap());
+    let all = selected.len();
+    rng.shuffle(&mut selected);
+    selected.truncate(limit);
     let (mut twice, mut wrong) = (0, Vec::new());
-    for point in &at {
-        match one(origin, point, rng).await {
-            Ok(again) => twice += usize::from(again),
-            Err(why) => wrong.push(format!("killed at {point:?}: {why}")),
+    for point in &selected {
+        match check_point(origin, point, rng).await {
+            Ok(was_killed_twice) => twice += usize::from(was_killed_twice),
+            Err(reason) => wrong.push(format!("killed at {point:?}: {reason}")),
         }
     }
-    let kinds: BTreeSet<_> = at.iter().map(|point| (&point.call, &point.file)).collect();
-    let (points, kinds) = (at.len(), kinds.len());
+    let kinds: BTreeSet<_> = selected.iter().map(|point| (&point.call, &point.file)).collect();
+    let (points, kinds) = (selected.len(), kinds.len());
     eprintln!(
         "{name}: {points} of {all} points ({kinds} calls and files), {twice} twice, {:?}",
         started.elapsed()
@@ -101,15 +102,15 @@ async fn a_kill_at_any_call_that_changes_the_disk_loses_nothing() {
     if !strace::available() {
         return;
     }
-    let (mut rng, share) = (seeded(), cycles(60) / 2);
+    let (mut rng, limit) = (seeded(), cycles(60) / 2);
     let bench = Bench::new();
-    let mut wrong = all_points(&bench, share, &mut rng, "from nothing").await;
+    let mut wrong = all_points(&bench, limit, &mut rng, "from nothing").await;
     let server = Server::start_with(&bench.data, SHORT).await;
     Load::steps(&server.url, &bench.ledger, 60, &mut rng).await;
     server.post("/snapshots", Value::Null).await;
     Load::steps(&server.url, &bench.ledger, 20, &mut rng).await;
     bench.audit(&server, "before any kill").await;
     server.kill();
-    wrong.extend(all_points(&bench, share, &mut rng, "recovery").await);
+    wrong.extend(all_points(&bench, limit, &mut rng, "recovery").await);
     assert!(wrong.is_empty(), "{} violations:\n{}", wrong.len(), wrong.join("\n"));
 }

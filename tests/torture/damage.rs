@@ -1,7 +1,8 @@
-//! Damage of every kind to every file: the state is the same as before, or the start is refused.
+//! Damage of every kind to every file: the server starts with the same state, or it refuses to start.
 //!
-//! A refusal ends with exit code 65, or 1 where a file may not be read, names the file (and where in it, for damaged bytes), and leaves
-//! every byte of the directory as it was. Each mutation is made on a copy of one directory, drawn by the seed.
+//! A refusal has exit code 65, or 1 if a file is not readable. It names the file and, for damaged bytes of
+//! a journal, the offset, and does not change the directory. Each mutation is chosen by the seed and
+//! applied to a copy of one directory.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -17,17 +18,17 @@ use crate::bench::{Bench, SHORT, copy, cycles, seeded};
 use crate::load::Load;
 use crate::server::{self, Ended, Server};
 
-/// Whom the server runs as where this test runs as root, to whom permissions mean nothing.
+/// The user id of the server if the test runs as root, to which file permissions do not apply.
 const NOBODY: u32 = 65_534;
 
-/// A directory to be damaged, and an earlier state of the same.
+/// A directory to damage, and an earlier state of it.
 struct Original {
     bench: Bench,
     stale: PathBuf,
 }
 
-/// Documents, collections, deletions; two snapshots and a log after them; killed, not stopped. The same for
-/// the same seed, but for times.
+/// Creates a directory with documents, collections, deletions, two snapshots and a journal after them, left
+/// by a kill. It depends only on the seed, except for times.
 async fn original(rng: &mut Rng) -> Original {
     let bench = Bench::new();
     let stale = bench.data.with_file_name("stale");
@@ -41,7 +42,7 @@ async fn original(rng: &mut Rng) -> Original {
         if part == 3 {
             bench.audit(&server, "before any damage").await;
         }
-        // At a stop memory is written out.
+        // A graceful shutdown flushes the memtables.
         if part % 2 == 0 {
             assert!(server.stop().success());
         } else {
@@ -54,7 +55,7 @@ async fn original(rng: &mut Rng) -> Original {
     Original { bench, stale }
 }
 
-/// Every file below `dir`, by its path in it.
+/// Relative paths of all files below `dir`.
 fn files(dir: &Path) -> Vec<String> {
     fn collect(root: &Path, dir: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(dir).unwrap() {
@@ -72,7 +73,7 @@ fn files(dir: &Path) -> Vec<String> {
     found
 }
 
-/// The content of every file, as a checksum; but for the lock, which whoever looks may make anew.
+/// Checksums of all files, except for the lock file, which any command may create again.
 fn checksums(dir: &Path) -> BTreeMap<String, u64> {
     let read = |file: String| {
         let sum = xxh3_64(&fs::read(dir.join(&file)).unwrap_or_default());
@@ -81,7 +82,7 @@ fn checksums(dir: &Path) -> BTreeMap<String, u64> {
     files(dir).into_iter().filter(|file| file != "store/LOCK").map(read).collect()
 }
 
-/// What is done to a directory.
+/// A change of a directory.
 #[derive(Clone, Debug)]
 enum Mutation {
     Flip { file: String, byte: u64, bit: u8 },
@@ -94,12 +95,12 @@ enum Mutation {
 }
 
 impl Mutation {
-    /// One drawn at random, that changes something.
+    /// A random mutation that changes at least one byte or permission.
     fn draw(original: &Original, files: &[String], rng: &mut Rng) -> Mutation {
         loop {
             let file = rng.choice(files).unwrap().clone();
             let bytes = fs::read(original.bench.data.join(&file)).unwrap();
-            // Where something is written; of files laid out ahead the rest is zeros.
+            // The length of the written part; the rest of preallocated files is zeros.
             let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
             let within = |rng: &mut Rng| {
                 if rng.u32(..10) == 0 { rng.u64(..bytes.len() as u64) } else { rng.u64(..written) }
@@ -133,7 +134,7 @@ impl Mutation {
         }
     }
 
-    /// The exit code of a start that is refused for it.
+    /// The exit code of a start that is refused because of this mutation.
     fn refusal(&self) -> i32 {
         if matches!(self, Mutation::Forbid { .. }) { 1 } else { 65 }
     }
@@ -169,7 +170,7 @@ impl Mutation {
         }
     }
 
-    /// The files that it touches.
+    /// The changed files.
     fn files(&self) -> Vec<&str> {
         match self {
             Mutation::Flip { file, .. }
@@ -182,8 +183,9 @@ impl Mutation {
         }
     }
 
-    /// Whether it damages bytes of a log, of which the place is known; of small files their name is enough.
-    fn has_place(&self) -> bool {
+    /// Whether it damages bytes of a journal, for which the message must have an offset; for other files
+    /// the name is enough.
+    fn has_offset(&self) -> bool {
         match self {
             Mutation::Flip { file, .. } | Mutation::Zero { file, .. } => {
                 Path::new(file).extension().is_some_and(|ext| ext == "journal")
@@ -192,18 +194,19 @@ impl Mutation {
         }
     }
 
-    /// A file that may not be read may be whole: then a repair that needs it stops.
+    /// Whether a repair can succeed. A repair that needs an unreadable file stops, because the file may be
+    /// undamaged.
     fn can_be_repaired(&self) -> bool {
         !matches!(self, Mutation::Forbid { .. })
     }
 
-    /// Whether it surely leaves a snapshot that does not read back.
+    /// Whether it always makes a snapshot unreadable.
     fn breaks_a_snapshot(&self) -> bool {
         let snapshot = self.files().iter().all(|file| file.starts_with("snapshots/"));
         snapshot && matches!(self, Mutation::Flip { .. } | Mutation::Zero { .. } | Mutation::Cut { .. })
     }
 
-    /// The kind of mutation and of file, for a table.
+    /// The kind of mutation and of file, for the table.
     fn kind(&self) -> String {
         let digits = |file: &&str| {
             let name: String = file.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
@@ -219,9 +222,9 @@ impl Mutation {
     }
 }
 
-/// A command as somebody who may not read everything.
+/// The command as a user to whom file permissions apply.
 fn restricted(command: Command) -> Command {
-    // As root it would read a file of mode 000 all the same.
+    // Root can read a file of mode 000.
     if is_root() { as_nobody(command) } else { command }
 }
 
@@ -235,14 +238,14 @@ fn as_nobody(mut command: Command) -> Command {
     command
 }
 
-fn give_away(dir: &Path) {
+fn change_owner(dir: &Path) {
     if is_root() {
         let owner = format!("{NOBODY}:{NOBODY}");
         assert!(Command::new("chown").args(["-R", &owner]).arg(dir).status().unwrap().success());
     }
 }
 
-/// What a damaged directory came to.
+/// The result of a start, `verify` or `repair` on a damaged directory.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Same,
@@ -251,17 +254,21 @@ enum Verdict {
 }
 
 impl Verdict {
-    fn of(faults: Vec<String>, else_: Verdict, said: &str) -> Verdict {
-        if faults.is_empty() { else_ } else { Verdict::Wrong(format!("{}: {said}", faults.join(", "))) }
+    fn of(faults: Vec<String>, otherwise: Verdict, output_text: &str) -> Verdict {
+        if faults.is_empty() {
+            otherwise
+        } else {
+            Verdict::Wrong(format!("{}: {output_text}", faults.join(", ")))
+        }
     }
 }
 
-/// Whether a message names a file that was damaged. One that is gone, old, or points nowhere is seen by what is
-/// beside it: then their directory is named.
-fn names(said: &str, mutation: &Mutation) -> bool {
+/// Whether a message names a damaged file, or its directory: a missing, stale or dangling file is detected
+/// only by other files of its directory.
+fn names(output_text: &str, mutation: &Mutation) -> bool {
     mutation.files().iter().any(|file| {
         let parent = Path::new(file).parent().and_then(Path::to_str).filter(|parent| !parent.is_empty());
-        said.contains(file) || parent.is_some_and(|parent| said.contains(&format!("/{parent}")))
+        output_text.contains(file) || parent.is_some_and(|parent| output_text.contains(&format!("/{parent}")))
     })
 }
 
@@ -273,119 +280,121 @@ async fn start(original: &Original, mutation: &Mutation, copy: &Path) -> Verdict
             server.kill();
             match audited {
                 Ok(_) => Verdict::Same,
-                Err(wrong) => Verdict::Wrong(format!(
+                Err(violations) => Verdict::Wrong(format!(
                     "STARTED WITH ANOTHER STATE: {} violations: {}",
-                    wrong.len(),
-                    wrong[0]
+                    violations.len(),
+                    violations[0]
                 )),
             }
         }
         Err(Ended { status, log }) => {
-            let said = log.lines().filter(|line| !line.contains("listening")).collect::<Vec<_>>().join(" | ");
+            let output_text =
+                log.lines().filter(|line| !line.contains("listening")).collect::<Vec<_>>().join(" | ");
             let mut faults = Vec::new();
             if status.code() != Some(mutation.refusal()) {
                 faults.push(format!("{status}, not {}", mutation.refusal()));
             }
-            if !names(&said, mutation) {
+            if !names(&output_text, mutation) {
                 faults.push("the file is not named".to_owned());
             }
-            if mutation.has_place() && !said.contains("byte") {
-                faults.push("the place in it is not named".to_owned());
+            if mutation.has_offset() && !output_text.contains("byte") {
+                faults.push("the offset is not named".to_owned());
             }
             if checksums(copy) != before {
                 faults.push("the directory was changed".to_owned());
             }
-            Verdict::of(faults, Verdict::Refused, &said)
+            Verdict::of(faults, Verdict::Refused, &output_text)
         }
     }
 }
 
-/// Runs a command of the binary; its exit code and what it printed.
+/// Runs a command of the binary. Returns its exit code and its output.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let output = restricted(server::command(arguments)).output().unwrap();
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
     (output.status.code(), text.replace('\n', " | "))
 }
 
-/// `lookalike verify` changes nothing and says what a start will come to.
+/// `lookalike verify` changes nothing and predicts the result of a start.
 fn verify(mutation: &Mutation, copy: &Path) -> Verdict {
     let before = checksums(copy);
-    let (code, said) = run(&["verify", copy.to_str().unwrap()]);
+    let (code, output_text) = run(&["verify", copy.to_str().unwrap()]);
     let mut faults = Vec::new();
     if checksums(copy) != before {
         faults.push("verify changed the directory".to_owned());
     }
     let verdict = match code {
         Some(0) if mutation.breaks_a_snapshot() => {
-            faults.push("verify takes a damaged snapshot for sound".to_owned());
+            faults.push("verify reports no damage of a snapshot".to_owned());
             Verdict::Same
         }
         Some(0) => Verdict::Same,
-        Some(1 | 65) if !names(&said, mutation) => {
+        Some(1 | 65) if !names(&output_text, mutation) => {
             faults.push("verify does not name the file".to_owned());
             Verdict::Refused
         }
-        // Snapshots may be damaged, and yet the start goes well.
-        Some(65) if said.contains("the documents are whole") => Verdict::Same,
+        // A start succeeds in spite of damaged snapshots.
+        Some(65) if output_text.contains("the documents are whole") => Verdict::Same,
         Some(code) if code == mutation.refusal() => Verdict::Refused,
         _ => {
             faults.push(format!("verify ends with {code:?}"));
             Verdict::Same
         }
     };
-    Verdict::of(faults, verdict, &said)
+    Verdict::of(faults, verdict, &output_text)
 }
 
-/// The numbers of the last line of a report that begins with this word.
-fn numbers(said: &str, word: &str) -> Vec<u64> {
-    let line = said.rsplit(" | ").find(|line| line.starts_with(word)).unwrap_or_default();
+/// The numbers in the last line of a report that begins with this word.
+fn numbers(output_text: &str, word: &str) -> Vec<u64> {
+    let line = output_text.rsplit(" | ").find(|line| line.starts_with(word)).unwrap_or_default();
     line.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 
-/// `lookalike repair` leaves the directory as it is and makes one that starts, with nothing in it that was not sent, and
-/// with as many documents as it says; with exactly the documents that there were, if it says that it is complete.
+/// `lookalike repair` does not change the directory and creates one that starts. The new directory has only
+/// documents that were sent, as many as the report says, and exactly the original ones if the report says
+/// that it is complete. Returns the verdict, and whether the repair was complete.
 async fn repair(original: &Original, copy: &Path) -> (Verdict, bool) {
     let before = checksums(copy);
     let home = copy.with_file_name("repaired");
     let _ = fs::remove_dir_all(&home);
     fs::create_dir(&home).unwrap();
-    give_away(&home);
+    change_owner(&home);
     let to = home.join("data");
-    let (code, said) = run(&["repair", copy.to_str().unwrap(), "--to", to.to_str().unwrap()]);
+    let (code, output_text) = run(&["repair", copy.to_str().unwrap(), "--to", to.to_str().unwrap()]);
     let mut faults = Vec::new();
     if checksums(copy) != before {
         faults.push("repair changed the damaged directory".to_owned());
     }
-    if said.contains("panicked") {
+    if output_text.contains("panicked") {
         faults.push("repair panicked".to_owned());
     }
     let is_complete = code == Some(0);
     if !is_complete && code != Some(3) {
         faults.push(format!("repair ends with {code:?}"));
-        return (Verdict::of(faults, Verdict::Same, &said), false);
+        return (Verdict::of(faults, Verdict::Same, &output_text), false);
     }
     if run(&["verify", to.to_str().unwrap()]).0 != Some(0) {
-        faults.push("what repair made is not sound".to_owned());
+        faults.push("the result of repair is damaged".to_owned());
     }
     match Server::launch(restricted(server::serve(&to, &[]))).await {
-        Err(ended) => faults.push(format!("what repair made does not start: {}", ended.log)),
+        Err(ended) => faults.push(format!("the result of repair does not start: {}", ended.log)),
         Ok(server) => {
             faults.extend(sent_only(&server, &original.bench.ledger).await.err());
-            let told = numbers(&said, "documents:").get(1).copied();
+            let reported = numbers(&output_text, "documents:").get(1).copied();
             let found = documents(&server).await;
-            if told != Some(found) {
-                faults.push(format!("repair says {told:?} documents, there are {found}"));
+            if reported != Some(found) {
+                faults.push(format!("repair reports {reported:?} documents, there are {found}"));
             }
-            if is_complete && let Err(wrong) = audit(&server, &original.bench.ledger).await {
-                faults.push(format!("repair says that it is complete: {}", wrong[0]));
+            if is_complete && let Err(violations) = audit(&server, &original.bench.ledger).await {
+                faults.push(format!("repair reports that it is complete: {}", violations[0]));
             }
             server.kill();
         }
     }
-    (Verdict::of(faults, Verdict::Same, &said), is_complete)
+    (Verdict::of(faults, Verdict::Same, &output_text), is_complete)
 }
 
-/// The documents of all collections.
+/// The number of documents in all collections.
 async fn documents(server: &Server) -> u64 {
     let listed = server.json("/collections").await;
     let counts = listed["collections"].as_array().unwrap().iter().map(|of| of["documents"].as_u64().unwrap());
@@ -393,57 +402,58 @@ async fn documents(server: &Server) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn damage_is_survived_unchanged_or_refused_by_name() {
+async fn damage_is_harmless_or_refused_with_the_file() {
     let (mut rng, cycles) = (seeded(), cycles(170));
     let original = original(&mut rng).await;
-    // The server may be nobody, who has to get there.
+    // The server may run as `nobody`, which needs access to the parent directory.
     fs::set_permissions(original.bench.data.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     let all = files(&original.bench.data);
     let mut table: BTreeMap<String, [usize; 3]> = BTreeMap::new();
-    let (mut wrong, mut repaired) = (BTreeMap::new(), [0, 0]);
-    let place = original.bench.data.with_file_name("copy");
+    let (mut violations, mut repaired) = (BTreeMap::new(), [0, 0]);
+    let copied = original.bench.data.with_file_name("copy");
     for _ in 0..cycles {
         let mutation = Mutation::draw(&original, &all, &mut rng);
-        copy(&original.bench.data, &place);
-        give_away(&place);
-        mutation.apply(&place, &original.stale);
-        give_away(&place);
-        let mut verdicts = vec![verify(&mutation, &place)];
+        copy(&original.bench.data, &copied);
+        change_owner(&copied);
+        mutation.apply(&copied, &original.stale);
+        change_owner(&copied);
+        let mut verdicts = vec![verify(&mutation, &copied)];
         if verdicts[0] == Verdict::Refused && mutation.can_be_repaired() {
-            let (verdict, is_complete) = repair(&original, &place).await;
+            let (verdict, is_complete) = repair(&original, &copied).await;
             verdicts.push(verdict);
             repaired[usize::from(is_complete)] += 1;
         }
-        let started = start(&original, &mutation, &place).await;
-        let (expected, came) = (&verdicts[0], &started);
-        // Without the lock data can be looked at, and not written to.
+        let started = start(&original, &mutation, &copied).await;
+        let (expected, actual) = (&verdicts[0], &started);
+        // Without access to the lock file, `verify` can read the data, but a start must fail.
         let is_lock = matches!(&mutation, Mutation::Forbid { file } if file == "store/LOCK");
         if !is_lock
             && !matches!(expected, Verdict::Wrong(_))
-            && !matches!(came, Verdict::Wrong(_))
-            && expected != came
+            && !matches!(actual, Verdict::Wrong(_))
+            && expected != actual
         {
-            verdicts.push(Verdict::Wrong(format!("verify said {expected:?}, the start came to {came:?}:")));
+            verdicts
+                .push(Verdict::Wrong(format!("verify predicted {expected:?}, the start was {actual:?}:")));
         }
         let column = usize::from(started == Verdict::Refused);
         verdicts.push(started);
         let counts = table.entry(mutation.kind()).or_default();
         counts[column] += 1;
         for verdict in verdicts {
-            if let Verdict::Wrong(what) = verdict {
+            if let Verdict::Wrong(description) = verdict {
                 counts[2] += 1;
-                let (fault, said) = what.split_once(": ").unwrap_or((&what, ""));
+                let (fault, output_text) = description.split_once(": ").unwrap_or((&description, ""));
                 let entry: &mut (usize, String) =
-                    wrong.entry(format!("{} | {fault}", mutation.kind())).or_default();
-                *entry = (entry.0 + 1, format!("{mutation:?}: {said}"));
+                    violations.entry(format!("{} | {fault}", mutation.kind())).or_default();
+                *entry = (entry.0 + 1, format!("{mutation:?}: {output_text}"));
             }
         }
-        fs::remove_dir_all(&place).unwrap();
+        fs::remove_dir_all(&copied).unwrap();
     }
     let [partial, complete] = repaired;
     eprintln!("{cycles} mutations, repairs: {complete} complete, {partial} partial; same, refused, wrong");
     table.iter().for_each(|(kind, counts)| eprintln!("{counts:?} {kind}"));
     let list: Vec<String> =
-        wrong.iter().map(|(kind, (count, example))| format!("{count} x {kind} | {example}")).collect();
+        violations.iter().map(|(kind, (count, example))| format!("{count} x {kind} | {example}")).collect();
     assert!(list.is_empty(), "kinds of violations: {}\n{}", list.len(), list.join("\n"));
 }

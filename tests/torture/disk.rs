@@ -1,6 +1,6 @@
-//! A disk of a test's own: an ext4 in a file, which can lose its power and be filled.
+//! A disk for one test: an ext4 file system in a file, which can lose power and be filled.
 //!
-//! Mounting takes root; without it a test says so and is left out.
+//! Mounting needs root; without it a test prints `SKIPPED` with the reason and returns.
 
 use std::fs;
 use std::io::Write;
@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// A mounted file system; unmounted when it is dropped.
+/// A mounted file system, unmounted on drop.
 pub struct Disk {
     pub root: PathBuf,
     image: PathBuf,
 }
 
 impl Disk {
-    /// A new ext4 of so many megabytes in a file of `dir`; `None`, and why, if that cannot be had here.
+    /// Creates and mounts an ext4 of `megabytes` MiB in a file of `dir`. Prints the reason and returns
+    /// `None` if this is not possible.
     pub fn ext4(dir: &Path, megabytes: u64) -> Option<Disk> {
         let image = dir.join("image");
         fs::File::create(&image).unwrap().set_len(megabytes << 20).unwrap();
-        let made = run("mkfs.ext4", &["-q", "-F", "-m", "0", image.to_str().unwrap()]);
+        let formatted = run("mkfs.ext4", &["-q", "-F", "-m", "0", image.to_str().unwrap()]);
         let disk = Disk { root: dir.join("disk"), image };
         fs::create_dir(&disk.root).unwrap();
-        match made.and_then(|()| disk.mount()) {
+        match formatted.and_then(|()| disk.mount()) {
             Ok(()) => Some(disk),
-            Err(why) => skipped(&why),
+            Err(reason) => skipped(&reason),
         }
     }
 
@@ -33,31 +34,33 @@ impl Disk {
         run("mount", &["-o", "loop", image, self.root.to_str().unwrap()])
     }
 
-    /// The power fails: what was not made durable is gone, the journal of the file system is not written out, and
-    /// every call fails from now on (`EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`).
+    /// Simulates a power loss: data that is not durable is lost, the journal of the file system is not
+    /// flushed, and every later call fails (`EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`).
     pub fn cut_power(&self) {
-        let ioctl = "open(my $d, '<', $ARGV[0]) or die $!; my $f = pack('L', 2); ioctl($d, 0x8004587d, $f) or die $!;";
+        let ioctl = "open(my $d, '<', $ARGV[0]) or die $!; my $f = pack('L', 2); \
+                     ioctl($d, 0x8004587d, $f) or die $!;";
         run("perl", &["-e", ioctl, self.root.to_str().unwrap()]).unwrap();
     }
 
-    /// The power is back.
+    /// Mounts the file system again after a power loss.
     pub fn remount(&self) {
         self.unmount();
         self.mount().unwrap();
     }
 
-    /// Takes all the room that is left but for about so many bytes; answers with the file that takes it.
-    pub fn fill(&self, but: u64) -> PathBuf {
+    /// Fills the free space except for about `spare` bytes. Returns the file that fills it.
+    pub fn fill(&self, spare: u64) -> PathBuf {
         let ballast = self.root.join("ballast");
-        // What is reserved and not written costs no time; others may be faster, and some goes for its bookkeeping.
-        let room = self.free().saturating_sub(but + (1 << 20));
-        let _ = run("fallocate", &["-l", &room.to_string(), ballast.to_str().unwrap()]);
+        // Preallocation takes no time. The rest is written, because other writers may take or release space
+        // meanwhile, and the file system needs some for its metadata.
+        let length = self.free().saturating_sub(spare + (1 << 20));
+        let _ = run("fallocate", &["-l", &length.to_string(), ballast.to_str().unwrap()]);
         let mut file = fs::OpenOptions::new().create(true).append(true).open(&ballast).unwrap();
-        while self.free() > but && file.write_all(&[1; 8 << 10]).is_ok() {}
+        while self.free() > spare && file.write_all(&[1; 8 << 10]).is_ok() {}
         ballast
     }
 
-    /// The bytes that anybody may still use.
+    /// The free space in bytes for any user.
     pub fn free(&self) -> u64 {
         let output = Command::new("stat").args(["-f", "-c", "%a %S"]).arg(&self.root).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
@@ -67,7 +70,7 @@ impl Disk {
 
     fn unmount(&self) {
         let root = self.root.to_str().unwrap();
-        // A process that was killed a moment ago may still hold it.
+        // A process that has just been killed may still have open files.
         for _ in 0..100 {
             if run("umount", &[root]).is_ok() {
                 return;
@@ -84,8 +87,8 @@ impl Drop for Disk {
     }
 }
 
-fn skipped(why: &str) -> Option<Disk> {
-    eprintln!("SKIPPED: no disk can be mounted here: {why}");
+fn skipped(reason: &str) -> Option<Disk> {
+    eprintln!("SKIPPED: no disk can be mounted here: {reason}");
     None
 }
 

@@ -1,7 +1,8 @@
-//! A disk that fails: at any write, sync, rename or removal, once or from then on, at the start or later.
+//! A disk that fails: at any write, sync, rename or removal, once or permanently, at the start or later.
 //!
-//! What was acknowledged stays; after a failed sync of what is acknowledged nothing more is, until a restart;
-//! queries go on; `/readyz`, the metrics and the log say so. Where nothing but a snapshot failed, writes go on.
+//! No acknowledged write is lost. After a failed sync of the journal no write is acknowledged until a
+//! restart. Queries are answered, and `/readyz`, the metrics and the log report the failure. If only a
+//! snapshot fails, writes continue.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ const FAULTS: [Fault; 5] = [
     Fault::Nothing,
 ];
 
-/// A directory with documents and a snapshot, ended by a kill.
-async fn filled(rng: &mut Rng) -> Bench {
+/// A directory with documents and a snapshot, left by a kill.
+async fn filled_bench(rng: &mut Rng) -> Bench {
     let bench = Bench::new();
     let server = Server::start_with(&bench.data, SHORT).await;
     Load::steps(&server.url, &bench.ledger, 50, rng).await;
@@ -34,7 +35,7 @@ async fn filled(rng: &mut Rng) -> Bench {
     bench
 }
 
-/// What happens while the disk fails, the same each time.
+/// The scenario during the fault, the same in each run.
 async fn scenario(server: &Server, bench: &Bench) {
     let mut rng = Rng::with_seed(5);
     for _ in 0..2 {
@@ -44,7 +45,7 @@ async fn scenario(server: &Server, bench: &Bench) {
     }
 }
 
-/// The points of a start, the scenario and a stop.
+/// The points of a start, the scenario and a shutdown.
 async fn record(origin: &Bench) -> Vec<Point> {
     let bench = origin.fork();
     let trace = bench.data.with_file_name("trace");
@@ -55,10 +56,10 @@ async fn record(origin: &Bench) -> Vec<Point> {
     points(&trace, &bench.data)
 }
 
-/// What a fault came to, for the table.
+/// The effect of a fault, for the table.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Effect {
-    /// The fault met the probe itself: whether that is stored, nobody knows.
+    /// The fault affected the probe document: it is unknown whether that is stored.
     Probed,
     NotStarted,
     ReadOnly,
@@ -66,7 +67,7 @@ enum Effect {
     None,
 }
 
-/// How the server stands after the scenario, held to what it says of itself.
+/// The state of the server after the scenario. Checks that its answers match the state that it reports.
 async fn examine(server: &Server, context: &str) -> Effect {
     let readyz = server.get("/readyz").await;
     let (status, answer) = (readyz.status().as_u16(), readyz.text().await.unwrap());
@@ -84,9 +85,10 @@ async fn examine(server: &Server, context: &str) -> Effect {
         );
     }
     if status == 200 {
-        // A probe is no part of the ledger: it must be gone before the audit.
+        // The ledger does not have the probe document, so that it must be deleted before the audit.
         let (status, answer) = write().await;
-        // A file that has no room on a disk that has: readiness looks at the disk.
+        // The fault reports a full disk for one file, while readiness checks the real disk, which has free
+        // space.
         if status == 507 {
             assert_eq!(answer["outcome"], "not_applied", "{context}: {answer}");
             return Effect::Full;
@@ -96,7 +98,8 @@ async fn examine(server: &Server, context: &str) -> Effect {
             return Effect::Probed;
         }
         if status == 503 && answer["code"] == "read_only" && answer["outcome"] == "not_applied" {
-            // The fault met what is written in the background, between the two questions: it has to say so from now on.
+            // The fault affected a background write between the two requests: from now on the server must
+            // not be ready.
             assert_eq!(server.get("/readyz").await.status().as_u16(), 503, "{context}: ready after {answer}");
             return Box::pin(examine(server, context)).await;
         }
@@ -110,50 +113,50 @@ async fn examine(server: &Server, context: &str) -> Effect {
             );
             return Effect::Probed;
         }
-        // No room any more since the write a moment ago: the probe stays.
+        // The disk became full after the write of the probe, which stays.
         if deleted == 507 && !context.contains("EIO") {
             return Effect::Probed;
         }
         assert_eq!(deleted, 204, "{context}");
         return Effect::None;
     }
-    let gauge = server.get("/metrics").await.text().await.unwrap();
-    if !gauge.contains("\nlookalike_ready 0\n") {
-        // A disk that has room again heals by itself, perhaps between two questions.
+    let metrics = server.get("/metrics").await.text().await.unwrap();
+    if !metrics.contains("\nlookalike_ready 0\n") {
+        // A server whose disk has free space again recovers by itself, perhaps between two requests.
         let again = server.get("/readyz").await.status().as_u16();
-        assert!(again == 200 && !context.contains("EIO"), "{context}: the metrics say that it is ready");
+        assert!(again == 200 && !context.contains("EIO"), "{context}: the metrics report a ready server");
         return Effect::Full;
     }
-    assert!(!answer["detail"].as_str().unwrap_or_default().is_empty(), "{context}: /readyz does not say why");
-    let is_told = |log: &str| {
+    assert!(!answer["detail"].as_str().unwrap_or_default().is_empty(), "{context}: /readyz has no reason");
+    let is_logged = |log: &str| {
         log.lines()
             .any(|line| line.contains("ERROR") || (line.contains("WARN") && line.contains("cannot be")))
     };
-    // The log comes through a pipe, perhaps after answers.
+    // A line of the log may arrive after the answer, because it is read from a pipe.
     for _ in 0..200 {
-        if is_told(&server.log()) {
+        if is_logged(&server.log()) {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert!(is_told(&server.log()), "{context}: the log does not say so:\n{}", server.log());
+    assert!(is_logged(&server.log()), "{context}: the log does not report it:\n{}", server.log());
     match answer["code"].as_str() {
         Some("disk_full") => Effect::Full,
         Some("read_only") => {
             for _ in 0..3 {
                 let (status, answer) = write().await;
-                let told = (status, answer["code"].as_str(), answer["outcome"].as_str());
-                // A disk that refuses is full for who writes, and a server that takes no writes for who asks for health.
-                if told == (507, Some("disk_full"), Some("not_applied")) {
+                let found = (status, answer["code"].as_str(), answer["outcome"].as_str());
+                // Writes report the full disk, while `/readyz` reports that the server is read-only.
+                if found == (507, Some("disk_full"), Some("not_applied")) {
                     return Effect::Full;
                 }
                 if status == 201 && !context.contains("EIO") {
-                    // It has healed meanwhile.
+                    // The server has recovered in the meantime.
                     assert_eq!(server.get("/readyz").await.status().as_u16(), 200, "{context}");
                     assert_eq!(server.delete("/documents/probe").await.as_u16(), 204, "{context}");
                     return Effect::Full;
                 }
-                assert_eq!(told, (503, Some("read_only"), Some("not_applied")), "{context}");
+                assert_eq!(found, (503, Some("read_only"), Some("not_applied")), "{context}");
             }
             Effect::ReadOnly
         }
@@ -161,9 +164,9 @@ async fn examine(server: &Server, context: &str) -> Effect {
     }
 }
 
-/// Runs into a fault, examines what is left, and audits after a restart without it. What it came to, and whether the
-/// fault was met.
-async fn one(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> (Effect, bool) {
+/// Runs the scenario with a fault, examines the server, and audits after a restart without the fault.
+/// Returns the effect, and whether the fault was injected.
+async fn check_fault(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> (Effect, bool) {
     let (bench, context) = (origin.fork(), format!("{fault:?} at {point:?}"));
     bench.ledger.note(&context);
     let command = with_fault(&serve(&bench.data, SHORT), &bench.data, point, fault);
@@ -181,7 +184,7 @@ async fn one(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> (Effect
         Err(Ended { status, log }) => {
             let refused =
                 status.code().is_some_and(|code| code != 0 && code != 101) && !log.contains("panicked");
-            assert!(refused, "{context}: not a refusal: {status}\n{log}");
+            assert!(refused, "{context}: not an orderly refusal: {status}\n{log}");
             Effect::NotStarted
         }
     };
@@ -198,12 +201,12 @@ async fn one(origin: &Bench, point: &Point, fault: Fault, stop: bool) -> (Effect
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_fails_at_any_call_costs_nothing_acknowledged() {
+async fn a_disk_that_fails_at_any_call_loses_no_acknowledged_write() {
     if !strace::available() {
         return;
     }
     let (mut rng, started) = (seeded(), Instant::now());
-    let origin = filled(&mut rng).await;
+    let origin = filled_bench(&mut rng).await;
     let mut all: Vec<(Point, Fault)> = Vec::new();
     for point in record(&origin).await {
         let fits = |fault: &&Fault| **fault != Fault::Nothing || point.call.contains("write");
@@ -215,9 +218,10 @@ async fn a_disk_that_fails_at_any_call_costs_nothing_acknowledged() {
     let mut met = 0;
     let mut table: BTreeMap<(String, Effect), usize> = BTreeMap::new();
     for (point, fault) in &all {
-        let (effect, is_met) = one(&origin, point, *fault, rng.bool()).await;
+        let (effect, is_met) = check_fault(&origin, point, *fault, rng.bool()).await;
         met += usize::from(is_met);
-        // The mark is made durable at checkpoints, the last of them after all was examined.
+        // Only the journal counts here: the file `mark` is synced at checkpoints, the last of which follows
+        // the examination.
         let acknowledges = point.call == "fdatasync" && point.file.ends_with(".journal");
         if is_met && acknowledges && matches!(fault, Fault::Once("EIO") | Fault::Always("EIO")) {
             let held = matches!(effect, Effect::ReadOnly | Effect::NotStarted | Effect::Probed);
@@ -225,26 +229,26 @@ async fn a_disk_that_fails_at_any_call_costs_nothing_acknowledged() {
         }
         *table.entry((point.call.clone(), effect)).or_default() += 1;
     }
-    eprintln!("{} of {count} faults, {met} met, in {:?}: {table:?}", all.len(), started.elapsed());
-    assert!(met * 4 > all.len(), "hardly a fault was met");
+    eprintln!("{} of {count} faults, {met} injected, in {:?}: {table:?}", all.len(), started.elapsed());
+    assert!(met * 4 > all.len(), "hardly a fault was injected");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_slow_sync_keeps_no_query_waiting() {
+async fn a_slow_sync_blocks_no_query() {
     if !strace::available() {
         return;
     }
     let mut rng = seeded();
-    let origin = filled(&mut rng).await;
+    let origin = filled_bench(&mut rng).await;
     let mut syncs: Vec<Point> = record(&origin).await;
     syncs.retain(|point| point.call == "fdatasync");
     let mut point = syncs.first().expect("writes are made durable").clone();
-    // The start may sync, too; the ones that come with writes are later.
+    // The first syncs may belong to the start; those of writes are later.
     point.number = syncs.iter().filter(|other| other.file == point.file).count() / 2;
     let bench = origin.fork();
     let command = with_fault(&serve(&bench.data, SHORT), &bench.data, &point, Fault::Slow(6));
     let server = std::sync::Arc::new(Server::launch(command).await.unwrap());
-    // Writes until one of them waits for the disk.
+    // Write until a write waits for the disk.
     let writes = tokio::spawn({
         let (url, ledger) = (server.url.clone(), std::sync::Arc::clone(&bench.ledger));
         async move { Load::steps(&url, &ledger, 60, &mut Rng::with_seed(5)).await }
@@ -271,7 +275,7 @@ async fn a_slow_sync_keeps_no_query_waiting() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_disk_that_does_not_answer_keeps_no_stop_waiting() {
+async fn a_disk_that_does_not_answer_blocks_no_shutdown() {
     if !strace::available() {
         return;
     }
@@ -279,7 +283,7 @@ async fn a_disk_that_does_not_answer_keeps_no_stop_waiting() {
     let server = Server::start_with(&bench.data, SHORT).await;
     Load::steps(&server.url, &bench.ledger, 10, &mut Rng::with_seed(5)).await;
     server.kill();
-    // A write that takes a minute, and a stop meanwhile.
+    // A sync that takes a minute, and a shutdown during it.
     let mut syncs = record(&bench).await;
     syncs.retain(|point| point.call == "fdatasync" && point.file.ends_with(".journal"));
     let point = syncs.first().expect("writes are made durable");
@@ -300,10 +304,10 @@ async fn a_disk_that_does_not_answer_keeps_no_stop_waiting() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     let start = Instant::now();
     server.terminate();
-    server.says("did not stop in time").await;
+    server.wait_for_log("did not stop in time").await;
     let took = start.elapsed();
     assert!(took < Duration::from_secs(5), "{took:?}");
-    // What holds the call back would hold the dying process back as well.
+    // `strace` delays the call, and would delay the end of the process as well.
     strace::release(server.id());
     let ended = tokio::task::spawn_blocking(move || server.wait()).await.unwrap();
     assert_eq!(ended.status.code(), Some(75), "{ended:?}");

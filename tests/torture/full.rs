@@ -1,5 +1,5 @@
-//! A disk that others fill, and free again: writes are refused with 507 and nothing of them is applied, queries go
-//! on, and as soon as there is room so do writes. The process starts while it is full.
+//! A disk that another process fills and frees: writes get 507 and are not applied, queries are answered,
+//! and writes succeed again as soon as there is free space. The server also starts while the disk is full.
 
 use std::fs;
 use std::path::Path;
@@ -14,9 +14,9 @@ use crate::disk::Disk;
 use crate::load::Load;
 use crate::server::{Server, directory, serve};
 
-/// Within this long writes are taken again when there is room.
-const HEALED: Duration = Duration::from_secs(10);
-/// The least that is to be left free, for these tests: their disks are small.
+/// How long the server may take to accept writes again after space is freed.
+const HEALING_TIME: Duration = Duration::from_secs(10);
+/// A smaller reserve of free space than the default, because the disks of these tests are small.
 const SETTINGS: &[(&str, &str)] = &[("LOOKALIKE_STORE__RESERVE_BYTES", "4194304")];
 
 async fn write(server: &Server, id: &str) -> (u16, Value) {
@@ -24,11 +24,11 @@ async fn write(server: &Server, id: &str) -> (u16, Value) {
     (status.as_u16(), answer)
 }
 
-/// Waits until `/readyz` has this status; it may take a moment until the process has noticed.
-async fn readyz(server: &Server, wanted: u16, when: &str) {
+/// Waits until `/readyz` has this status. The server needs some time to detect the change.
+async fn wait_for_readyz(server: &Server, wanted: u16, when: &str) {
     let start = Instant::now();
     let mut last = (0, String::new());
-    while start.elapsed() < HEALED {
+    while start.elapsed() < HEALING_TIME {
         let response = server.get("/readyz").await;
         last = (response.status().as_u16(), response.text().await.unwrap());
         if last.0 == wanted {
@@ -37,16 +37,16 @@ async fn readyz(server: &Server, wanted: u16, when: &str) {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("{when}: /readyz is not {wanted} after {HEALED:?}: {last:?}\n{}", server.log());
+    panic!("{when}: /readyz is not {wanted} after {HEALING_TIME:?}: {last:?}\n{}", server.log());
 }
 
-/// Every kind of write is refused as the contract has it, every kind of query is answered.
-async fn holds_while_full(server: &Server, when: &str) {
-    readyz(server, 503, when).await;
+/// Checks that every kind of write is refused as documented, and every kind of query is answered.
+async fn check_while_full(server: &Server, when: &str) {
+    wait_for_readyz(server, 503, when).await;
     let refused = |status: u16, answer: &Value| {
-        let told = (status, answer["code"].as_str(), answer["outcome"].as_str());
-        assert_eq!(told, (507, Some("disk_full"), Some("not_applied")), "{when}: {answer}");
-        assert!(answer["detail"].as_str().unwrap().len() > 40, "{when}: {answer} does not say what to do");
+        let found = (status, answer["code"].as_str(), answer["outcome"].as_str());
+        assert_eq!(found, (507, Some("disk_full"), Some("not_applied")), "{when}: {answer}");
+        assert!(answer["detail"].as_str().unwrap().len() > 40, "{when}: {answer} has no instruction");
     };
     let (status, answer) = write(server, "probe").await;
     refused(status, &answer);
@@ -69,8 +69,9 @@ async fn holds_while_full(server: &Server, when: &str) {
     assert!(server.get("/metrics").await.text().await.unwrap().contains("\nlookalike_ready 0\n"), "{when}");
 }
 
-async fn heals(server: &Server, when: &str) {
-    readyz(server, 200, when).await;
+/// Waits until the server is ready, and checks that it accepts writes and deletions.
+async fn check_healed(server: &Server, when: &str) {
+    wait_for_readyz(server, 200, when).await;
     let (status, answer) = write(server, "probe").await;
     assert_eq!(status, 201, "{when}: {answer}\n{}", server.log());
     let deleted = server.client.delete(format!("{}/documents/probe", server.url)).send().await.unwrap();
@@ -88,29 +89,29 @@ async fn a_full_disk_refuses_writes_answers_queries_and_heals() {
     let mut server = Server::start_with(&bench.data, SETTINGS).await;
     for cycle in 0..cycles(3) {
         Load::steps(&server.url, &bench.ledger, 30, &mut rng).await;
-        // To the last byte, or nearly: both while nobody writes.
+        // Fill the disk completely or almost, without concurrent writes.
         let ballast = disk.fill([0, 1 << 20][cycle % 2]);
-        holds_while_full(&server, "full").await;
+        check_while_full(&server, "full").await;
         bench.audit(&server, "while it is full").await;
         fs::remove_file(&ballast).unwrap();
-        heals(&server, "freed").await;
-        // While clients write.
+        check_healed(&server, "freed").await;
+        // Fill the disk while clients write.
         let load = Load::start(&server.url, &bench.ledger, 4, &mut rng);
         tokio::time::sleep(Duration::from_millis(rng.u64(20..200))).await;
         let ballast = disk.fill(0);
-        holds_while_full(&server, "full under load").await;
+        check_while_full(&server, "full under load").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         load.stop().await;
-        // Killed while it is full, and started again.
+        // Kill the server while the disk is full, and start it again.
         server.kill();
         server = Server::spawn(serve(&bench.data, SETTINGS)).unwrap_or_else(|ended| panic!("{ended:?}"));
-        server.says("ready").await;
-        // The start has given back what the one before had reserved for its journal.
+        server.wait_for_log("ready").await;
+        // The start released the space that the previous process had reserved for its journal.
         disk.fill(0);
-        holds_while_full(&server, "started while it is full").await;
+        check_while_full(&server, "started while it is full").await;
         bench.audit(&server, "started while it is full").await;
         fs::remove_file(&ballast).unwrap();
-        heals(&server, "freed after a start").await;
+        check_healed(&server, "freed after a start").await;
         bench.audit(&server, "freed after a start").await;
     }
     Load::steps(&server.url, &bench.ledger, 30, &mut Rng::with_seed(3)).await;
@@ -118,7 +119,7 @@ async fn a_full_disk_refuses_writes_answers_queries_and_heals() {
     assert!(server.stop().success());
 }
 
-/// A text that hardly packs.
+/// A text that hardly compresses.
 fn noise(rng: &mut Rng, letters: usize) -> String {
     (0..letters).map(|_| rng.alphanumeric()).collect()
 }
@@ -149,66 +150,72 @@ async fn a_restore_that_fills_the_disk_is_undone() {
     let response =
         request.header("content-type", "application/x-tar").body(tar.clone()).send().await.unwrap();
     let (status, problem) = (response.status().as_u16(), response.json::<Value>().await.unwrap());
-    let told = (status, problem["code"].as_str(), problem["outcome"].as_str());
-    assert_eq!(told, (507, Some("disk_full"), Some("not_applied")), "{problem}");
-    assert!(server.log().contains("a backup was verified"), "it was full before it began:\n{}", server.log());
+    let found = (status, problem["code"].as_str(), problem["outcome"].as_str());
+    assert_eq!(found, (507, Some("disk_full"), Some("not_applied")), "{problem}");
+    assert!(
+        server.log().contains("a backup was verified"),
+        "the disk was full before the restore started:\n{}",
+        server.log()
+    );
     assert_eq!(server.get("/collections/texts").await.status().as_u16(), 404);
     assert_eq!(fs::read_dir(data.join("incoming")).unwrap().count(), 0);
-    // What it had written goes, and what was there before is there.
-    heals(&server, "after the restore").await;
+    // The data of the restore is deleted, and earlier documents are still stored.
+    check_healed(&server, "after the restore").await;
     assert_eq!(server.json("/documents/before").await["id"], "before");
     server.kill();
     let server = Server::start_with(&data, SETTINGS).await;
     assert_eq!(server.get("/collections/texts").await.status().as_u16(), 404);
-    heals(&server, "after a start").await;
+    check_healed(&server, "after a start").await;
     assert!(server.stop().success());
 }
 
-/// Bytes of all files under a directory, as the disk counts them.
-fn taken(dir: &Path) -> u64 {
+/// Bytes that all files under a directory allocate on the disk.
+fn disk_usage(dir: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| match entry.metadata() {
-        Ok(meta) if meta.is_dir() => taken(&entry.path()),
+        Ok(meta) if meta.is_dir() => disk_usage(&entry.path()),
         Ok(meta) => meta.blocks() * 512,
-        // Deleted since the directory was read.
+        // The file was deleted after the directory was read.
         Err(_) => 0,
     });
     sizes.sum()
 }
 
-/// One stream of documents with these ids, each with half a kilobyte that does not compress; how many were refused.
+/// Streams documents with these ids, each with 1 KiB of random hexadecimal digits, which compress to a
+/// half. Returns how many were refused.
 async fn stream(server: &Server, ids: impl Iterator<Item = u64>, rng: &mut Rng) -> u64 {
     let lines = ids.map(|id| {
-        let filling: String = (0..64).map(|_| format!("{:016x}", rng.u64(..))).collect();
+        let padding: String = (0..64).map(|_| format!("{:016x}", rng.u64(..))).collect();
         let hash = format!("{:016x}", rng.u64(..));
-        format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": {"f": filling}}))
+        format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": {"f": padding}}))
     });
     let (_, summary) = server.stream("/documents", lines.collect()).await;
     summary["errors"].as_u64().unwrap()
 }
 
-/// Asked to stop, the process ends by itself and in time.
-async fn stops(server: Server, within: Duration, when: &str) -> ExitStatus {
+/// Stops the server with SIGTERM and checks that it ends in time. Kills it otherwise.
+async fn stop_within(server: Server, within: Duration, when: &str) -> ExitStatus {
     let (start, id) = (Instant::now(), server.id());
     let stopping = tokio::task::spawn_blocking(move || server.stop());
     match tokio::time::timeout(within, stopping).await {
         Ok(status) => status.unwrap(),
         Err(_) => {
             let _ = std::process::Command::new("kill").args(["-KILL", &id.to_string()]).status();
-            panic!("{when}: still there {:?} after SIGTERM", start.elapsed());
+            panic!("{when}: still running {:?} after SIGTERM", start.elapsed());
         }
     }
 }
 
-/// A commit that finds no room while a snapshot is written must keep neither the snapshot thread nor the stop waiting.
+/// A commit that finds no space while a snapshot is written must block neither the snapshot thread nor the
+/// shutdown.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_without_room_stops_no_thread() {
+async fn a_commit_without_space_blocks_no_thread() {
     let dir = directory();
     let Some(disk) = Disk::ext4(dir.path(), 64) else {
         return;
     };
-    // Without a reserve it is the journal that finds no room for its next segment.
+    // Without a reserve, the journal is the first that finds no space, for its next segment.
     let settings = [
         ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
         ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
@@ -222,12 +229,16 @@ async fn a_commit_without_room_stops_no_thread() {
         let load = Load::start(&server.url, &bench.ledger, 8, &mut rng);
         tokio::time::sleep(Duration::from_millis(500)).await;
         let ballast = disk.fill(3 << 20);
-        let large = |id| json!({"id": format!("{id}"), "hash": format!("{id:016x}"), "metadata": {"f": "x".repeat(1_500)}});
+        let metadata = json!({ "f": "x".repeat(1_500) });
+        let large = |id| {
+            let (id, hash) = (format!("{id}"), format!("{id:016x}"));
+            json!({"id": id, "hash": hash, "metadata": metadata})
+        };
         let large: Vec<Value> = (0..400).map(large).collect();
         let end = Instant::now() + Duration::from_secs(3);
         let writes = async || {
             while Instant::now() < end {
-                // In a collection of which the ledger knows nothing.
+                // The ledger does not track this collection.
                 server.post("/collections/large/documents", json!(large)).await;
             }
         };
@@ -240,21 +251,21 @@ async fn a_commit_without_room_stops_no_thread() {
         };
         tokio::join!(writes(), writes(), snapshots());
         load.stop().await;
-        let status = stops(server, Duration::from_secs(22), "the journal found no room").await;
+        let status = stop_within(server, Duration::from_secs(22), "the journal found no space").await;
         assert!(status.success(), "{status}");
         fs::remove_file(ballast).unwrap();
         let server = Server::start_with(&bench.data, &settings).await;
-        heals(&server, "freed").await;
+        check_healed(&server, "freed").await;
         assert_eq!(server.delete("/collections/large").await.as_u16(), 204);
-        bench.audit(&server, "after a commit without room").await;
-        let status = stops(server, Duration::from_secs(22), "healed").await;
+        bench.audit(&server, "after a commit without space").await;
+        let status = stop_within(server, Duration::from_secs(22), "healed").await;
         assert!(status.success(), "{status}");
     }
 }
 
-/// Compaction leaves the reserve alone, and what it had begun is deleted at once.
+/// A compaction that finds no space does not use the reserve, and deletes its unfinished files at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_compaction_without_room_leaves_nothing_behind() {
+async fn a_compaction_without_space_leaves_no_files() {
     const RESERVE: u64 = 6 << 20;
     let dir = directory();
     let Some(disk) = Disk::ext4(dir.path(), 96) else {
@@ -287,7 +298,7 @@ async fn a_compaction_without_room_leaves_nothing_behind() {
             tokio::time::sleep(Duration::from_millis(50)).await;
             lowest = lowest.min(disk.free());
         }
-        // One memtable on its way, the end of a table, and the file system's own.
+        // The reserve pays for one memtable flush, the end of a table, and the metadata of the file system.
         assert!(
             lowest > RESERVE / 2,
             "only {lowest} bytes were left of a reserve of {RESERVE}\n{}",
@@ -295,18 +306,18 @@ async fn a_compaction_without_room_leaves_nothing_behind() {
         );
         assert_eq!(server.get("/similar?hash=00000000000000ff&k=3").await.status().as_u16(), 200);
         fs::remove_file(&ballast).unwrap();
-        heals(&server, "freed").await;
+        check_healed(&server, "freed").await;
     }
     eprintln!("{refused} documents were refused, {lowest} bytes of a reserve of {RESERVE} were left");
-    // What was written over is gone once the store is quiet: the documents, and no unfinished file.
+    // Once the store is idle, overwritten data and unfinished files are deleted.
     let live = 8_000 * 1_300;
     let start = Instant::now();
-    while taken(&data) > live + (8 << 20) && start.elapsed() < Duration::from_secs(40) {
+    while disk_usage(&data) > live + (8 << 20) && start.elapsed() < Duration::from_secs(40) {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
-    let left = taken(&data);
-    eprintln!("{left} bytes are taken after {:?}", start.elapsed());
-    assert!(left <= live + (8 << 20), "{left} bytes are taken by {live} of documents\n{}", server.log());
-    let status = stops(server, Duration::from_secs(12), "at the end").await;
+    let left = disk_usage(&data);
+    eprintln!("{left} bytes are used after {:?}", start.elapsed());
+    assert!(left <= live + (8 << 20), "{left} bytes are used by {live} bytes of documents\n{}", server.log());
+    let status = stop_within(server, Duration::from_secs(12), "at the end").await;
     assert!(status.success(), "{status}");
 }

@@ -1,4 +1,4 @@
-//! kill -9 at any time, again and again, under load.
+//! Repeated `kill -9` under load, at random times.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,8 @@ async fn no_acknowledged_write_is_lost_by_kills_at_any_time() {
         let server = Server::start_with(&bench.data, OFTEN).await;
         bench.audit(&server, &format!("after {cycle} kills")).await;
         let load = Load::start(&server.url, &bench.ledger, CLIENTS, &mut rng);
-        // After so many acknowledgements, however fast the machine is; now and then before the first, or soon after.
+        // Kill after a number of acknowledgements, which does not depend on the speed of the machine; in
+        // some cycles before or shortly after the first one.
         let wanted = bench.ledger.acknowledged() + rng.u64(0..if cycle % 8 == 0 { 12 } else { 620 });
         for _ in 0..900 {
             if bench.ledger.acknowledged() >= wanted {
@@ -27,7 +28,7 @@ async fn no_acknowledged_write_is_lost_by_kills_at_any_time() {
         tokio::time::sleep(Duration::from_micros(rng.u64(..4_000))).await;
         bench.ledger.note("kill -9");
         if cycle % 4 == 0 {
-            // In the middle of a stop in order, which writes out what is in memory.
+            // Kill during a graceful shutdown, which flushes the memtables.
             server.terminate();
             tokio::time::sleep(Duration::from_millis(rng.u64(..40))).await;
         }

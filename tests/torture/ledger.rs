@@ -1,9 +1,11 @@
-//! The ledger: what was asked of the server and what it acknowledged, kept where no kill reaches.
+//! The ledger: the requests to the server and their acknowledgements, kept in the process of the test,
+//! which is never killed.
 //!
-//! INTENT is written before a request is sent, ACK after the whole of its answer has come; REFUSED when the
-//! server said that nothing was done. From the order of these alone follows in which states a document may be
-//! found: those of attempts without an answer, and those of acknowledged ones that no later one replaced.
-//! What is found at an audit is what is durable: later audits hold the server to it.
+//! INTENT is written before a request is sent, ACK after its whole answer has arrived, and REFUSED when the
+//! server reports that nothing was applied. The order of these events alone determines the possible states
+//! of a document: the states of attempts without an answer, and the states of acknowledged attempts that no
+//! later acknowledged attempt replaced. The state that an audit finds is durable: later audits accept no
+//! earlier state.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,17 +13,17 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// A document as it was sent: its hash in hex, and a mark of its own that comes back in its metadata.
+/// A document as it was sent: its hash in hex, and a unique mark that is stored in its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     pub hash: String,
     pub mark: u64,
 }
 
-/// What may be found under an id; `None` is nothing.
+/// A possible state of an id; `None` if there is no document.
 pub type State = Option<Version>;
 
-/// Something with one state at a time, and the attempts to change it since it was last seen.
+/// A value with one state at a time, and the attempts to change it since the last audit.
 #[derive(Clone, Debug)]
 struct Register<T> {
     settled: T,
@@ -44,7 +46,7 @@ impl<T: Clone + PartialEq> Register<T> {
         if let Some(attempt) = self.attempts.iter_mut().find(|attempt| attempt.begun == begun) {
             attempt.ended = Some(now);
         }
-        // What ended before another acknowledged attempt began was replaced by it.
+        // An attempt that ended before another acknowledged attempt began was replaced by the latter.
         let newest = self.attempts.iter().filter(|a| a.ended.is_some()).map(|a| a.begun).max().unwrap_or(0);
         self.attempts.retain(|attempt| attempt.ended.is_none_or(|ended| ended > newest));
     }
@@ -53,15 +55,15 @@ impl<T: Clone + PartialEq> Register<T> {
         self.attempts.retain(|attempt| attempt.begun != begun);
     }
 
-    /// The states in which it may be found.
+    /// The possible states.
     fn candidates(&self) -> Vec<T> {
-        let untouched = self.attempts.iter().all(|attempt| attempt.ended.is_none());
-        let first = untouched.then(|| self.settled.clone());
+        let none_acknowledged = self.attempts.iter().all(|attempt| attempt.ended.is_none());
+        let first = none_acknowledged.then(|| self.settled.clone());
         first.into_iter().chain(self.attempts.iter().map(|attempt| attempt.state.clone())).collect()
     }
 }
 
-/// A collection: whether it is there and how wide its hashes are, and its documents.
+/// A collection: the width of its hashes (`None` if it does not exist), and its documents.
 #[derive(Clone)]
 struct Collection {
     bits: Register<Option<u32>>,
@@ -74,7 +76,7 @@ impl Collection {
     }
 }
 
-/// A request that was intended and is still open.
+/// A request whose intent is recorded and whose outcome is still open.
 #[must_use = "an attempt is acknowledged, refused or left open on purpose"]
 #[derive(Clone, Debug)]
 pub struct Ticket {
@@ -89,10 +91,10 @@ pub struct Ledger(Mutex<Inner>);
 struct Inner {
     clock: u64,
     acknowledged: u64,
-    /// Whether acknowledgements do not count: the disk is known to forget.
-    deaf: bool,
+    /// Whether acknowledgements do not count, because the disk may lose durable writes.
+    ignores_acknowledgements: bool,
     collections: BTreeMap<String, Collection>,
-    /// Every version ever sent: where to, and its hash.
+    /// Every version that was sent, by mark: collection, id and hash.
     sent: BTreeMap<u64, (String, String, String)>,
     file: File,
 }
@@ -108,33 +110,34 @@ impl Inner {
     }
 }
 
-/// What a collection may look like: each of the widths it may have, and each document's candidates.
+/// The possible states of a collection: its possible widths, and the possible states of each document.
 pub struct Expected {
     pub bits: Vec<Option<u32>>,
     pub documents: BTreeMap<String, Vec<State>>,
 }
 
 impl Ledger {
-    /// An empty ledger of a new server, which has the collection `default`, written to `path`.
+    /// An empty ledger for a new server, which has the collection `default`. The events are written to
+    /// `path`.
     pub fn new(path: &Path) -> Ledger {
         let collections = BTreeMap::from([("default".to_owned(), Collection::of(Some(64)))]);
         Ledger(Mutex::new(Inner {
             clock: 0,
             acknowledged: 0,
-            deaf: false,
+            ignores_acknowledgements: false,
             collections,
             sent: BTreeMap::new(),
             file: File::create(path).unwrap(),
         }))
     }
 
-    /// The same knowledge in a ledger of its own, for a copy of the directory.
+    /// A copy of the ledger, for a copy of the data directory.
     pub fn fork(&self, path: &Path) -> Ledger {
         let inner = self.0.lock().unwrap();
         let inner = Inner {
             clock: inner.clock,
             acknowledged: inner.acknowledged,
-            deaf: false,
+            ignores_acknowledgements: false,
             collections: inner.collections.clone(),
             sent: inner.sent.clone(),
             file: File::create(path).unwrap(),
@@ -142,17 +145,18 @@ impl Ledger {
         Ledger(Mutex::new(inner))
     }
 
-    /// A number that no other version bears.
+    /// A unique number for a version.
     pub fn mark(&self) -> u64 {
         self.0.lock().unwrap().tick()
     }
 
-    /// Before a request that gives a document this state.
+    /// Records the intent to give a document this state. Call before the request is sent.
     pub fn intend(&self, collection: &str, id: &str, state: State) -> Ticket {
         let mut inner = self.0.lock().unwrap();
         let begun = inner.tick();
-        let told = state.as_ref().map_or_else(|| "nothing".to_owned(), |v| format!("{} #{}", v.hash, v.mark));
-        inner.write(&format!("INTENT {begun} {collection}/{id} {told}\n"));
+        let state_text =
+            state.as_ref().map_or_else(|| "nothing".to_owned(), |v| format!("{} #{}", v.hash, v.mark));
+        inner.write(&format!("INTENT {begun} {collection}/{id} {state_text}\n"));
         if let Some(Version { hash, mark }) = &state {
             inner.sent.insert(*mark, (collection.to_owned(), id.to_owned(), hash.clone()));
         }
@@ -162,14 +166,16 @@ impl Ledger {
         Ticket { collection: collection.to_owned(), id: Some(id.to_owned()), begun }
     }
 
-    /// Before a request that makes a collection with hashes of this width, or deletes it.
+    /// Records the intent to create a collection with hashes of this width, or to delete it. Call before
+    /// the request is sent.
     pub fn intend_collection(&self, collection: &str, bits: Option<u32>) -> Ticket {
         let mut inner = self.0.lock().unwrap();
         let begun = inner.tick();
         inner.write(&format!("INTENT {begun} {collection} {bits:?}\n"));
         let entry = inner.collections.entry(collection.to_owned()).or_insert_with(|| Collection::of(None));
         if bits.is_some() && entry.bits.attempts.iter().any(|attempt| attempt.state.is_none()) {
-            // Made anew after a deletion that does not count as heard: it may be there without what was in it.
+            // Created again after a deletion that is not acknowledged: the collection may exist without its
+            // former documents.
             for register in entry.documents.values_mut() {
                 register.attempts.push(Attempt { begun, ended: None, state: None });
             }
@@ -178,10 +184,10 @@ impl Ledger {
         Ticket { collection: collection.to_owned(), id: None, begun }
     }
 
-    /// The whole answer came and says that it was done.
+    /// Records that the whole answer has arrived and reports success.
     pub fn acknowledge(&self, ticket: Ticket) {
         let mut inner = self.0.lock().unwrap();
-        if inner.deaf {
+        if inner.ignores_acknowledgements {
             return;
         }
         let now = inner.tick();
@@ -200,10 +206,10 @@ impl Ledger {
         }
     }
 
-    /// The answer came and says that nothing was done, or that nothing had to be (`duplicate`).
-    pub fn refuse(&self, ticket: Ticket, why: &str) {
+    /// Records that the answer reports that nothing was applied, or that nothing had to be (`duplicate`).
+    pub fn refuse(&self, ticket: Ticket, reason: &str) {
         let mut inner = self.0.lock().unwrap();
-        inner.write(&format!("REFUSED {} {why}\n", ticket.begun));
+        inner.write(&format!("REFUSED {} {reason}\n", ticket.begun));
         let collection = inner.collections.get_mut(&ticket.collection).unwrap();
         match &ticket.id {
             Some(id) => collection.documents.get_mut(id).unwrap().drop_attempt(ticket.begun),
@@ -211,22 +217,24 @@ impl Ledger {
         }
     }
 
-    /// Whether a document was ever sent like this; without a mark, whether any was with its hash.
+    /// Whether a document was sent with this hash and mark; without a mark, whether any was sent with this
+    /// hash.
     pub fn was_sent(&self, collection: &str, id: &str, hash: &str, mark: Option<u64>) -> bool {
         let inner = self.0.lock().unwrap();
-        let fits = |sent: &(String, String, String)| sent.0 == collection && sent.1 == id && sent.2 == hash;
+        let is_same =
+            |sent: &(String, String, String)| sent.0 == collection && sent.1 == id && sent.2 == hash;
         match mark {
-            Some(mark) => inner.sent.get(&mark).is_some_and(fits),
-            None => inner.sent.values().any(fits),
+            Some(mark) => inner.sent.get(&mark).is_some_and(is_same),
+            None => inner.sent.values().any(is_same),
         }
     }
 
-    /// How many requests for a change were acknowledged.
+    /// The number of acknowledged changes.
     pub fn acknowledged(&self) -> u64 {
         self.0.lock().unwrap().acknowledged
     }
 
-    /// What may be there.
+    /// The possible states of all collections.
     pub fn expected(&self) -> BTreeMap<String, Expected> {
         let inner = self.0.lock().unwrap();
         let expect = |collection: &Collection| Expected {
@@ -236,7 +244,8 @@ impl Ledger {
         inner.collections.iter().map(|(name, collection)| (name.clone(), expect(collection))).collect()
     }
 
-    /// What was found is what is: nothing of what was intended before comes true any more.
+    /// Sets the state of a collection to the state found by an audit. No earlier intent can take effect
+    /// after this.
     pub fn settle(&self, name: &str, bits: Option<u32>, found: &BTreeMap<String, Version>) {
         let mut inner = self.0.lock().unwrap();
         inner.write(&format!("SETTLED {name} {bits:?} with {} documents\n", found.len()));
@@ -247,19 +256,19 @@ impl Ledger {
         }
     }
 
-    /// From now on, until all is settled, an acknowledgement may be given in vain: the intent stays open. So it is
-    /// from the moment before the power is cut, of which a running kernel does not tell every caller.
-    pub fn deafen(&self, line: &str) {
+    /// Ignores acknowledgements from now on: the intents stay open. Call before a simulated power loss,
+    /// after which the running kernel does not report an error to every caller.
+    pub fn ignore_acknowledgements(&self, line: &str) {
         self.note(line);
-        self.0.lock().unwrap().deaf = true;
+        self.0.lock().unwrap().ignores_acknowledgements = true;
     }
 
-    /// The disk remembers again.
-    pub fn listen(&self) {
-        self.0.lock().unwrap().deaf = false;
+    /// Counts acknowledgements again. Call after the power loss.
+    pub fn count_acknowledgements(&self) {
+        self.0.lock().unwrap().ignores_acknowledgements = false;
     }
 
-    /// A line for whoever reads the file.
+    /// Writes a comment line to the file, for a reader of the ledger.
     pub fn note(&self, line: &str) {
         self.0.lock().unwrap().write(&format!("NOTE {line}\n"));
     }
@@ -285,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_state_replaces_those_before_and_an_intent_is_only_possible() {
+    fn an_acknowledged_state_replaces_earlier_ones_and_an_intent_is_only_possible() {
         let (_dir, ledger) = ledger();
         let first = ledger.intend("default", "a", Some(version(1)));
         assert_eq!(marks(&ledger), [None, Some(1)]);
@@ -298,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_at_a_time_either_may_be_the_last_and_a_refused_one_neither() {
+    fn of_two_overlapping_attempts_either_may_be_last_and_a_refused_one_is_not() {
         let (_dir, ledger) = ledger();
         let (one, two) = (
             ledger.intend("default", "a", Some(version(1))),
@@ -314,11 +323,11 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_deleted_and_made_anew_unheard_may_be_empty() {
+    fn a_collection_recreated_without_acknowledgement_may_be_empty() {
         let (_dir, ledger) = ledger();
         ledger.acknowledge(ledger.intend_collection("own", Some(128)));
         ledger.acknowledge(ledger.intend("own", "a", Some(version(1))));
-        ledger.deafen("power loss");
+        ledger.ignore_acknowledgements("power loss");
         ledger.acknowledge(ledger.intend_collection("own", None));
         assert_eq!(ledger.expected()["own"].documents["a"], [Some(version(1))]);
         ledger.acknowledge(ledger.intend_collection("own", Some(128)));
@@ -326,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_collection_go_its_documents() {
+    fn deletion_of_a_collection_deletes_its_documents() {
         let (_dir, ledger) = ledger();
         ledger.acknowledge(ledger.intend_collection("own", Some(128)));
         ledger.acknowledge(ledger.intend("own", "a", Some(version(1))));

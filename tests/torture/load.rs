@@ -1,7 +1,8 @@
-//! The load: clients that write, overwrite and delete, one document or many at a time, and tell the ledger.
+//! The load: clients that write, overwrite and delete documents, one or many in a request, and record this
+//! in the ledger.
 //!
-//! Each client has ids and a collection of its own; some ids of `default` belong to all. Hashes are drawn around
-//! a few centres, so that neighbours, shared hashes and duplicates are common.
+//! Each client has its own ids and its own collection; all clients share some ids of `default`. Hashes are
+//! drawn near a few centres, so that neighbours, shared hashes and duplicates are common.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,12 +15,12 @@ use serde_json::{Value, json};
 use crate::audit::number;
 use crate::ledger::{Ledger, Ticket, Version};
 
-/// Distinct ids of a client's own in each collection, and of those that all share.
+/// The number of a client's own ids in each collection, and of the ids that all clients share.
 const OWN_IDS: u64 = 14;
 const SHARED_IDS: u64 = 15;
 const CENTRES: u64 = 20;
 
-/// What a document with this mark carries: mostly little, now and then enough to be stored apart.
+/// The metadata of a document with this mark: usually small, sometimes large enough for a blob file.
 pub fn metadata(mark: u64) -> Value {
     let length = match mark % 64 {
         0 => 9_000,
@@ -29,10 +30,10 @@ pub fn metadata(mark: u64) -> Value {
     json!({"v": mark, "f": "x".repeat(length as usize)})
 }
 
-/// How a client is to go on.
+/// How a client continues.
 enum Next {
     Go,
-    /// The server is gone, or takes no more writes.
+    /// The server has ended, or accepts no more writes.
     End,
 }
 
@@ -44,18 +45,18 @@ pub struct Writer {
     rng: Rng,
     name: u64,
     stop: Arc<AtomicBool>,
-    /// The width of its own collection, if it knows that it is there.
+    /// The width of its own collection; `None` if it does not exist or its state is unknown.
     own: Option<u32>,
 }
 
-/// Clients at work on a server.
+/// Running clients.
 pub struct Load {
     tasks: Vec<tokio::task::JoinHandle<()>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Load {
-    /// Sets `clients` to work, each with its own course of events.
+    /// Starts `clients` clients, each with its own random sequence.
     pub fn start(url: &str, ledger: &Arc<Ledger>, clients: u64, rng: &mut Rng) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..clients).map(|name| {
@@ -64,21 +65,21 @@ impl Load {
         Load { tasks: tasks.collect(), stop }
     }
 
-    /// One client that does so many things, one after the other: what it leaves depends on the seed alone.
+    /// Runs one client for `steps` sequential steps. The result depends only on the seed.
     pub async fn steps(url: &str, ledger: &Arc<Ledger>, steps: usize, rng: &mut Rng) {
         let mut writer = Writer::new(url, ledger, 0, rng.fork(), Arc::default());
         writer.look_up_own().await;
         writer.run(steps).await;
     }
 
-    /// Waits until every client has found that the server is gone.
+    /// Waits until every client has detected the end of the server.
     pub async fn join(self) {
         for task in self.tasks {
             task.await.unwrap();
         }
     }
 
-    /// Asks the clients to end after what they are doing, and waits for them.
+    /// Lets the clients end after their current step, and waits for them.
     pub async fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
         self.join().await;
@@ -103,8 +104,8 @@ impl Writer {
         }
     }
 
-    /// Whether the client's own collection is there: after a kill that met its deletion the ledger knows only what
-    /// may be.
+    /// Reads whether the client's own collection exists. After a kill during its deletion the ledger has
+    /// only the possible states.
     async fn look_up_own(&mut self) {
         let route = format!("{}/collections/{}", self.url, own_collection(self.name));
         if let Ok((status, about)) = answer(self.client.get(route).send().await).await {
@@ -118,10 +119,10 @@ impl Writer {
                 return;
             }
             let next = match self.rng.u32(..100) {
-                0..45 => self.one().await,
+                0..45 => self.write_one().await,
                 45..60 => self.delete().await,
-                60..75 => self.many(false).await,
-                75..92 => self.many(true).await,
+                60..75 => self.write_many(false).await,
+                75..92 => self.write_many(true).await,
                 _ => self.change_collection().await,
             };
             if matches!(next, Next::End) {
@@ -130,8 +131,8 @@ impl Writer {
         }
     }
 
-    /// Where the next document goes: a collection, the width of its hashes, an id.
-    fn place(&mut self) -> (String, u32, String) {
+    /// The target of the next document: collection, width of its hashes, id.
+    fn target(&mut self) -> (String, u32, String) {
         let own = format!("{}-{}", self.name, self.rng.u64(..OWN_IDS));
         match self.own {
             Some(bits) if self.rng.u32(..3) == 0 => (own_collection(self.name), bits, own),
@@ -150,9 +151,9 @@ impl Writer {
         Version { hash, mark: self.ledger.mark() }
     }
 
-    /// One document by PUT or POST, sometimes only if nothing is near.
-    async fn one(&mut self) -> Next {
-        let (collection, bits, id) = self.place();
+    /// Writes one document by PUT or POST, sometimes with `on_duplicate=skip`.
+    async fn write_one(&mut self) -> Next {
+        let (collection, bits, id) = self.target();
         let version = self.version(bits);
         let mut document = body(&id, &version);
         let ticket = self.ledger.intend(&collection, &id, Some(version.clone()));
@@ -174,7 +175,7 @@ impl Writer {
                 let nearest = &answer["similar"][0];
                 let hash = number(nearest["hash"].as_str().unwrap());
                 let distance = (hash ^ number(&version.hash)).count_ones();
-                assert!(distance <= 2, "a duplicate of nothing near: {answer}");
+                assert!(distance <= 2, "a duplicate without a near document: {answer}");
                 self.ledger.refuse(ticket, "duplicate");
             }
             _ => return self.refused(vec![ticket], status, &answer).await,
@@ -183,14 +184,14 @@ impl Writer {
     }
 
     async fn delete(&mut self) -> Next {
-        let (collection, _, id) = self.place();
+        let (collection, _, id) = self.target();
         let ticket = self.ledger.intend(&collection, &id, None);
         let request = self.client.delete(format!("{}/collections/{collection}/documents/{id}", self.url));
         let Ok((status, answer)) = answer(request.send().await).await else {
             return Next::End;
         };
         match status {
-            // That it is not there is as good as that it was deleted.
+            // 404 also proves that the document does not exist.
             204 => self.ledger.acknowledge(ticket),
             404 if answer["code"] == "no_document" => self.ledger.acknowledge(ticket),
             _ => return self.refused(vec![ticket], status, &answer).await,
@@ -198,9 +199,9 @@ impl Writer {
         Next::Go
     }
 
-    /// Many documents in one request, as an array or as lines; each has its own result.
-    async fn many(&mut self, lines: bool) -> Next {
-        let (collection, bits, _) = self.place();
+    /// Writes many documents in one request, as an array or as NDJSON. Each has its own result.
+    async fn write_many(&mut self, lines: bool) -> Next {
+        let (collection, bits, _) = self.target();
         let count = self.rng.u64(2..if lines { 60 } else { 20 });
         let mut ids: Vec<String> = (0..OWN_IDS).map(|id| format!("{}-{id}", self.name)).collect();
         ids.extend((0..SHARED_IDS).filter(|_| collection == "default").map(|id| format!("all-{id}")));
@@ -228,7 +229,7 @@ impl Writer {
         self.results(tickets.into_iter().map(Some).collect(), results).await
     }
 
-    /// Reads the results of a stream line by line: each is an acknowledgement when it has come whole.
+    /// Reads the results of a stream line by line. Each complete line is an acknowledgement.
     async fn lines(&mut self, response: Result<Response, reqwest::Error>, tickets: Vec<Ticket>) -> Next {
         let Ok(mut response) = response else {
             return Next::End;
@@ -274,7 +275,7 @@ impl Writer {
         next
     }
 
-    /// Makes the client's own collection, or deletes it with all that is in it.
+    /// Creates the client's own collection, or deletes it with its documents.
     async fn change_collection(&mut self) -> Next {
         let name = own_collection(self.name);
         let route = format!("{}/collections/{name}", self.url);
@@ -299,7 +300,8 @@ impl Writer {
         Next::Go
     }
 
-    /// Anything but success. Whether to go on depends on what the server says: not now, or not any more.
+    /// Handles an answer other than success. The client continues if the refusal is temporary, and ends
+    /// otherwise.
     async fn refused(&mut self, tickets: Vec<Ticket>, status: u16, answer: &Value) -> Next {
         let code = answer["code"].as_str().unwrap_or_default();
         let outcome = answer["outcome"].as_str().unwrap_or_default();
@@ -313,7 +315,7 @@ impl Writer {
                 tickets.into_iter().for_each(|ticket| self.ledger.refuse(ticket, code));
                 Next::End
             }
-            // It may or may not be there after the next start: the intent stays.
+            // The change may or may not exist after the next start: the intent stays open.
             (503, "outcome_unknown", "unknown") => Next::End,
             _ => panic!("{status} {answer}"),
         }
@@ -324,7 +326,7 @@ fn body(id: &str, version: &Version) -> Value {
     json!({"id": id, "hash": version.hash, "metadata": metadata(version.mark)})
 }
 
-/// Status and JSON of a whole answer. A body cut short is no acknowledgement.
+/// Status and JSON of a complete answer. A truncated body is an error, and no acknowledgement.
 async fn answer(response: Result<Response, reqwest::Error>) -> Result<(u16, Value), reqwest::Error> {
     let response = response?;
     let status = response.status().as_u16();

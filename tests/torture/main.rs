@@ -1,17 +1,18 @@
-//! What was acknowledged is never lost, and damage is never silent: the release binary, made to fail on purpose.
+//! Fault injection into the release binary: no acknowledged write is lost, and no damage is silent.
 //!
-//! Each module breaks one thing and compares what is left with the ledger, which this process keeps and which
-//! is never killed. Short forms run in `./check`; `LOOKALIKE_TORTURE_CYCLES` sets the length of the long ones,
-//! `LOOKALIKE_TORTURE_SEED` another course of events. `docs/testing.md` has the commands.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, in its helpers too")]
+//! Each module breaks one thing and compares the remaining data with the ledger, which this process keeps
+//! and which is never killed. Short forms run in `./check`; `LOOKALIKE_TORTURE_CYCLES` sets the length of
+//! the long forms, and `LOOKALIKE_TORTURE_SEED` selects another random sequence. `docs/testing.md` has the
+//! commands.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics, in its helpers too")]
 #![allow(
     clippy::needless_pass_by_value,
     clippy::single_match_else,
     clippy::duration_suboptimal_units,
     clippy::too_many_lines,
-    reason = "a ticket is spent; tables and scenarios are long"
+    reason = "a ticket is used once; tables and scenarios are long"
 )]
-#![allow(clippy::print_stderr, reason = "what was run and what was left out is told")]
+#![allow(clippy::print_stderr, reason = "the tests report what they ran and skipped")]
 
 mod audit;
 mod backup;

@@ -1,4 +1,5 @@
-//! Power loss: the file system under the server stops at any moment and forgets what was not made durable.
+//! Power loss: the file system of the server stops at a random time and loses all writes that are not
+//! durable.
 
 use std::time::{Duration, Instant};
 
@@ -22,14 +23,14 @@ async fn no_acknowledged_write_is_lost_by_a_loss_of_power() {
         bench.audit(&server, &format!("after {cycle} losses of power")).await;
         let load = Load::start(&server.url, &bench.ledger, CLIENTS, &mut rng);
         tokio::time::sleep(Duration::from_millis(rng.u64(1..500))).await;
-        bench.ledger.deafen("power loss");
+        bench.ledger.ignore_acknowledgements("power loss");
         disk.cut_power();
-        // The server learns of it from the errors of its disk.
+        // The server detects the loss by the I/O errors.
         tokio::time::sleep(Duration::from_millis(rng.u64(1..60))).await;
         server.kill();
         load.join().await;
         disk.remount();
-        bench.ledger.listen();
+        bench.ledger.count_acknowledgements();
     }
     let server = Server::start_with(&bench.data, OFTEN).await;
     let seen = bench.audit(&server, "at the end").await;

@@ -1,55 +1,57 @@
-//! Faults by system call: the server under `strace`, which counts its calls on each file and fails one of them.
+//! Fault injection by system call: the server runs under `strace`, which counts its calls on each file and
+//! lets one of them fail.
 //!
-//! Points are found by a recording run and named by call, file and number, so that they mean the same in the next
-//! run. Files with random names (fjall's `.tmp…` before a rename) are met at the rename alone.
+//! A recording run finds the points. A point is named by call, file and number, so that it is the same in
+//! the next run. Files with random names (`.tmp…` before a rename) have no points; only the rename to their
+//! final name is one.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Calls that change what is on the disk, or make it durable.
-const CALLS: &str = "write,writev,pwrite64,pwritev,fsync,fdatasync,sync_file_range,ftruncate,fallocate,rename,\
-                     renameat,renameat2,unlink,unlinkat,mkdir,rmdir,link,linkat,copy_file_range";
+/// Calls that change data on the disk, or make it durable.
+const CALLS: &str = "write,writev,pwrite64,pwritev,fsync,fdatasync,sync_file_range,ftruncate,fallocate,\
+                     rename,renameat,renameat2,unlink,unlinkat,mkdir,rmdir,link,linkat,copy_file_range";
 
-/// The N-th call of a kind that touches a file.
+/// The N-th system call of a kind on a file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Point {
     pub call: String,
-    /// The file, by its path in the data directory.
+    /// The path of the file in the data directory.
     pub file: String,
     pub number: usize,
 }
 
-/// What happens at a point.
+/// The fault at a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The process is killed before the call is made.
+    /// The process is killed before the call.
     Kill,
     /// The call fails, once.
     Once(&'static str),
-    /// It fails from then on.
+    /// This call and all later ones fail.
     Always(&'static str),
-    /// It returns without having written anything.
+    /// The call returns 0 and writes nothing.
     Nothing,
-    /// It takes so many seconds.
+    /// The call is delayed by this many seconds.
     Slow(u32),
 }
 
-/// Whether `strace` can be used here; if not, says so.
+/// Whether `strace` works here. Prints the reason if it does not.
 pub fn available() -> bool {
-    let tried = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
-    let works = tried.as_ref().is_ok_and(|output| output.status.success());
+    let output = Command::new("strace").args(["-f", "-qq", "-o", "/dev/null", "true"]).output();
+    let works = output.as_ref().is_ok_and(|output| output.status.success());
     if !works {
-        eprintln!("SKIPPED: strace does not work here: {tried:?}");
+        eprintln!("SKIPPED: strace does not work here: {output:?}");
     }
     works
 }
 
-/// The same command with a fault at a point of its data directory.
+/// The command with a fault at a point of its data directory.
 pub fn with_fault(command: &Command, data: &Path, point: &Point, fault: Fault) -> Command {
     let Point { call, file, number } = point;
-    let what = match fault {
+    let injection = match fault {
         Fault::Kill => format!("signal=KILL:when={number}"),
         Fault::Once(error) => format!("error={error}:when={number}"),
         Fault::Always(error) => format!("error={error}:when={number}+"),
@@ -61,27 +63,28 @@ pub fn with_fault(command: &Command, data: &Path, point: &Point, fault: Fault) -
         "-e".to_owned(),
         format!("trace={call}"),
         "-e".to_owned(),
-        format!("inject={call}:{what}"),
+        format!("inject={call}:{injection}"),
     ]);
-    arguments.extend(["-o".to_owned(), met(data).to_str().unwrap().to_owned()]);
+    arguments.extend(["-o".to_owned(), injected_calls(data).to_str().unwrap().to_owned()]);
     // Signals are not delivered at the stops of this filter (strace 6.1).
     if fault != Fault::Kill {
         arguments.push("--seccomp-bpf".to_owned());
     }
-    under(command, &arguments)
+    under_strace(command, &arguments)
 }
 
-/// Where the calls of a point are written, and which of them met the fault.
-fn met(data: &Path) -> PathBuf {
+/// The file to which `strace` writes the calls of a point, with a mark at those that got the fault.
+fn injected_calls(data: &Path) -> PathBuf {
     data.with_file_name("met")
 }
 
-/// Whether the fault was met: what happens at the same time may go another way than in the recording.
+/// Whether the fault was injected. It may not be, because concurrent threads can take another order than in
+/// the recording.
 pub fn was_met(data: &Path) -> bool {
-    fs::read_to_string(met(data)).is_ok_and(|calls| calls.contains("(INJECTED)"))
+    fs::read_to_string(injected_calls(data)).is_ok_and(|calls| calls.contains("(INJECTED)"))
 }
 
-/// Ends the `strace` of a process, which goes on without it.
+/// Kills the `strace` of a process, which continues without it.
 pub fn release(process: u32) {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).map_or("0", str::trim);
@@ -90,15 +93,15 @@ pub fn release(process: u32) {
     }
 }
 
-/// The same command, its calls written to `trace`.
+/// The command, with its calls recorded in `trace`.
 pub fn recorded(command: &Command, trace: &Path) -> Command {
     let calls = format!("trace={CALLS}");
     let out = trace.to_str().unwrap();
-    under(command, &["-y", "--seccomp-bpf", "-s", "0", "-e", &calls, "-o", out].map(str::to_owned))
+    under_strace(command, &["-y", "--seccomp-bpf", "-s", "0", "-e", &calls, "-o", out].map(str::to_owned))
 }
 
-/// `-D`: strace is the grandchild, so that the child that is killed and waited for is the server.
-fn under(command: &Command, arguments: &[String]) -> Command {
+/// With `-D`, strace is the grandchild, so that the child process to kill and to wait for is the server.
+fn under_strace(command: &Command, arguments: &[String]) -> Command {
     let mut traced = Command::new("strace");
     traced
         .args(["-D", "-f", "-qq"])
@@ -111,7 +114,7 @@ fn under(command: &Command, arguments: &[String]) -> Command {
     traced
 }
 
-/// The points of a recording, those of each file in order.
+/// The points of a recording, by call and file, in ascending number.
 pub fn points(trace: &Path, data: &Path) -> Vec<Point> {
     let text = fs::read_to_string(trace).unwrap();
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
@@ -129,7 +132,7 @@ pub fn points(trace: &Path, data: &Path) -> Vec<Point> {
     counts.into_iter().flat_map(each).collect()
 }
 
-/// The call of a line and the last file of the data directory that it names: of a rename, what is replaced.
+/// The call of a line, and the last file of the data directory that it names: for a rename, the target.
 fn called(line: &str, data: &Path) -> Option<(String, String)> {
     let (_, rest) = line.split_once(' ')?;
     let (call, arguments) = rest.trim_start().split_once('(')?;

@@ -1,8 +1,9 @@
-//! Spans of requests: what a collector gets. A test of its own, since the program has to be built anew for it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics, in its helpers too")]
+//! Spans of requests as a collector receives them. This is a separate test target because it needs a build
+//! with the feature `opentelemetry`.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics, in its helpers too")]
 
 #[path = "../service/server.rs"]
-#[allow(dead_code, reason = "the service's tests need more of it")]
+#[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;
 
 use std::process::Stdio;
@@ -17,30 +18,30 @@ use serde_json::json;
 
 use server::{Server, directory, serve};
 
-type Taken = Arc<Mutex<Vec<Bytes>>>;
+type Bodies = Arc<Mutex<Vec<Bytes>>>;
 
-/// A collector that keeps what it gets.
-async fn collector() -> (String, Taken) {
-    let taken = Taken::default();
-    let take = |State(taken): State<Taken>, uri: Uri, headers: HeaderMap, body: Bytes| async move {
+/// A collector that keeps the received bodies.
+async fn collector() -> (String, Bodies) {
+    let bodies = Bodies::default();
+    let receive = |State(bodies): State<Bodies>, uri: Uri, headers: HeaderMap, body: Bytes| async move {
         assert_eq!(uri.path(), "/v1/traces");
         assert_eq!(headers["content-type"], "application/x-protobuf");
-        taken.lock().unwrap().push(body);
+        bodies.lock().unwrap().push(body);
     };
-    let router = axum::Router::new().fallback(take).with_state(Arc::clone(&taken));
+    let router = axum::Router::new().fallback(receive).with_state(Arc::clone(&bodies));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, router).await });
-    (url, taken)
+    (url, bodies)
 }
 
-fn holds(taken: &Taken, wanted: &[u8]) -> bool {
-    taken.lock().unwrap().iter().any(|body| body.windows(wanted.len()).any(|part| part == wanted))
+fn contains(bodies: &Bodies, expected: &[u8]) -> bool {
+    bodies.lock().unwrap().iter().any(|body| body.windows(expected.len()).any(|part| part == expected))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_are_told_to_the_collector_with_their_callers_trace() {
-    let (url, taken) = collector().await;
+async fn requests_are_sent_to_the_collector_with_the_trace_of_the_caller() {
+    let (url, bodies) = collector().await;
     let data = directory();
     let variables = [("LOOKALIKE_TRACES__ENDPOINT", url.as_str()), ("LOOKALIKE_TRACES__PERCENT", "100")];
     let server = Server::start_with(data.path(), &variables).await;
@@ -53,25 +54,25 @@ async fn requests_are_told_to_the_collector_with_their_callers_trace() {
         .json(&json!({"text": "some words of a text"}));
     assert_eq!(post.send().await.unwrap().status(), StatusCode::OK);
     assert_eq!(server.get("/similar?hash=xyz").await.status(), StatusCode::UNPROCESSABLE_ENTITY);
-    // A caller that does not want to be traced is not.
-    let unwanted = server
+    // A request whose `traceparent` is not sampled is not traced.
+    let unsampled = server
         .client
         .get(format!("{}/stats", server.url))
         .header("traceparent", "00-11111111111111111111111111111111-2222222222222222-00");
-    assert_eq!(unwanted.send().await.unwrap().status(), StatusCode::OK);
-    // What was not sent yet goes out at the end.
+    assert_eq!(unsampled.send().await.unwrap().status(), StatusCode::OK);
+    // The shutdown sends the remaining spans.
     assert_eq!(server.stop().code(), Some(0));
-    for wanted in
+    for expected in
         ["POST /fingerprint", "of-the-caller-17", "GET /similar", "lookalike", "fingerprint", "http.route"]
     {
-        assert!(holds(&taken, wanted.as_bytes()), "{wanted}");
+        assert!(contains(&bodies, expected.as_bytes()), "{expected}");
     }
-    assert!(holds(&taken, &trace.to_be_bytes()));
-    assert!(!holds(&taken, b"GET /stats"));
+    assert!(contains(&bodies, &trace.to_be_bytes()));
+    assert!(!contains(&bodies, b"GET /stats"));
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_holds_up_nobody() {
+async fn an_unreachable_collector_delays_no_request() {
     let data = directory();
     let variables =
         [("LOOKALIKE_TRACES__ENDPOINT", "http://127.0.0.1:9"), ("LOOKALIKE_TRACES__PERCENT", "50")];
@@ -86,11 +87,11 @@ async fn a_collector_that_is_not_there_holds_up_nobody() {
 }
 
 #[test]
-fn an_endpoint_that_is_none_is_refused() {
+fn an_invalid_endpoint_is_refused() {
     let data = directory();
     let variables = [("LOOKALIKE_TRACES__ENDPOINT", "not a url")];
     let output = serve(data.path(), &variables).stderr(Stdio::piped()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(78), "{said}");
-    assert!(said.contains("traces.endpoint"), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(78), "{stderr}");
+    assert!(stderr.contains("traces.endpoint"), "{stderr}");
 }

@@ -1,8 +1,8 @@
 //! The pages and texts of web archives (WARC 1.1; WET).
 //!
-//! Promises: every record that is a page or a text and was answered with 200 becomes a document if its bytes can be
-//! told, whatever charset they are in and however they were packed for the way; what is left out is counted by its
-//! reason. No record takes more memory than [`RECORD_BYTES`] a few times over. Leaves out: brotli.
+//! It guarantees that every page or text that was answered with status 200 becomes a document if its bytes
+//! can be decoded, whatever their charset, transfer encoding and content encoding. Everything left out is
+//! counted by its reason. A record takes at most a few times [`RECORD_BYTES`] of memory. *Absent*: brotli.
 
 use std::fmt;
 use std::io::{self, BufRead, Read};
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use super::records::{Found, Records, Zstd, fitting, line, wrong};
 use crate::text::{WrongBytes, decode};
 
-/// The largest record that is read, and the largest page that is unpacked.
+/// The largest record that is read, and the largest page after decompression, in bytes.
 const RECORD_BYTES: u64 = 16 << 20;
-/// The longest line of a record's headers.
+/// The longest header line of a record, in bytes.
 const HEADER_BYTES: u64 = 64 << 10;
 
-/// Why an answer in an archive is no document.
+/// Why a response in an archive does not become a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Passed {
+pub(super) enum Skipped {
     Type,
     Status,
     Size,
@@ -29,20 +29,21 @@ pub(super) enum Passed {
     Bytes,
 }
 
-impl fmt::Display for Passed {
+impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Passed::Type => "not pages",
-            Passed::Status => "of another status",
-            Passed::Size => "too large",
-            Passed::Brotli => "packed with br",
-            Passed::Packing => "packed in another way",
-            Passed::Bytes => "damaged, or in no known charset",
+            Skipped::Type => "not pages",
+            Skipped::Status => "of another status",
+            Skipped::Size => "too large",
+            Skipped::Brotli => "packed with br",
+            Skipped::Packing => "packed with an unknown coding",
+            Skipped::Bytes => "damaged, or in an unknown charset",
         })
     }
 }
 
-/// The records of an archive, each of them, so that their numbers do not depend on what becomes of them.
+/// The records of an archive. Every record is returned, so that record numbers do not depend on what is
+/// skipped.
 pub(super) fn archive(mut read: Box<dyn BufRead + Send>) -> Records {
     let mut number = 0u64;
     Box::new(std::iter::from_fn(move || {
@@ -59,7 +60,7 @@ struct Record {
     kind: String,
     target: String,
     content_type: String,
-    /// `None` if it is too large.
+    /// `None` if it is larger than [`RECORD_BYTES`].
     body: Option<Vec<u8>>,
 }
 
@@ -84,7 +85,7 @@ fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
         io::copy(&mut body, &mut io::sink())?;
     }
     if body.limit() > 0 {
-        return Err(wrong("it is cut"));
+        return Err(wrong("it is truncated"));
     }
     Ok(Some(record))
 }
@@ -96,7 +97,7 @@ fn headers(read: &mut impl BufRead) -> io::Result<(Record, Option<u64>)> {
         if read.take(HEADER_BYTES).read_until(b'\n', &mut header)? == 0 {
             return Err(wrong("it ends within its headers"));
         }
-        // A header in another charset is nobody's fault but the crawler's, and none that counts.
+        // The headers that matter are ASCII; a crawler may write others in any charset.
         let header = String::from_utf8_lossy(&header);
         let Some((name, value)) = header.trim_end().split_once(':') else { break };
         let value = value.trim();
@@ -113,7 +114,8 @@ fn headers(read: &mut impl BufRead) -> io::Result<(Record, Option<u64>)> {
 
 impl Record {
     fn found(self) -> Found {
-        // Requests, metadata and what the crawler says of itself are no answers: nobody misses them.
+        // Requests, metadata and the crawler's own records are not responses: they are not counted as
+        // skipped.
         if !["conversion", "response", "resource"].contains(&self.kind.as_str()) {
             return Found::Nothing;
         }
@@ -122,18 +124,18 @@ impl Record {
                 let (id, metadata) = (fitting(&self.target), json!({"url": self.target}));
                 Found::Line(line(&json!({"id": id, field: Value::String(content), "metadata": metadata})))
             }
-            Err(reason) => Found::Passed(reason),
+            Err(reason) => Found::Skipped(reason),
         }
     }
 
-    /// The name of the document's field, and what is in it.
-    fn content(&self) -> Result<(&'static str, String), Passed> {
-        let body = self.body.as_deref().ok_or(Passed::Size)?;
+    /// The name of the document field, and its content.
+    fn content(&self) -> Result<(&'static str, String), Skipped> {
+        let body = self.body.as_deref().ok_or(Skipped::Size)?;
         match self.kind.as_str() {
             "conversion" => Ok(("text", characters(body, &self.content_type, false)?)),
-            // What says of itself nothing may be a page, but not one to guess at.
+            // A resource without a type may be a page, but its charset is not guessed.
             "resource" if self.content_type.is_empty() => {
-                Ok(("html", String::from_utf8(body.to_vec()).map_err(|_| Passed::Bytes)?))
+                Ok(("html", String::from_utf8(body.to_vec()).map_err(|_| Skipped::Bytes)?))
             }
             "resource" => contents(body, &self.content_type),
             _ => answer(body),
@@ -141,16 +143,16 @@ impl Record {
     }
 }
 
-/// The page in an answer as it came over the network, head and all.
-fn answer(bytes: &[u8]) -> Result<(&'static str, String), Passed> {
-    let end = memchr::memmem::find(bytes, b"\r\n\r\n").ok_or(Passed::Bytes)?;
+/// The page in an HTTP response as it was transferred, with its head.
+fn answer(bytes: &[u8]) -> Result<(&'static str, String), Skipped> {
+    let end = memchr::memmem::find(bytes, b"\r\n\r\n").ok_or(Skipped::Bytes)?;
     let head = String::from_utf8_lossy(&bytes[..end]);
     let mut status = head.split_ascii_whitespace();
     if !status.next().is_some_and(|protocol| protocol.to_ascii_uppercase().starts_with("HTTP/")) {
-        return Err(Passed::Type);
+        return Err(Skipped::Type);
     }
     if status.next() != Some("200") {
-        return Err(Passed::Status);
+        return Err(Skipped::Status);
     }
     let of = |wanted: &str| {
         let fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
@@ -158,72 +160,75 @@ fn answer(bytes: &[u8]) -> Result<(&'static str, String), Passed> {
         values.map(|(_, value)| value.trim()).collect::<Vec<_>>().join(",")
     };
     let kind = of("content-type");
-    // Before it is unpacked: an image is not worth the work.
+    // Checked before decompression, which would be wasted on an image.
     field(&kind)?;
     let mut body = bytes[end + 4..].to_vec();
-    // The last in the list was done last.
+    // Codings are listed in the order in which they were applied: the last is removed first.
     for codings in [of("transfer-encoding"), of("content-encoding")] {
         for coding in codings.split(',').rev() {
-            body = undone(coding.trim(), body)?;
+            body = without_coding(coding.trim(), body)?;
         }
     }
     contents(&body, &kind)
 }
 
-/// The name of the field for contents of a type.
-fn field(content_type: &str) -> Result<&'static str, Passed> {
+/// The document field for content of this type.
+fn field(content_type: &str) -> Result<&'static str, Skipped> {
     let kind = content_type.split([';', ',']).next().unwrap_or_default().trim();
     match kind.to_ascii_lowercase().as_str() {
         "text/html" | "application/xhtml+xml" => Ok("html"),
         "text/plain" => Ok("text"),
-        _ => Err(Passed::Type),
+        _ => Err(Skipped::Type),
     }
 }
 
-fn contents(bytes: &[u8], content_type: &str) -> Result<(&'static str, String), Passed> {
+fn contents(bytes: &[u8], content_type: &str) -> Result<(&'static str, String), Skipped> {
     let field = field(content_type)?;
     Ok((field, characters(bytes, content_type, field == "html")?))
 }
 
-fn characters(bytes: &[u8], content_type: &str, is_page: bool) -> Result<String, Passed> {
+fn characters(bytes: &[u8], content_type: &str, is_page: bool) -> Result<String, Skipped> {
     let parameters = content_type.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
     let mut charsets = parameters.filter(|(name, _)| name.trim().eq_ignore_ascii_case("charset"));
     let label = charsets.next().map(|(_, value)| value.trim());
     let text = match decode(bytes, label, is_page) {
-        // What nobody knows says nothing, as in browsers.
+        // An unknown label is ignored, as in browsers.
         Err(WrongBytes::Label(_)) => decode(bytes, None, is_page),
         decoded => decoded,
     };
-    text.map(String::from).map_err(|_| Passed::Bytes)
+    text.map(String::from).map_err(|_| Skipped::Bytes)
 }
 
-/// The body without one coding. Crawlers often undo a coding and leave its name in the head: what does not begin as
-/// the coding would is taken as it is.
-fn undone(coding: &str, body: Vec<u8>) -> Result<Vec<u8>, Passed> {
+/// The body without one coding. Crawlers often remove a coding and keep its name in the head, so a body
+/// that does not begin like that coding is returned unchanged.
+fn without_coding(coding: &str, body: Vec<u8>) -> Result<Vec<u8>, Skipped> {
     match coding.to_ascii_lowercase().as_str() {
         "chunked" => Ok(unchunked(&body).unwrap_or(body)),
         "gzip" | "x-gzip" if body.starts_with(b"\x1f\x8b") => unpacked(GzDecoder::new(&*body)),
         "zstd" if body.starts_with(b"\x28\xb5\x2f\xfd") => unpacked(Zstd::new(&*body)),
         "" | "identity" | "gzip" | "x-gzip" | "zstd" => Ok(body),
-        // Its name means zlib; some servers have always sent it bare.
+        // The standard means zlib; some servers have always sent raw deflate.
         "deflate" => match unpacked(ZlibDecoder::new(&*body)) {
-            Err(Passed::Bytes) => unpacked(DeflateDecoder::new(&*body))
+            Err(Skipped::Bytes) => unpacked(DeflateDecoder::new(&*body))
                 .or_else(|reason| if std::str::from_utf8(&body).is_ok() { Ok(body) } else { Err(reason) }),
             unpacked => unpacked,
         },
-        "br" => Err(Passed::Brotli),
-        _ => Err(Passed::Packing),
+        "br" => Err(Skipped::Brotli),
+        _ => Err(Skipped::Packing),
     }
 }
 
-/// All bytes, if they are not more than a record may have.
-fn unpacked(from: impl Read) -> Result<Vec<u8>, Passed> {
+/// All decompressed bytes.
+///
+/// # Errors
+/// [`Skipped::Size`] for more than [`RECORD_BYTES`], [`Skipped::Bytes`] for damaged data.
+fn unpacked(from: impl Read) -> Result<Vec<u8>, Skipped> {
     let mut bytes = Vec::new();
-    from.take(RECORD_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Passed::Bytes)?;
-    if bytes.len() as u64 > RECORD_BYTES { Err(Passed::Size) } else { Ok(bytes) }
+    from.take(RECORD_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Skipped::Bytes)?;
+    if bytes.len() as u64 > RECORD_BYTES { Err(Skipped::Size) } else { Ok(bytes) }
 }
 
-/// The contents of chunks (RFC 9112, 7.1), or `None` if these are not whole ones.
+/// The content of a chunked body (RFC 9112, 7.1), or `None` if it is not well-formed.
 fn unchunked(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut whole = Vec::with_capacity(rest.len());
     loop {
@@ -269,7 +274,7 @@ mod tests {
         }
     }
 
-    /// What becomes of an answer with these headers and this body.
+    /// The result for a response with these headers and this body.
     fn of_answer(headers: &str, body: &[u8]) -> io::Result<Found> {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n");
         found(&warc("response", "http://e.org/", &[head.as_bytes(), body].concat())).remove(0)
@@ -297,12 +302,12 @@ mod tests {
             document(&records[1]),
             json!({"id": "http://e.org/a", "html": "<p>页</p>", "metadata": {"url": "http://e.org/a"}})
         );
-        assert!(matches!(records[2], Ok(Found::Passed(Passed::Type))));
-        assert!(matches!(records[3], Ok(Found::Passed(Passed::Status))));
+        assert!(matches!(records[2], Ok(Found::Skipped(Skipped::Type))));
+        assert!(matches!(records[3], Ok(Found::Skipped(Skipped::Status))));
         assert_eq!(document(&records[4])["text"], "文本");
         assert_eq!(document(&records[5])["id"].as_str().unwrap().len(), 71);
         assert_eq!(document(&records[5])["metadata"]["url"], long);
-        assert!(matches!(records[6], Ok(Found::Passed(Passed::Size))));
+        assert!(matches!(records[6], Ok(Found::Skipped(Skipped::Size))));
         assert_eq!(records.len(), 7);
         for cut in [&bytes[..bytes.len() - 6], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
             assert!(found(cut).iter().any(Result::is_err));
@@ -310,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_packed_for_the_way_is_unpacked() {
+    fn transfer_and_content_codings_are_removed() {
         const PAGE: &[u8] = "<p>一页</p>".as_bytes();
         let (mut gzip, mut zlib, mut bare) = (
             GzEncoder::new(Vec::new(), Compression::fast()),
@@ -347,20 +352,20 @@ mod tests {
         }
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         io::copy(&mut io::repeat(b'a').take(8 * RECORD_BYTES), &mut bomb).unwrap();
-        let cases: [(&str, &[u8], Passed); 4] = [
-            ("gzip", &bomb.finish().unwrap(), Passed::Size),
-            ("gzip", &gzip[..gzip.len() - 9], Passed::Bytes),
-            ("br", b"x", Passed::Brotli),
-            ("compress", b"x", Passed::Packing),
+        let cases: [(&str, &[u8], Skipped); 4] = [
+            ("gzip", &bomb.finish().unwrap(), Skipped::Size),
+            ("gzip", &gzip[..gzip.len() - 9], Skipped::Bytes),
+            ("br", b"x", Skipped::Brotli),
+            ("compress", b"x", Skipped::Packing),
         ];
         for (coding, body, expected) in cases {
             let found = of_answer(&format!("Content-Type: text/html\r\nContent-Encoding: {coding}"), body);
-            assert!(matches!(found, Ok(Found::Passed(reason)) if reason == expected), "{coding}: {found:?}");
+            assert!(matches!(found, Ok(Found::Skipped(reason)) if reason == expected), "{coding}: {found:?}");
         }
     }
 
     #[test]
-    fn pages_and_texts_are_read_in_the_charset_they_are_in() {
+    fn pages_and_texts_are_decoded_from_their_charset() {
         let gbk = |text: &str| GBK.encode(text).0.into_owned();
         let cases = [
             ("text/html; charset=gbk", gbk("<p>你好</p>"), "html", "<p>你好</p>"),
@@ -378,6 +383,6 @@ mod tests {
             );
         }
         let unknown = of_answer("Content-Type: text/plain", b"ab\xff");
-        assert!(matches!(unknown, Ok(Found::Passed(Passed::Bytes))), "{unknown:?}");
+        assert!(matches!(unknown, Ok(Found::Skipped(Skipped::Bytes))), "{unknown:?}");
     }
 }

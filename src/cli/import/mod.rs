@@ -1,16 +1,19 @@
-//! `lookalike import`: files of documents to a server, resumable.
+//! `lookalike import`: sends files of documents to a server, and can resume an interrupted run.
 //!
-//! The files are one stream of lines (`source`), whatever they are (`records`); what the server answered for is written down beside the first file every
-//! second, so that a run that was cut goes on where it was. A line that the server answered for and that was
-//! not yet written down is sent again: it updates the document it made, if it has an id.
+//! All files form one stream of lines (`source`), whatever their format (`records`). The number of lines
+//! that the server has answered is saved every second next to the first file, and the next run continues
+//! there. A line that was answered but not yet saved is sent again: it updates its document if it has an
+//! id, and is stored twice otherwise.
 //!
-//! A server that refuses for now (a key without units, a start that takes time) is asked again after the time that it
-//! names. It refuses by the head of its answer, before which nothing is read: so nothing is lost of standard input.
+//! If a server refuses temporarily (a key without units, a long start), the request is repeated after the
+//! time that the server names. The refusal is the head of the answer. Lines are read only after that head
+//! has arrived, or after a second without it. So no standard input is lost: once it has been read, the
+//! request is not repeated, and the refusal is an error.
 
 mod archive;
 mod records;
 mod source;
-mod told;
+mod tally;
 
 use std::fs;
 use std::io;
@@ -31,26 +34,27 @@ use super::client::{Server, collection_name, collection_route};
 use crate::client::{Client, ClientError, Refusal};
 use crate::ids::CollectionName;
 use source::{Kind, Source};
-use told::{Counts, SHOWN, Told};
+use tally::{Counts, SHOWN, Tally};
 
 /// Pieces read ahead.
 const AHEAD: usize = 8;
-/// How often progress is written down.
+/// How often progress is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// How long the answer's head is waited for before lines are sent. The server sends it at once; what stands between may
-/// hold it back until it has lines.
+/// How long to wait for the head of the answer before lines are sent. The server sends it at once, but a
+/// proxy may withhold it until it has received lines.
 const HEAD: Duration = Duration::from_secs(1);
-/// The least wait before it is asked again.
+/// The shortest wait before the request is repeated.
 const LEAST_WAIT: Duration = Duration::from_secs(1);
-/// The longest one, whatever it says.
+/// The longest wait before the request is repeated, whatever the server says.
 const WAIT: Duration = Duration::from_mins(1);
-/// How long a server may refuse for now before it is taken at its word: a start with many documents takes minutes.
+/// How long a server may refuse temporarily before the refusal is an error: a start with many documents
+/// takes minutes.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
-    /// Files with a document a line, as POST /documents takes it, or of other kinds (--format); .gz and .zst are
-    /// unpacked; - is standard input
+    /// Files with one document per line, as POST /documents takes it, or in other formats (--format); .gz
+    /// and .zst are decompressed; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -63,22 +67,22 @@ pub(super) struct ImportArguments {
     /// Do not store near-duplicates of stored documents
     #[arg(long)]
     skip_duplicates: bool,
-    /// Distance for --skip-duplicates; the collection's if there is none
+    /// Distance for --skip-duplicates; by default that of the collection
     #[arg(long, requires = "skip_duplicates")]
     k: Option<u32>,
-    /// Begin anew, whatever an earlier run has done
+    /// Start from the first line, ignoring the progress of an earlier run
     #[arg(long)]
     restart: bool,
 }
 
-/// What an earlier run has done.
+/// The progress of an earlier run.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Progress {
-    /// The route, so that another server or collection begins anew.
+    /// The URL of the route: with another server or collection the import starts from the first line.
     target: String,
-    /// The size of the file, so that another file of the same name begins anew.
+    /// The total size of the files: if it differs, the import starts from the first line.
     bytes: u64,
-    /// Lines that the server has answered for.
+    /// Lines that the server has answered.
     lines: u64,
 }
 
@@ -90,8 +94,8 @@ struct Line {
     summary: Option<serde_json::Value>,
 }
 
-/// Whether the same line may be taken another time.
-fn says_later(refusal: &Refusal) -> bool {
+/// Whether the same line may succeed later.
+fn is_temporary(refusal: &Refusal) -> bool {
     const LATER: [&str; 9] = [
         "busy",
         "starting",
@@ -112,41 +116,41 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let client = arguments.server.clone().client()?;
     let mut saved = Saved::new(&arguments, &client.url(&target), source.bytes);
     if saved.lines > 0 {
-        eprintln!("going on after line {}; --restart begins anew", saved.lines);
+        eprintln!("going on after line {}; --restart begins with the first line", saved.lines);
     }
     let bar = bar(source.bytes);
-    let told = Arc::new(Told::after(saved.lines, bar.clone()));
+    let tally = Arc::new(Tally::after(saved.lines, bar.clone()));
     let mut counts = Counts::default();
-    let begun = begin(&client, &target, &source, saved.lines, &told, &bar).await;
+    let begun = begin(&client, &target, &source, saved.lines, &tally, &bar).await;
     let (response, sent) = begun.inspect_err(|_| bar.finish_and_clear())?;
     let result = follow(&client, response, &mut saved, &sent, &mut counts, &bar).await;
     bar.finish_and_clear();
-    told.sum_up(&counts);
+    tally.sum_up(&counts);
     result?;
-    match (told.failed(), counts.bad) {
+    match (tally.failed(), counts.bad) {
         ((0, 0), 0) => Ok(()),
-        ((0, _), 0) => Err(Failure::new("not every file was imported to its end")),
+        ((0, _), 0) => Err(Failure::new("not every file was read to its end")),
         ((unread, _), bad) => Err(Failure::new(format!("{} lines were not imported", unread + bad))),
     }
 }
 
-/// Begins the stream of what comes after the first `skip` lines, once the server takes it. Also how many lines were
-/// sent so far.
+/// Starts the stream of lines after the first `skip`, and repeats the request while the server refuses
+/// temporarily. Returns the response, and the counter of lines sent.
 async fn begin(
     client: &Client,
     target: &str,
     source: &Source,
     skip: u64,
-    told: &Arc<Told>,
+    tally: &Arc<Tally>,
     bar: &ProgressBar,
 ) -> Result<(Response, Arc<AtomicU64>), Failure> {
     let mut waited = Duration::ZERO;
     loop {
-        let source = source.anew();
+        let source = source.restarted();
         let (sent, was_read) = (Arc::clone(&source.sent), Arc::<AtomicBool>::default());
         let can_repeat = !source.is_piped;
         let (opened, gate) = oneshot::channel();
-        let body = body(source, skip, gate, Arc::clone(&was_read), Arc::clone(told), bar.clone());
+        let body = body(source, skip, gate, Arc::clone(&was_read), Arc::clone(tally), bar.clone());
         let request = client.request(Method::POST, target).header("content-type", "application/x-ndjson");
         let error = match client.send(request.body(body)).await {
             Ok(response) => {
@@ -155,44 +159,45 @@ async fn begin(
             }
             Err(error) => error,
         };
-        let Some(wait) = later(&error).filter(|_| can_repeat || !was_read.load(Ordering::SeqCst)) else {
+        let Some(wait) = retry_wait(&error).filter(|_| can_repeat || !was_read.load(Ordering::SeqCst)) else {
             return Err(error.into());
         };
         if waited >= PATIENCE {
             return Err(error.into());
         }
         if waited.is_zero() {
-            bar.suspend(|| eprintln!("{error}; it is asked again as often as it says"));
+            bar.suspend(|| eprintln!("{error}; the request is repeated for up to 10 minutes"));
         }
         waited += wait;
         tokio::time::sleep(wait).await;
     }
 }
 
-/// After how long the same may be taken, if the server says so: it does of what passes (429, 503), and of nothing else.
-fn later(error: &ClientError) -> Option<Duration> {
+/// How long to wait before the same request may succeed, if the server names a time. It does so for
+/// temporary refusals (429, 503) only.
+fn retry_wait(error: &ClientError) -> Option<Duration> {
     match error {
         ClientError::Refused { retry_after, .. } => retry_after.map(|wait| wait.clamp(LEAST_WAIT, WAIT)),
         _ => None,
     }
 }
 
-/// The lines, read by a thread of its own from the moment that the gate is opened, or that nobody has spoken for a
-/// second.
+/// The lines as a request body. A separate thread reads them once the gate is opened, or after [`HEAD`]
+/// without an answer.
 fn body(
     source: Source,
     skip: u64,
     gate: oneshot::Receiver<()>,
     was_read: Arc<AtomicBool>,
-    told: Arc<Told>,
+    tally: Arc<Tally>,
     bar: ProgressBar,
 ) -> Body {
     let lines = async move {
         let (send, pieces) = mpsc::channel(AHEAD);
-        // A gate that is gone was refused: nobody wants the lines.
+        // A dropped gate means that the request was refused: the lines are not needed.
         if !matches!(tokio::time::timeout(HEAD, gate).await, Ok(Err(_))) {
             was_read.store(true, Ordering::SeqCst);
-            std::thread::spawn(move || source.send(skip, &send, &told, &bar));
+            std::thread::spawn(move || source.send(skip, &send, &tally, &bar));
         }
         stream::unfold(pieces, |mut pieces| async {
             Some((Ok::<_, io::Error>(pieces.recv().await?), pieces))
@@ -213,7 +218,7 @@ fn target(arguments: &ImportArguments) -> String {
     url
 }
 
-/// Reads the results as they come, counts them, shows bad lines and writes progress down.
+/// Reads the results as they arrive, counts them, prints bad lines and saves progress.
 async fn follow(
     client: &Client,
     response: Response,
@@ -233,11 +238,12 @@ async fn follow(
             let line: Line = serde_json::from_slice(&line)
                 .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
             ended |= line.summary.is_some();
-            if let Some(problem) = line.error.as_ref().filter(|refusal| says_later(refusal)) {
-                // Not the line's fault: it and what comes after it are for the next run.
+            if let Some(problem) = line.error.as_ref().filter(|refusal| is_temporary(refusal)) {
+                // The line itself is not at fault: the next run resumes with it.
                 saved.save();
                 return Err(Failure::new(format!(
-                    "the server took no more after line {} ({}: {}); run the same command again to go on",
+                    "the server accepted nothing after line {} ({}: {}); run the same command again \
+                     to continue",
                     saved.lines, problem.code, problem.detail
                 )));
             }
@@ -253,11 +259,11 @@ async fn follow(
             done as f64 / bar.elapsed().as_secs_f64().max(0.001)
         ));
     }
-    // A summary that came early would look like success; what counts is an answer for every line.
+    // A premature summary would look like success: every line must have an answer.
     if !ended || counts.answered() != sent.load(Ordering::SeqCst) {
         saved.save();
         return Err(Failure::new(format!(
-            "the server stopped after line {}; run the same command again to go on",
+            "the server stopped after line {}; run the same command again to continue",
             saved.lines
         )));
     }
@@ -282,7 +288,7 @@ fn count(counts: &mut Counts, line: &Line, number: u64, bar: &ProgressBar) {
     }
 }
 
-/// Progress on disk, beside the file.
+/// Progress on disk, next to the first file.
 struct Saved {
     path: Option<PathBuf>,
     target: String,
@@ -337,7 +343,7 @@ impl Saved {
         self.save();
         let mut failure = Failure::of(error, 1);
         failure.message = format!(
-            "cut after line {}: {}; run the same command again to go on",
+            "cut after line {}: {}; run the same command again to continue",
             self.lines, failure.message
         );
         failure

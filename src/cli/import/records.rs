@@ -1,7 +1,8 @@
-//! Records of many kinds of files as lines that `POST /documents` takes.
+//! Records of many file formats, as lines that `POST /documents` accepts.
 //!
-//! A record that cannot be read fails alone and names its place; a file that cannot be read on is an error, and ends
-//! there. A record that the server may not like is sent all the same, and fails alone with the server's words.
+//! A record that cannot be read fails alone, and the error names its position. A file that cannot be read
+//! further ends with an error. Records are not checked against the rules of the server: a record that the
+//! server refuses is sent too, and fails alone with the message of the server.
 
 use std::io::{self, BufRead, Read};
 use std::path::Path;
@@ -10,29 +11,29 @@ use ruzstd::decoding::StreamingDecoder;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::archive::Passed;
+use super::archive::Skipped;
 use crate::text::decode;
 
-/// What stands at the place of a record.
+/// The result of reading one record.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// A line for the server, without its end.
+    /// A line for the server, without its line break.
     Line(Vec<u8>),
-    /// Nothing that was meant to become a document.
+    /// A record that is not meant to become a document.
     Nothing,
-    /// Something that could have become a document.
-    Passed(Passed),
-    /// What should have become one, and why it does not.
+    /// A record that could have become a document, and why it is left out.
+    Skipped(Skipped),
+    /// A record that should have become a document, and what is wrong with it.
     Bad(String),
 }
 
-/// The records of a file; after an error there are no more.
+/// The records of a file; none follow an error.
 pub(super) type Records = Box<dyn Iterator<Item = io::Result<Found>> + Send>;
 
 /// The longest id that the server takes, in bytes.
 const ID_BYTES: usize = 256;
 
-/// The columns of a table that count.
+/// The columns of a table that are used.
 pub(super) struct Columns {
     pub(super) delimiter: u8,
     pub(super) text: String,
@@ -48,12 +49,12 @@ pub(super) fn line(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
-/// Lines that are documents already.
+/// The lines of a file, which are documents already.
 pub(super) fn lines(read: Box<dyn BufRead + Send>) -> Records {
     Box::new(read.split(b'\n').map(|line| line.map(Found::Line)))
 }
 
-/// A file that is one text, in UTF-8 or in what it looks like.
+/// A file that is one text, in UTF-8 or in its detected charset.
 pub(super) fn text(mut read: Box<dyn BufRead + Send>, path: &Path) -> Records {
     let id = path.display().to_string();
     let whole = move || {
@@ -70,7 +71,7 @@ pub(super) fn text(mut read: Box<dyn BufRead + Send>, path: &Path) -> Records {
 /// A table whose first row names the columns.
 ///
 /// # Errors
-/// If it has no such column.
+/// If the first row cannot be read, or has no such column.
 pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Result<Records> {
     let mut table = csv::ReaderBuilder::new().delimiter(columns.delimiter).from_reader(read);
     let names = table.headers()?.clone();
@@ -105,14 +106,14 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
     Ok(Box::new(table.into_records().map(document)))
 }
 
-/// Why a row is none; an error if there can be no other after it.
+/// Why a row is bad; an error if no row can follow it.
 fn bad_row(error: csv::Error) -> io::Result<Found> {
     let place = |position: &Option<csv::Position>| {
         position.as_ref().map_or_else(String::new, |at| format!("row {}, line {}: ", at.record(), at.line()))
     };
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            Ok(Found::Bad(format!("{}{len} cells in place of {expected_len}", place(pos))))
+            Ok(Found::Bad(format!("{}{len} cells instead of {expected_len}", place(pos))))
         }
         csv::ErrorKind::Utf8 { pos, err } => {
             Ok(Found::Bad(format!("{}cell {} is not UTF-8", place(pos), err.field() + 1)))
@@ -121,7 +122,7 @@ fn bad_row(error: csv::Error) -> io::Result<Found> {
     }
 }
 
-/// The id, or its hash if it is too long to be one.
+/// The id, or its SHA-256 if it is longer than [`ID_BYTES`].
 pub(super) fn fitting(id: &str) -> String {
     if id.len() <= ID_BYTES {
         return id.to_owned();
@@ -130,9 +131,9 @@ pub(super) fn fitting(id: &str) -> String {
     format!("sha256-{digest}")
 }
 
-/// Bytes packed by zstd, frame after frame.
+/// Decompresses zstd data of any number of frames.
 pub(super) struct Zstd<R: Read> {
-    /// Made at the first read: beginning a frame reads of it.
+    /// Created at the first read, because it reads the frame header.
     decoder: Option<Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>>,
     rest: Option<R>,
 }
@@ -160,7 +161,7 @@ impl<R: BufRead> Read for Zstd<R> {
                 return Ok(0);
             }
             let decoder =
-                StreamingDecoder::new(rest).map_err(|error| wrong(format!("not packed by zstd: {error}")))?;
+                StreamingDecoder::new(rest).map_err(|error| wrong(format!("not zstd data: {error}")))?;
             self.decoder = Some(Box::new(decoder));
         }
     }
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_become_documents_with_the_columns_that_were_named() {
+    fn rows_become_documents_with_the_named_columns() {
         let columns = Columns {
             delimiter: b',',
             text: "body".to_owned(),
@@ -202,7 +203,7 @@ mod tests {
         let rows = b"key,date,body\n1,2\n1,2,\xff\n3,,three\n";
         let found: Vec<_> = table(read(rows), &columns).unwrap().map(Result::unwrap).collect();
         assert!(
-            matches!(&found[0], Found::Bad(why) if why == "row 1, line 2: 2 cells in place of 3"),
+            matches!(&found[0], Found::Bad(why) if why == "row 1, line 2: 2 cells instead of 3"),
             "{found:?}"
         );
         assert!(
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_read_in_the_charset_that_it_looks_like() {
+    fn a_text_is_decoded_from_its_detected_charset() {
         let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
         let found = values(text(read(&encoding_rs::GBK.encode(words).0), Path::new("a.txt")));
         assert_eq!(found, [json!({"id": "a.txt", "text": words})]);
@@ -222,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_in_several_frames_is_unpacked_whole() {
+    fn all_frames_are_decompressed() {
         use ruzstd::encoding::{CompressionLevel, compress_to_vec};
         let frames = [&b"one\n"[..], b"two\n", b"", b"three"];
         let packed: Vec<u8> =

@@ -1,8 +1,9 @@
-//! Where the lines of an import come from: files of many kinds, packed or not, as one stream of lines.
+//! The source of an import: files of many formats, compressed or not, as one stream of lines.
 //!
-//! A line is what `POST /documents` takes. Files of other kinds become such lines, a record each, in `records`; the
-//! number of a record is the number of its line, so that an import of any kind goes on where it was cut. A record that
-//! becomes no line leaves an empty one, which the server passes over; a file that cannot be read on leaves the others be.
+//! A line is what `POST /documents` accepts. `records` turns each record of another format into one such
+//! line. The number of a record is the number of its line, so that an import of any format can be resumed.
+//! A record that becomes no line leaves an empty one, which the server ignores. A file that cannot be read
+//! to its end does not affect the others.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,42 +21,42 @@ use tokio::sync::mpsc;
 use super::super::Failure;
 use super::archive::archive;
 use super::records::{self, Columns, Found, Records};
-use super::told::Told;
+use super::tally::Tally;
 
-/// Bytes sent at a time.
+/// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;
-/// How long fewer are held back. Records that become no line are a byte each: the server would take a gigabyte of them,
-/// pictures in an archive, for a client that sends nothing.
+/// How long fewer bytes are held back. A skipped record is one byte, so a gigabyte of images in an archive
+/// would make the client look stalled to the server.
 const HELD: Duration = Duration::from_secs(5);
 
-/// What kind of files they are, and what of them counts.
+/// The format of the files, and the columns that are used.
 #[derive(Clone, Debug, Args)]
 pub(super) struct Kind {
-    /// Kind of the files; without it what their names say, .gz and .zst left out of account
+    /// Format of the files; by default from their names, without .gz and .zst
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Column of the text, for csv and tsv
+    /// Column with the text, for csv and tsv
     #[arg(long, default_value = "text", value_name = "COLUMN")]
     text_column: String,
-    /// Column of the id, for csv and tsv; without it the server makes ids
+    /// Column with the id, for csv and tsv; by default the server assigns ids
     #[arg(long, value_name = "COLUMN")]
     id_column: Option<String>,
-    /// Column kept as metadata, for csv and tsv; may be given several times
+    /// Column stored as metadata, for csv and tsv; may be given several times
     #[arg(long = "metadata-column", value_name = "COLUMN")]
     metadata_columns: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// A document a line, as POST /documents takes it
+    /// One document per line, as POST /documents takes it
     Jsonl,
-    /// A document a file; its path is its id
+    /// One document per file; its path is the id
     Text,
-    /// A document a row, with a row of names first
+    /// One document per row; the first row names the columns
     Csv,
-    /// The same, divided by tabs
+    /// Like csv, with tabs
     Tsv,
-    /// Web archives: pages of WARC, texts of WET; the address is the id
+    /// Web archives: pages of WARC, texts of WET; the URL is the id
     Warc,
 }
 
@@ -85,18 +86,18 @@ impl Kind {
     }
 }
 
-/// Where lines come from.
+/// The files of an import.
 #[derive(Clone)]
 pub(super) struct Source {
     files: Vec<PathBuf>,
     kind: Kind,
-    /// The size of all files; 0 for standard input.
+    /// The size of all files in bytes, with standard input as 0.
     pub(super) bytes: u64,
-    /// Whether it can be read only once.
+    /// Whether standard input is among the files: it can be read only once.
     pub(super) is_piped: bool,
-    /// Bytes read from the files so far, packed ones if they are packed.
+    /// Bytes read from the files so far, before decompression.
     passed: Arc<AtomicU64>,
-    /// Lines sent that are not empty: each gets an answer.
+    /// Non-empty lines sent: the server answers each.
     pub(super) sent: Arc<AtomicU64>,
 }
 
@@ -112,7 +113,10 @@ impl<R: Read> Read for Counted<R> {
 }
 
 impl Source {
-    /// Files that are all there.
+    /// Checks that every file can be opened.
+    ///
+    /// # Errors
+    /// [`Failure`] for the first that cannot, or that is a directory.
     pub(super) fn open(files: &[PathBuf], kind: &Kind) -> Result<Source, Failure> {
         let mut bytes = 0;
         for path in files.iter().filter(|path| !is_input(path)) {
@@ -128,12 +132,12 @@ impl Source {
         Ok(Source { files: files.to_vec(), kind: kind.clone(), bytes, is_piped, passed, sent })
     }
 
-    /// The same files from their beginning, with nothing read and nothing sent of them.
-    pub(super) fn anew(&self) -> Source {
+    /// The same files from the beginning, with both counters at 0.
+    pub(super) fn restarted(&self) -> Source {
         Source { passed: Arc::default(), sent: Arc::default(), ..self.clone() }
     }
 
-    /// The bytes of a file, unpacked.
+    /// The bytes of a file, decompressed.
     fn unpacked(&self, path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
         if is_input(path) {
             return Ok(Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(&self.passed)))));
@@ -157,8 +161,8 @@ impl Source {
         })
     }
 
-    /// Sends the lines after the first `skip`, whole ones, in pieces.
-    pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Bytes>, told: &Told, bar: &ProgressBar) {
+    /// Sends the lines after the first `skip`, in pieces of whole lines. Stops when the receiver is gone.
+    pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Bytes>, tally: &Tally, bar: &ProgressBar) {
         let mut piece = Vec::with_capacity(2 * PIECE);
         let (mut number, mut since) = (0, Instant::now());
         for path in &self.files {
@@ -170,7 +174,7 @@ impl Source {
                 let line = match found {
                     Ok(Found::Line(line)) => line,
                     other => {
-                        told.take(number, path, place, &other);
+                        tally.take(number, path, place, &other);
                         Vec::new()
                     }
                 };
@@ -203,7 +207,7 @@ impl Source {
     }
 }
 
-/// Whether there is somebody yet who takes it.
+/// Sends a piece; `false` if the receiver is gone.
 fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<Bytes>) -> bool {
     let full = std::mem::replace(piece, Vec::with_capacity(2 * PIECE));
     to.blocking_send(full.into()).is_ok()

@@ -1,7 +1,8 @@
-//! A backup on its way out: one thread reads a view of the store and writes a tar into a channel.
+//! Making backups: a thread reads a view of the store and writes a tar archive into a channel.
 //!
-//! It sees one moment, whatever is written meanwhile; in memory it holds one part and a few pieces. A view keeps
-//! the store from reclaiming what it sees, so a client that takes nothing, or next to nothing, is given up on.
+//! The backup is a snapshot that concurrent writes do not affect. In memory it holds one part of the archive
+//! and a few chunks. A view prevents the store from reclaiming what it shows, so a client that reads
+//! nothing, or too slowly, is disconnected.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -20,19 +21,19 @@ use crate::backup::{BackupError, Manifest, Shape, Writer};
 use crate::engine::{EngineError, Pieces};
 use crate::ids::CollectionName;
 
-/// Bytes handed on at a time.
-const PIECE: usize = 64 << 10;
-/// Pieces that wait for the client, at most.
-const AHEAD: usize = 16;
-/// How long a client may take nothing at all.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Bytes that a client has to take in a second, once that time is used up.
-const LEAST_PACE: u64 = 256 << 10;
+/// Bytes of a chunk.
+const CHUNK: usize = 64 << 10;
+/// Maximum number of chunks that wait for the client.
+const MAX_QUEUED: usize = 16;
+/// The time for which a client may read nothing.
+const STALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// The minimum rate of a client in bytes per second, once that time is used up.
+const MIN_RATE: u64 = 256 << 10;
 
-/// What goes through the channel.
-enum Piece {
+/// A message in the channel.
+enum Message {
     Bytes(Bytes),
-    /// There is no more: a channel that ends without it was cut.
+    /// The end of the backup. A channel that closes without it was cut off.
     End,
     Failed(EngineError),
 }
@@ -48,30 +49,36 @@ pub(super) fn stream(
     pieces(name, permit, move |out| write(&shared, &collection, taken_ms, out))
 }
 
-/// The pieces of what `write` writes on a thread of its own, and their end.
+/// Runs `write` on a thread of its own, and returns its output as a stream that ends with success or an
+/// error.
 fn pieces(
     name: CollectionName,
     permit: OwnedSemaphorePermit,
     write: impl FnOnce(Outgoing) -> Result<u64, EngineError> + Send + 'static,
 ) -> Pieces {
-    let (send, receive) = mpsc::channel(AHEAD + 1);
-    // Room for the last piece: a client that is behind has to be told that it has all, or that it has not.
-    let end = send.clone().try_reserve_owned().expect("an empty channel has room");
+    let (send, receive) = mpsc::channel(MAX_QUEUED + 1);
+    // Reserve capacity for the last message: a client that is behind must still learn whether the backup is
+    // complete.
+    let end = send.clone().try_reserve_owned().expect("an empty channel has capacity");
     let handle = Handle::current();
     let work = move || {
-        let out = Outgoing { send, handle, begun: Instant::now(), taken: 0, held: Vec::new() };
+        let out = Outgoing { send, handle, begun: Instant::now(), sent: 0, buffer: Vec::new() };
         let last = match write(out) {
             Ok(bytes) => {
-                tracing::info!(collection = %name, bytes, "a backup was taken");
-                Piece::End
+                tracing::info!(collection = %name, bytes, "a backup was sent");
+                Message::End
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
-                tracing::warn!(collection = %name, %error, cause, "a backup was cut off");
-                Piece::Failed(error)
+                if is_of_client(&error) {
+                    tracing::debug!(collection = %name, %error, cause, "a backup was cut off");
+                } else {
+                    tracing::warn!(collection = %name, %error, cause, "a backup was cut off");
+                }
+                Message::Failed(error)
             }
         };
-        // Before the client knows that it is at the end: it may ask for the next one at once.
+        // Before the client receives the end: it may request the next backup at once.
         drop(permit);
         end.send(last);
     };
@@ -79,21 +86,27 @@ fn pieces(
     let pieces = stream::unfold(Some(receive), |receive| async move {
         let mut receive = receive?;
         match receive.recv().await {
-            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(receive))),
-            Some(Piece::End) => None,
-            Some(Piece::Failed(error)) => Some((Err(error), None)),
+            Some(Message::Bytes(bytes)) => Some((Ok(bytes), Some(receive))),
+            Some(Message::End) => None,
+            Some(Message::Failed(error)) => Some((Err(error), None)),
             None => Some((Err(cut_off()), None)),
         }
     });
     pieces.boxed()
 }
 
+/// Whether the client ended the backup: it disconnected, or read too slowly.
+fn is_of_client(error: &EngineError) -> bool {
+    use io::ErrorKind::{BrokenPipe, TimedOut};
+    matches!(error, EngineError::Backup(BackupError::Io(error)) if matches!(error.kind(), BrokenPipe | TimedOut))
+}
+
 fn cut_off() -> EngineError {
-    let what = "the client took it too slowly, and it was cut off";
+    let what = "the client read it too slowly, and it was cut off";
     BackupError::Io(io::Error::new(io::ErrorKind::TimedOut, what)).into()
 }
 
-/// Writes it; answers with its size.
+/// Writes the backup. Returns its size in bytes.
 fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing) -> Result<u64, EngineError> {
     let now_ms = shared.clock.now_ms();
     let view = shared.store.view();
@@ -118,43 +131,43 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
     }
     let mut out = writer.finish()?;
     out.flush().map_err(BackupError::Io)?;
-    Ok(out.taken)
+    Ok(out.sent)
 }
 
-/// Where the tar goes: pieces into the channel, which blocks while it is full.
+/// The destination of the archive. It sends chunks into the channel, and blocks while the channel is full.
 struct Outgoing {
-    send: mpsc::Sender<Piece>,
+    send: mpsc::Sender<Message>,
     handle: Handle,
     begun: Instant,
-    taken: u64,
-    held: Vec<u8>,
+    sent: u64,
+    buffer: Vec<u8>,
 }
 
 impl Outgoing {
-    fn hand_on(&mut self) -> io::Result<()> {
-        let bytes = Bytes::from(std::mem::take(&mut self.held));
-        self.taken += bytes.len() as u64;
-        let deadline = self.begun + PATIENCE + Duration::from_secs(self.taken / LEAST_PACE);
-        let sending = async { timeout_at(deadline, self.send.send(Piece::Bytes(bytes))).await };
+    fn send_chunk(&mut self) -> io::Result<()> {
+        let bytes = Bytes::from(std::mem::take(&mut self.buffer));
+        self.sent += bytes.len() as u64;
+        let deadline = self.begun + STALL_TIMEOUT + Duration::from_secs(self.sent / MIN_RATE);
+        let sending = async { timeout_at(deadline, self.send.send(Message::Bytes(bytes))).await };
         match self.handle.block_on(sending) {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client went away")),
-            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client took it too slowly")),
+            Ok(Err(_)) => Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client disconnected")),
+            Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "the client read it too slowly")),
         }
     }
 }
 
 impl Write for Outgoing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.held.extend_from_slice(bytes);
-        if self.held.len() >= PIECE {
-            self.hand_on()?;
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= CHUNK {
+            self.send_chunk()?;
         }
         Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.held.is_empty() { Ok(()) } else { self.hand_on() }
+        if self.buffer.is_empty() { Ok(()) } else { self.send_chunk() }
     }
 }
 
@@ -163,31 +176,32 @@ mod tests {
     use super::*;
     use tokio::sync::Semaphore;
 
-    /// What a client gets that takes nothing until so many pieces are written: their number, and whether the end is one.
-    async fn taken_late(count: usize, failure: Option<io::ErrorKind>) -> (usize, bool) {
-        let places = Arc::new(Semaphore::new(1));
-        let permit = Arc::clone(&places).acquire_owned().await.unwrap();
+    /// The result for a client that reads nothing until `count` chunks are written: the number of chunks,
+    /// and whether it receives no error.
+    async fn read_late(count: usize, failure: Option<io::ErrorKind>) -> (usize, bool) {
+        let permits = Arc::new(Semaphore::new(1));
+        let permit = Arc::clone(&permits).acquire_owned().await.unwrap();
         let write = move |mut out: Outgoing| {
-            (0..count).try_for_each(|_| out.write_all(&vec![7; PIECE])).map_err(BackupError::Io)?;
+            (0..count).try_for_each(|_| out.write_all(&vec![7; CHUNK])).map_err(BackupError::Io)?;
             match failure {
                 Some(kind) => Err(BackupError::Io(kind.into()).into()),
-                None => Ok(out.taken),
+                None => Ok(out.sent),
             }
         };
         let pieces = pieces(CollectionName::default_collection().clone(), permit, write);
-        // The writer gives its place back when it is done.
-        drop(places.acquire().await.unwrap());
+        // The writer releases its permit when it is done.
+        drop(permits.acquire().await.unwrap());
         let items: Vec<_> = pieces.collect().await;
         let bytes: usize = items.iter().flatten().map(Bytes::len).sum();
-        assert_eq!(bytes, count * PIECE);
+        assert_eq!(bytes, count * CHUNK);
         (items.iter().filter(|item| item.is_ok()).count(), items.iter().all(Result::is_ok))
     }
 
     #[tokio::test]
-    async fn a_client_that_is_as_far_behind_as_can_be_is_told_of_the_end() {
-        for count in [0, 1, AHEAD - 1, AHEAD] {
-            assert_eq!(taken_late(count, None).await, (count, true));
-            assert_eq!(taken_late(count, Some(io::ErrorKind::Other)).await, (count, false));
+    async fn a_client_that_is_as_far_behind_as_possible_receives_the_end() {
+        for count in [0, 1, MAX_QUEUED - 1, MAX_QUEUED] {
+            assert_eq!(read_late(count, None).await, (count, true));
+            assert_eq!(read_late(count, Some(io::ErrorKind::Other)).await, (count, false));
         }
     }
 }

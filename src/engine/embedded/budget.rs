@@ -1,23 +1,24 @@
-//! The memory budget: inserts are refused before the kernel kills the process, and go on when there is room.
+//! The memory budget: documents are rejected before the kernel kills the process, and accepted again when
+//! there is memory.
 //!
-//! From seven tenths of the budget on, the store writes out what it holds in memory, and again every few seconds as
-//! long as that goes on: what is left then is the index, which cannot be written out. Above four fifths of the budget nobody brings many documents at once, above nine tenths nobody brings any;
-//! deletions and queries go on. What is refused is taken again when a twentieth of the budget has become free:
-//! a client that tries on and on should not be let in for one document at a time.
+//! From seven tenths of the budget on, the store flushes its memtables every few seconds; the rest is mainly
+//! the index, which cannot be flushed. Above four fifths of the budget no bulk writes are accepted, above
+//! nine tenths no documents at all. Deletions and queries are still accepted. Each limit is lifted only when
+//! a further twentieth of the budget is free: otherwise the state would alternate with every document.
 //!
-//! The memory is measured, not reckoned: whatever takes it, the kernel counts it alike. It is measured when
-//! somebody wants to write, and at most ten times a second. At an insertion rate that fills a tenth of the
-//! budget between two measurements the promise would not hold; the queue in front of the writer keeps it from that.
+//! Memory is measured, not estimated, so that every use of it counts. It is measured when a write arrives,
+//! at most ten times a second. The limit would be exceeded if a tenth of the budget were filled between two
+//! measurements; the bounded write queue prevents that.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Instant;
 
 use crate::engine::{EngineError, Memory, MemoryState};
 
-/// Milliseconds for which a measurement counts.
-const FRESH_MS: u64 = 100;
-/// Milliseconds between two times that memory is written out.
-const RELIEF_MS: u64 = 2_000;
+/// Milliseconds for which a measurement is valid.
+const VALID_MS: u64 = 100;
+/// Milliseconds between two flushes.
+const FLUSH_INTERVAL_MS: u64 = 2_000;
 
 /// The budget and the last measurement.
 #[derive(Debug)]
@@ -25,12 +26,12 @@ pub(super) struct Budget {
     bytes: Option<u64>,
     measure: fn() -> Option<u64>,
     started: Instant,
-    /// When it was measured last, in milliseconds since the start.
+    /// The time of the last measurement, in milliseconds since the start.
     measured_ms: AtomicU64,
     resident: AtomicU64,
     state: AtomicU8,
-    /// When memory was written out last, in milliseconds since the start.
-    relieved_ms: AtomicU64,
+    /// The time of the last flush, in milliseconds since the start.
+    flushed_ms: AtomicU64,
 }
 
 const OPEN: u8 = 0;
@@ -38,7 +39,7 @@ const NO_BULK: u8 = 1;
 const FULL: u8 = 2;
 
 impl Budget {
-    /// A budget of so many bytes; without one nothing is refused.
+    /// A budget of `bytes` bytes; without one nothing is rejected.
     pub(super) fn new(bytes: Option<u64>, measure: fn() -> Option<u64>) -> Budget {
         let budget = Budget {
             bytes,
@@ -47,21 +48,21 @@ impl Budget {
             measured_ms: AtomicU64::new(0),
             resident: AtomicU64::new(0),
             state: AtomicU8::new(OPEN),
-            relieved_ms: AtomicU64::new(0),
+            flushed_ms: AtomicU64::new(0),
         };
-        budget.take_measure();
+        budget.update();
         budget
     }
 
-    /// How things stand, measured a moment ago.
+    /// The memory in use and the state. It measures if the last measurement is too old.
     pub(super) fn memory(&self) -> Memory {
         let now = self.elapsed_ms();
         let last = self.measured_ms.load(Ordering::Relaxed);
-        // Of several that come at once one measures.
-        if now.saturating_sub(last) >= FRESH_MS
+        // Of several concurrent callers, one measures.
+        if now.saturating_sub(last) >= VALID_MS
             && self.measured_ms.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            self.take_measure();
+            self.update();
         }
         let state = match self.state.load(Ordering::Relaxed) {
             OPEN => MemoryState::Open,
@@ -71,25 +72,25 @@ impl Budget {
         Memory { resident_bytes: self.resident.load(Ordering::Relaxed), budget_bytes: self.bytes, state }
     }
 
-    /// Whether memory is to be written out now; asked by one thread.
-    pub(super) fn wants_relief(&self) -> bool {
+    /// Whether memtables must be flushed now. Only one thread may call this.
+    pub(super) fn should_flush(&self) -> bool {
         let Memory { resident_bytes, budget_bytes: Some(budget), .. } = self.memory() else {
             return false;
         };
         let now = self.elapsed_ms();
-        let rested = now.saturating_sub(self.relieved_ms.load(Ordering::Relaxed)) >= RELIEF_MS;
-        let wants = rested && resident_bytes >= share(budget, 70);
-        if wants {
-            self.relieved_ms.store(now, Ordering::Relaxed);
+        let is_due = now.saturating_sub(self.flushed_ms.load(Ordering::Relaxed)) >= FLUSH_INTERVAL_MS;
+        let should_flush = is_due && resident_bytes >= share(budget, 70);
+        if should_flush {
+            self.flushed_ms.store(now, Ordering::Relaxed);
         }
-        wants
+        should_flush
     }
 
     fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether documents are taken, one or many at once.
+    /// Checks whether documents are accepted: many at once if `is_bulk`, otherwise one.
     pub(super) fn admit(&self, is_bulk: bool) -> Result<(), EngineError> {
         let memory = self.memory();
         let refused = match memory.state {
@@ -105,8 +106,8 @@ impl Budget {
         }
     }
 
-    fn take_measure(&self) {
-        // What cannot be measured is not held against anyone.
+    fn update(&self) {
+        // If memory cannot be measured, nothing is rejected.
         let Some(resident) = (self.measure)() else {
             return;
         };
@@ -120,15 +121,15 @@ impl Budget {
             return;
         }
         match state {
-            OPEN => tracing::info!(resident, budget, "there is room in the memory budget again"),
+            OPEN => tracing::info!(resident, budget, "the memory budget has free memory again"),
             NO_BULK => {
                 tracing::warn!(
                     resident,
                     budget,
-                    "the memory budget is nearly used up: many documents at once are refused"
+                    "the memory budget is nearly used up: bulk writes are rejected"
                 );
             }
-            _ => tracing::warn!(resident, budget, "the memory budget is used up: new documents are refused"),
+            _ => tracing::warn!(resident, budget, "the memory budget is used up: new documents are rejected"),
         }
     }
 }
@@ -155,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_refused_is_taken_again_when_there_is_room() {
+    fn rejected_documents_are_accepted_again_when_memory_is_free() {
         let mut state = OPEN;
         for (resident, wanted) in [
             (0, OPEN),
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_or_a_measure_nothing_is_refused() {
+    fn without_a_budget_or_a_measurement_nothing_is_rejected() {
         assert!(Budget::new(None, || Some(u64::MAX)).admit(true).is_ok());
         assert!(Budget::new(Some(1), || None).admit(true).is_ok());
         let full = Budget::new(Some(1_000), || Some(950));

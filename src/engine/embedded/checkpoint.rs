@@ -1,7 +1,8 @@
-//! The snapshot task: writes the index to disk every so often, keeps the last few, lets the log be trimmed.
+//! The snapshot thread: writes the index to disk periodically, retains the newest snapshots, and lets the
+//! log be trimmed.
 //!
-//! It reads the index beside the writer and holds no lock of its own. See `snapshot` for why a snapshot
-//! taken while hashes come and go is nevertheless exact.
+//! It reads the index concurrently with the writer and takes no lock across a snapshot. `snapshot` explains
+//! why a snapshot is exact although hashes are added and removed meanwhile.
 
 use std::fs;
 use std::io;
@@ -20,20 +21,20 @@ use crate::engine::{EngineError, Snapshot};
 use crate::ids::Sequence;
 use crate::snapshot::{self, Content, Section, SnapshotError, SnapshotFile};
 
-/// How often the policy is looked at.
+/// The interval at which the policy is checked.
 const TICK: Duration = Duration::from_millis(200);
 
-/// So many hashes of the index weigh as much as one change that a start would have to replay.
-const HASHES_A_CHANGE: u64 = 16;
+/// Writing this number of hashes costs as much as replaying one change at a start.
+const HASHES_PER_CHANGE: u64 = 16;
 
-/// How long after a failure the next snapshot is tried: each try may write the whole index.
-const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// Delay before the next attempt after a failure, because each attempt may write the whole index.
+const RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// What the task is asked for.
+/// A request to the snapshot thread.
 pub(super) enum Request {
-    /// A snapshot now.
+    /// Take a snapshot now.
     Take(oneshot::Sender<Result<Snapshot, EngineError>>),
-    /// A last one, if anything changed, and then no more.
+    /// Take a last snapshot if there are changes, and stop.
     Close,
 }
 
@@ -42,12 +43,12 @@ pub(super) struct Checkpointer {
     requests: Receiver<Request>,
     writer: mpsc::UnboundedSender<Command>,
     policy: CheckpointPolicy,
-    /// At which change the newest snapshot was begun.
+    /// The change at which the newest snapshot was begun.
     newest: Option<Sequence>,
     taken: Instant,
-    /// Whether that attempt failed.
+    /// Whether the last attempt failed.
     failed: bool,
-    /// Whether the last request has come.
+    /// Whether the last request has been received.
     closing: bool,
 }
 
@@ -71,11 +72,11 @@ impl Checkpointer {
         }
     }
 
-    /// Works until [`Request::Close`] or until nobody is left to send one. A panic costs the snapshot that it met: this
-    /// thread also tells the writer what expires, which has to go on.
+    /// Runs until [`Request::Close`] or until all senders are dropped. A panic costs only the current
+    /// snapshot: this thread also reports expired documents to the writer, which must continue.
     pub(super) fn run(mut self) {
         while catch_unwind(AssertUnwindSafe(|| self.serve())).is_err() && !self.closing {
-            tracing::error!("the snapshot thread panicked and goes on; this is a fault of the server");
+            tracing::error!("the snapshot thread panicked and continues; this is a fault of the server");
             (self.taken, self.failed) = (Instant::now(), true);
         }
     }
@@ -84,7 +85,7 @@ impl Checkpointer {
         loop {
             match self.requests.recv_timeout(TICK) {
                 Ok(Request::Take(reply)) => {
-                    // What is in the index then may never have become durable.
+                    // After a failed commit the index may have hashes that never became durable.
                     let answer = match self.shared.read_only() {
                         Some(reason) => Err(EngineError::ReadOnly(reason)),
                         None => self.take().map_err(EngineError::from),
@@ -92,11 +93,11 @@ impl Checkpointer {
                     let _ = reply.send(answer);
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // The writer waits for commands and looks at no clock.
+                    // The writer waits for commands and does not read the clock.
                     if self.shared.expiry_is_due() || self.may_resume() {
                         let _ = self.writer.send(Command::Expire);
                     }
-                    if self.shared.budget.wants_relief() {
+                    if self.shared.budget.should_flush() {
                         self.shared.store.relieve();
                     }
                     if self.is_due() {
@@ -114,9 +115,9 @@ impl Checkpointer {
         }
     }
 
-    /// Whether the writer waits for room on the disk, and there is some.
+    /// Whether the writer has deferred work for lack of disk space, and there is space now.
     fn may_resume(&self) -> bool {
-        self.shared.is_put_off.load(Ordering::SeqCst) && self.shared.check_room().is_ok()
+        self.shared.is_deferred.load(Ordering::SeqCst) && self.shared.check_space().is_ok()
     }
 
     fn changes(&self) -> u64 {
@@ -125,13 +126,13 @@ impl Checkpointer {
 
     fn is_due(&self) -> bool {
         let changes = self.changes();
-        let aged = self.taken.elapsed() >= self.policy.every;
-        // A large index is not written anew for each handful of changes: that would cost more than replaying them.
+        let is_old = self.taken.elapsed() >= self.policy.every;
+        // A large index is not written for a few changes: that would cost more than replaying them.
         let hashes: usize = self.shared.registry.all().iter().map(|collection| collection.index.len()).sum();
-        let many = self.policy.every_changes.max(hashes as u64 / HASHES_A_CHANGE);
-        let due = changes >= many || (changes > 0 && aged);
-        let rested = !self.failed || self.taken.elapsed() >= AFTER_FAILURE;
-        due && rested && self.shared.read_only().is_none() && self.shared.check_room().is_ok()
+        let threshold = self.policy.every_changes.max(hashes as u64 / HASHES_PER_CHANGE);
+        let due = changes >= threshold || (changes > 0 && is_old);
+        let may_retry = !self.failed || self.taken.elapsed() >= RETRY_DELAY;
+        due && may_retry && self.shared.read_only().is_none() && self.shared.check_space().is_ok()
     }
 
     fn take(&mut self) -> Result<Snapshot, SnapshotError> {
@@ -148,7 +149,11 @@ impl Checkpointer {
             Err(error) => {
                 metrics::counter!("lookalike_snapshot_failures_total").increment(1);
                 let cause = std::error::Error::source(error).map(ToString::to_string);
-                tracing::error!(%error, cause, "no snapshot was taken; no document is lost, but the next start takes longer");
+                tracing::error!(
+                    %error,
+                    cause,
+                    "no snapshot was taken; no document is lost, but the next start takes longer"
+                );
             }
         }
         result
@@ -156,26 +161,28 @@ impl Checkpointer {
 
     fn write(&mut self) -> Result<Snapshot, SnapshotError> {
         let from = self.shared.applied();
-        let taken_back = self.shared.taken_back.load(Ordering::SeqCst);
+        let rolled_back = self.shared.rolled_back.load(Ordering::SeqCst);
         let sections: Vec<Content> = self
             .shared
             .registry
             .all()
             .iter()
-            // Signatures are read from their rows at a start: a snapshot of their names would not help.
+            // Signatures are read from the rows at a start. A snapshot has only their hashes, which would
+            // not help.
             .filter(|collection| collection.signatures.is_none())
             .map(|collection| {
                 let profile = collection.record().profile;
                 let width = collection.index.width();
                 let section = Section { collection: collection.id, width, profile };
-                // The log after `from` will not say of these that they are gone.
-                let without = collection.leaving.lock().clone();
+                // The log after `from` does not record the removal of these hashes.
+                let without = collection.pending_removals.lock().clone();
                 Content { section, index: Arc::clone(&collection.index), without }
             })
             .collect();
-        let go_on = || self.go_on(taken_back);
-        let file =
-            snapshot::write(&self.shared.snapshots, from, &sections, &go_on, || self.settled(taken_back))?;
+        let check_usable = || self.check_usable(rolled_back);
+        let file = snapshot::write(&self.shared.snapshots, from, &sections, &check_usable, || {
+            self.wait_until_settled(rolled_back)
+        })?;
         self.newest = Some(from);
         let kept = snapshot::retain(&self.shared.snapshots, self.policy.keep)?;
         if let Some(oldest) = kept.last() {
@@ -184,30 +191,34 @@ impl Checkpointer {
         Ok(describe(&file))
     }
 
-    /// Whether a snapshot that was begun after so many batches had been taken back is still worth writing.
-    fn go_on(&self, taken_back: u64) -> io::Result<()> {
-        if self.shared.taken_back.load(Ordering::SeqCst) != taken_back {
-            // It may hold hashes of that batch, which no later change would remove.
-            let what = "a write that came meanwhile found no room and was taken back";
+    /// Fails if the snapshot must be abandoned. `rolled_back` is the number of rolled-back batches when it
+    /// was begun.
+    fn check_usable(&self, rolled_back: u64) -> io::Result<()> {
+        if self.shared.rolled_back.load(Ordering::SeqCst) != rolled_back {
+            // The index may have had hashes of that batch, and no later change would remove them.
+            let what = "a concurrent write found no free space and was undone";
             return Err(io::Error::new(io::ErrorKind::StorageFull, what));
         }
         if self.shared.is_out_of_time() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the server stops and cannot wait for it"));
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the server is stopping and cannot wait for it",
+            ));
         }
         Ok(())
     }
 
-    /// The last change of which the snapshot may hold anything, once it is durable: what was in the index
-    /// before its commit must not outlive a commit that fails.
+    /// The last change that the snapshot may contain, once that change is durable: a hash that was inserted
+    /// before its commit must not remain in a snapshot if the commit fails.
     ///
-    /// It waits for the one commit that may be under way. That ends: it is applied, or taken back, or the store takes no
-    /// more writes; and it is not waited for when the engine closes and the time is up.
-    fn settled(&self, taken_back: u64) -> io::Result<Sequence> {
+    /// It waits for at most one commit. The wait ends when the commit is applied or rolled back, when the
+    /// store accepts no more writes, or when the engine closes and the deadline has passed.
+    fn wait_until_settled(&self, rolled_back: u64) -> io::Result<Sequence> {
         let planned = self.shared.planned();
         loop {
-            // In this order: a commit that is taken back counts so before anything can be planned again.
+            // The order matters: a rolled-back commit is counted before another can be planned.
             let is_settled = self.shared.applied() >= planned || self.shared.read_only().is_some();
-            self.go_on(taken_back)?;
+            self.check_usable(rolled_back)?;
             if is_settled {
                 return Ok(planned);
             }
@@ -216,7 +227,7 @@ impl Checkpointer {
     }
 }
 
-/// A snapshot file as the contract describes it.
+/// Describes a snapshot file for the engine's clients.
 pub(super) fn describe(file: &SnapshotFile) -> Snapshot {
     let modified = fs::metadata(&file.path).and_then(|meta| meta.modified()).ok();
     let since = modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok());

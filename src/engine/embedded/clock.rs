@@ -1,13 +1,14 @@
-//! The engine's time, by which documents expire: it never goes back, not over restarts either.
+//! The engine's clock, by which documents expire. It never goes backwards, not even across restarts.
 //!
-//! Inside a process it advances by the monotonic clock, so a wall clock that is set does nothing. It begins at
-//! the wall clock or at the last time that a commit recorded, whichever is later: a document that had expired
-//! does not come back because a machine woke up in the past. A wall clock that is wrong by years *ahead* at a
-//! start does expire what would have lasted until then; nothing in a process can tell that from a long sleep.
+//! Within a process it advances with the monotonic clock, so changes of the wall clock have no effect. It
+//! starts at the wall clock or at the last time that a commit recorded, whichever is later: an expired
+//! document does not reappear if the wall clock of the machine is behind after a restart. If the wall clock
+//! is *ahead* by years at a start, documents expire too early; a process cannot distinguish that from a long
+//! downtime.
 
 use std::time::{Duration, Instant};
 
-/// A clock that was started.
+/// A running clock.
 #[derive(Debug)]
 pub(super) struct Clock {
     start_ms: u64,
@@ -18,7 +19,7 @@ impl Clock {
     /// Starts at `wall_ms`, or at `recorded_ms` if that is later.
     pub(super) fn start(wall_ms: u64, recorded_ms: u64) -> Clock {
         let behind = Duration::from_millis(recorded_ms.saturating_sub(wall_ms));
-        // A crash and a start within the tick of a clock are no step.
+        // A restart within one tick of the clock is not reported.
         if behind > Duration::from_secs(1) {
             tracing::warn!(
                 ?behind,

@@ -1,9 +1,10 @@
-//! Collections made, changed and deleted, at the writer's turn.
+//! Creating, changing and deleting collections, on the writer thread.
 //!
 //! *Invariants*
-//! - A change is merged with the settings that the change before it left, and its condition is checked against them:
-//!   there is nobody to race with.
-//! - What is recorded of a collection and its index agree: the shape of signatures is chosen once, when both are made.
+//! - A change is merged with the settings that the previous change left, and its condition is checked
+//!   against them. There is no race, because only the writer changes settings.
+//! - A collection's record and its index agree: the shape of signatures is chosen once, when both are
+//!   created.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,13 +19,13 @@ use crate::ids::CollectionName;
 use crate::store::Change;
 
 impl Shared {
-    /// A collection as it stands.
+    /// The current state of a collection.
     pub(super) fn info(&self, collection: &Collection) -> Result<CollectionInfo, EngineError> {
         Ok(info(collection, self.store.documents(collection.id)?))
     }
 }
 
-/// A collection as it stands, with so many documents.
+/// The current state of a collection with this number of documents.
 pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
     let record = collection.record();
     CollectionInfo {
@@ -55,7 +56,7 @@ impl Writer {
             let made = self.make_collection(name, &settings, now_ms)?;
             return Ok(Changed { is_new: true, info: info(&made, 0) });
         };
-        // Before the change: one that was made must not look as if it had failed.
+        // Read before the change: an error afterwards would report a change that succeeded as failed.
         let documents = self.shared.store.documents(collection.id)?;
         self.change_settings(&collection, settings)?;
         Ok(Changed { is_new: false, info: info(&collection, documents) })

@@ -1,8 +1,8 @@
-//! The data directory: what is in it, and whether this version may use it.
+//! The data directory: its layout, and whether this version may use it.
 //!
 //! ```text
-//! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is whole
-//! DIR/store/       documents, postings, the change log (see `store`)
+//! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is complete
+//! DIR/store/       documents, posting lists, the change log (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
 //! DIR/incoming/    backups while they are uploaded; emptied at the start
 //! ```
@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 use crate::engine::OpenError;
 use crate::store::StoreError;
 
-/// The format of the directory as a whole. Raised when an older version could not read what this one writes.
+/// The format of the whole directory. Increment it when an older version could not read the files of this
+/// one.
 const FORMAT: u32 = 2;
 const NAME: &str = "lookalike";
 
@@ -24,19 +25,19 @@ pub(super) struct Directory {
     pub(super) store: PathBuf,
     pub(super) snapshots: PathBuf,
     pub(super) incoming: PathBuf,
-    /// Whether it never held a whole store, so that one may be made.
+    /// Whether it never held a complete store, so that a new one may be created.
     pub(super) is_new: bool,
 }
 
 impl Directory {
-    /// Opens a data directory, or makes one.
+    /// Opens a data directory, or creates it.
     pub(super) fn open(path: &Path) -> Result<Directory, OpenError> {
         make(path)?;
-        Directory::look(path)
+        Directory::open_existing(path)
     }
 
-    /// Looks at a data directory that is there.
-    pub(super) fn look(path: &Path) -> Result<Directory, OpenError> {
+    /// Opens an existing data directory.
+    pub(super) fn open_existing(path: &Path) -> Result<Directory, OpenError> {
         fs::read_dir(path).map_err(|source| failed(path, "read", source))?;
         let marker = path.join("FORMAT");
         let is_new = match fs::read(&marker) {
@@ -54,19 +55,19 @@ impl Directory {
         Ok(Directory { path: path.to_path_buf(), store, snapshots, incoming, is_new })
     }
 
-    /// Says that the directory holds a whole store.
+    /// Records that the directory holds a complete store.
     pub(super) fn seal(&self) -> Result<(), OpenError> {
         if self.is_new {
             let text = format!("{NAME} {FORMAT}\n");
-            write_whole(&self.path, &self.path.join("FORMAT"), text.as_bytes())
+            write_atomically(&self.path, &self.path.join("FORMAT"), text.as_bytes())
                 .map_err(|source| failed(&self.path, "written to", source))?;
         }
         make(&self.snapshots)
     }
 }
 
-/// A store that did not open, told as what it is where nothing can be written.
-pub(super) fn unopened(path: &Path, error: StoreError) -> OpenError {
+/// The error of a store that could not be opened. A read-only file system is reported as such.
+pub(super) fn open_error(path: &Path, error: StoreError) -> OpenError {
     match error {
         StoreError::Io { source, .. } if source.kind() == io::ErrorKind::ReadOnlyFilesystem => {
             failed(path, "written to", source)
@@ -79,7 +80,7 @@ fn make(path: &Path) -> Result<(), OpenError> {
     fs::create_dir_all(path).map_err(|source| failed(path, "made", source))
 }
 
-/// Whether this version reads what the marker says.
+/// Checks whether this version reads the recorded format.
 fn check(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
     let text = std::str::from_utf8(bytes).ok();
     let number = text.and_then(|text| text.strip_prefix(NAME)?.strip_prefix(' ')?.strip_suffix('\n'));
@@ -95,14 +96,14 @@ fn check(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
             Err(OpenError::Newer { path: marker.to_path_buf(), found: found.to_string(), known: FORMAT })
         }
         _ => {
-            let what = "it does not say which format the directory has".to_owned();
+            let what = "it does not name the format of the directory".to_owned();
             Err(OpenError::Damaged { path: marker.to_path_buf(), what })
         }
     }
 }
 
-/// Writes a file that is there whole or not at all.
-fn write_whole(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file atomically.
+fn write_atomically(dir: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let partial = path.with_extension("partial");
     let mut file = File::create(&partial)?;
     file.write_all(bytes)?;
@@ -120,10 +121,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_where_nothing_can_be_written_is_not_damaged() {
+    fn a_read_only_file_system_is_not_reported_as_damage() {
         let refused = |kind: io::ErrorKind| {
             let error = StoreError::Io { path: "d/store/LOCK".into(), action: "opened", source: kind.into() };
-            unopened(Path::new("d"), error)
+            open_error(Path::new("d"), error)
         };
         let error = refused(io::ErrorKind::ReadOnlyFilesystem);
         assert!(matches!(error, OpenError::Directory { .. }));

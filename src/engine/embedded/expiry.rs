@@ -1,7 +1,7 @@
-//! The writer's other work: documents whose time has come leave the disk and the index, some at a time.
+//! Expiry: the writer removes expired documents from the disk and the index, in steps.
 //!
-//! Nobody waits for it. From its time on a document is in no answer (readers and the writer compare), so what
-//! is removed here is room, not visibility; and a crash in between leaves what the next start removes.
+//! Readers and the writer check the expiry time themselves, so an expired document is in no answer. Removing
+//! it only frees space. After a crash, the next start removes the rest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,34 +13,35 @@ use super::writer::Writer;
 use crate::ids::CollectionId;
 use crate::store::{Expiry, StoreError};
 
-/// Documents removed at a time, at most: a group of writes that came meanwhile waits as long as this takes.
-const REMOVED: usize = 1_000;
-/// Places of deleted collections dropped at a time, at most.
-const DROPPED: usize = 10_000;
-/// When the documents of a collection that is being restored are looked at again.
-const LATER_MS: u64 = 1_000;
+/// Maximum number of documents removed in a step. A group of writes that arrives meanwhile waits for the
+/// step.
+const MAX_DOCUMENTS: usize = 1_000;
+/// Maximum number of expiry entries of deleted collections removed in a step.
+const MAX_ORPHANS: usize = 10_000;
+/// Delay before the documents of a collection that is being restored are checked again.
+const RETRY_MS: u64 = 1_000;
 
 type Collections = HashMap<CollectionId, Arc<Collection>>;
 
-/// What is due.
+/// The expiry entries to process.
 #[derive(Default)]
 struct Due {
     documents: Vec<Expiry>,
-    /// Places of documents that are not there: their collections were deleted.
-    dead: Vec<Expiry>,
-    /// When the first document expires that is not among these; `u64::MAX` if none does.
+    /// Entries without a document: their collections were deleted.
+    orphans: Vec<Expiry>,
+    /// The earliest expiry that is not among these; `u64::MAX` if there is none.
     next_ms: u64,
 }
 
 impl Writer {
-    /// Removes some of the documents that have expired.
+    /// Removes some of the expired documents.
     pub(super) fn expire(&mut self) {
         self.expiring = false;
         if self.refuse_read_only().is_err() {
             return;
         }
         match self.expire_some() {
-            // Tried again when there is room: nobody waits for it.
+            // Retried when the disk has free space: no client waits for it.
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => drop(self.fail(&error)),
         }
@@ -54,8 +55,8 @@ impl Writer {
         if !due.documents.is_empty() {
             self.remove(&collections, &mut due, now_ms)?;
         }
-        if !due.dead.is_empty() {
-            self.shared.store.drop_expiries(&due.dead)?;
+        if !due.orphans.is_empty() {
+            self.shared.store.drop_expiries(&due.orphans)?;
         }
         self.shared.next_expiry_ms.store(due.next_ms, Ordering::SeqCst);
         self.expiring = due.next_ms <= now_ms;
@@ -67,7 +68,7 @@ impl Writer {
         let mut due = Due { next_ms: u64::MAX, ..Due::default() };
         for expiry in self.shared.store.expiries(from_ms) {
             let expiry = expiry?;
-            let is_full = due.documents.len() >= REMOVED || due.dead.len() >= DROPPED;
+            let is_full = due.documents.len() >= MAX_DOCUMENTS || due.orphans.len() >= MAX_ORPHANS;
             if expiry.at_ms > now_ms || is_full {
                 due.next_ms = due.next_ms.min(expiry.at_ms);
                 break;
@@ -75,10 +76,11 @@ impl Writer {
             if collections.contains_key(&expiry.collection) {
                 due.documents.push(expiry);
             } else if self.restoring.contains(&expiry.collection) {
-                // Nobody sees it yet, and its documents are not for the writer to touch.
-                due.next_ms = due.next_ms.min(now_ms + LATER_MS);
+                // The restore is not complete: the collection is not visible, and its documents must not
+                // change.
+                due.next_ms = due.next_ms.min(now_ms + RETRY_MS);
             } else {
-                due.dead.push(expiry);
+                due.orphans.push(expiry);
             }
         }
         Ok(due)
@@ -93,12 +95,12 @@ impl Writer {
             let Some(collection) = collections.get(&expiry.collection) else {
                 continue;
             };
-            if plan.lapse(collection, expiry)? {
+            if plan.expire(collection, expiry)? {
                 removed += 1;
                 touched.entry(collection.id).or_insert_with(|| Arc::clone(collection));
             } else {
-                // Its document says another time; there should be none such.
-                due.dead.push(expiry.clone());
+                // The document has another expiry time. Such an entry should not exist, so it is removed.
+                due.orphans.push(expiry.clone());
             }
         }
         let (batch, hashes) = plan.into_batch();

@@ -1,4 +1,4 @@
-//! A data directory verified without a server: what is damaged is named, and nothing is changed.
+//! Verification of a data directory without a server: reports the damage and changes nothing.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub enum Flaw {
     /// The store is damaged: the server does not start on it.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A snapshot is damaged: the next start passes it over and takes longer.
+    /// A snapshot is damaged: the next start skips it and takes longer.
     #[error("{0} (a snapshot: no document depends on it)")]
     Snapshot(SnapshotError),
     /// The directory is damaged or too new.
@@ -23,23 +23,23 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// Whether a file may not be read, so that nothing is known of it.
+    /// Whether a file is not readable for lack of permission, so that nothing is known about it.
     pub fn is_refused(&self) -> bool {
         matches!(self, Flaw::Store(error) | Flaw::Directory(OpenError::Store(error)) if error.is_refused())
     }
 
-    /// Whether documents may be missing, so that the server does not start.
+    /// Whether documents may be missing. If so, the server does not start.
     pub fn is_grave(&self) -> bool {
         !matches!(self, Flaw::Snapshot(_))
     }
 }
 
-/// Verifies the data directory `path` without changing it, handing every flaw to `found`.
+/// Verifies the data directory `path` without changing it, and passes every flaw to `found`.
 ///
 /// # Errors
-/// [`OpenError`] if it cannot be looked at: there is none, or a server uses it.
+/// [`OpenError`] if it cannot be read: it does not exist, or a server uses it.
 pub fn verify(path: &Path, found: &mut dyn FnMut(Flaw)) -> Result<Verified, OpenError> {
-    let (store, snapshots) = match Directory::look(path) {
+    let (store, snapshots) = match Directory::open_existing(path) {
         Ok(directory) => (directory.store, directory.snapshots),
         Err(error @ OpenError::Directory { .. }) => return Err(error),
         Err(error) => {
@@ -48,7 +48,7 @@ pub fn verify(path: &Path, found: &mut dyn FnMut(Flaw)) -> Result<Verified, Open
         }
     };
     let verified = Store::verify(&store, &mut |flaw| found(flaw.into()))?;
-    // That there is no directory of them is no flaw: the server makes one.
+    // A missing directory of snapshots is not a flaw: the server creates it.
     if snapshots.exists() {
         match snapshot::list(&snapshots) {
             Ok(files) => {

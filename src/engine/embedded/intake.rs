@@ -1,4 +1,4 @@
-//! What may join the queue of writes, and how much of it may wait there.
+//! Admission to the write queue: the checks of an operation, and the back-pressure of a full queue.
 
 use std::sync::Arc;
 
@@ -10,45 +10,49 @@ use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape};
 
 /// The unit in which bytes of queued writes are counted.
-const ROOM_UNIT: usize = 1_024;
+const BYTES_PER_PERMIT: usize = 1_024;
 
-/// The room of the queue: each write holds its share, in operations and in bytes, until it is answered.
+/// The capacity of the write queue. Each write holds its share, in operations and in bytes, until it is
+/// answered.
 #[derive(Clone)]
 pub(super) struct WriteQueue {
-    room: [Arc<Semaphore>; 2],
+    permits: [Arc<Semaphore>; 2],
     limits: [usize; 2],
 }
 
 impl WriteQueue {
-    /// Room for so many operations and bytes.
+    /// A queue with a capacity of `operations` operations and `bytes` bytes.
     pub(super) fn new(operations: usize, bytes: usize) -> WriteQueue {
-        let limits = [operations, bytes.div_ceil(ROOM_UNIT)];
-        WriteQueue { room: limits.map(|permits| Arc::new(Semaphore::new(permits))), limits }
+        let limits = [operations, bytes.div_ceil(BYTES_PER_PERMIT)];
+        WriteQueue { permits: limits.map(|permits| Arc::new(Semaphore::new(permits))), limits }
     }
 
-    /// Operations that wait or are being written.
+    /// The number of operations that wait or are being written.
     pub(super) fn len(&self) -> usize {
-        self.limits[0] - self.room[0].available_permits()
+        self.limits[0] - self.permits[0].available_permits()
     }
 
-    /// Takes a share of the queue for these operations.
+    /// Reserves capacity for these operations.
     pub(super) async fn take(
         &self,
         operations: &[Operation],
         admission: Admission,
     ) -> Result<[OwnedSemaphorePermit; 2], EngineError> {
         let bytes: usize = operations.iter().map(size).sum();
-        let wanted = [operations.len(), bytes.div_ceil(ROOM_UNIT)];
+        let wanted = [operations.len(), bytes.div_ceil(BYTES_PER_PERMIT)];
         let mut taken = Vec::with_capacity(2);
-        for ((room, wanted), limit) in self.room.iter().zip(wanted).zip(self.limits) {
-            // What is larger than the whole queue gets all of it, and so waits for all before it.
+        for ((permits, wanted), limit) in self.permits.iter().zip(wanted).zip(self.limits) {
+            // A write larger than the queue takes the whole capacity, and so waits for every write before
+            // it.
             let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
-            let room = Arc::clone(room);
+            let permits = Arc::clone(permits);
             let permit = match admission {
-                Admission::Shed => {
-                    room.try_acquire_many_owned(wanted).map_err(|_| EngineError::Busy("the write queue"))?
+                Admission::Shed => permits
+                    .try_acquire_many_owned(wanted)
+                    .map_err(|_| EngineError::Busy("the write queue"))?,
+                Admission::Wait => {
+                    permits.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?
                 }
-                Admission::Wait => room.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?,
             };
             taken.push(permit);
         }
@@ -56,7 +60,8 @@ impl WriteQueue {
     }
 }
 
-/// Documents that were fingerprinted for a collection may find another one under its name.
+/// Checks the profile again: the name may belong to another collection than the one for which the documents
+/// were fingerprinted.
 pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
     let settings = collection.settings();
     if makes_the_same(&settings.profile, wanted) {
@@ -70,7 +75,8 @@ pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), E
     })
 }
 
-/// Whether a document has what its collection stores: it may have been made for another one of the same name.
+/// Checks that a document fits its collection: it may have been made for another collection of the same
+/// name.
 pub(super) fn fits(
     name: &CollectionName,
     settings: &CollectionSettings,
@@ -86,15 +92,16 @@ pub(super) fn fits(
     has_sketch(name, settings, document.row.sketch.as_deref())
 }
 
-/// Where hashes are names of signatures, what is stored has to have one; elsewhere sketches are as long as the
-/// collection says, or they could not be compared.
+/// Checks the signature or the sketch of a row. A collection of signatures requires one of its shape. In
+/// other collections a sketch must have the collection's length: sketches of different lengths cannot be
+/// compared.
 pub(super) fn has_sketch(
     name: &CollectionName,
     settings: &CollectionSettings,
     sketch: Option<&[u8]>,
 ) -> Result<(), EngineError> {
     match (settings.signatures, sketch) {
-        (Some(shape), sketch) => is_of_shape(name, shape, sketch),
+        (Some(shape), sketch) => check_shape(name, shape, sketch),
         (None, Some(sketch)) if settings.sketch_bytes.map(usize::from) != Some(sketch.len()) => {
             Err(EngineError::SettingsConflict {
                 name: name.clone(),
@@ -107,12 +114,12 @@ pub(super) fn has_sketch(
     }
 }
 
-/// Where hashes are names of signatures, what is looked for has to have one.
+/// In a collection of signatures, a query needs a signature too.
 pub(super) fn has_signature(collection: &Collection, signature: Option<&[u8]>) -> Result<(), EngineError> {
-    collection.signatures.map_or(Ok(()), |shape| is_of_shape(&collection.name, shape, signature))
+    collection.signatures.map_or(Ok(()), |shape| check_shape(&collection.name, shape, signature))
 }
 
-fn is_of_shape(
+fn check_shape(
     name: &CollectionName,
     shape: SignatureShape,
     signature: Option<&[u8]>,
@@ -124,7 +131,7 @@ fn is_of_shape(
     Err(EngineError::Signature { name: name.clone(), expected, found })
 }
 
-/// The bytes that an operation keeps in the queue, about.
+/// The approximate memory of a queued operation in bytes.
 fn size(operation: &Operation) -> usize {
     let fixed = 256;
     match operation {

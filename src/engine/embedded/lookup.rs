@@ -1,8 +1,8 @@
-//! Queries: from hashes within k to documents, by distance and then id.
+//! Query evaluation: from the hashes within k to the documents, in the order of distance, then id.
 //!
-//! The index says which hashes are near, the store which documents bear them. Each page does only the work
-//! it needs: radii grow until enough hashes are found (the index is exact for every one of them), and of
-//! the documents of one distance only as many ids are read as the page has room for.
+//! The index returns the near hashes, the store the documents that have them. A page does only the necessary
+//! work. The radius grows until enough hashes are found; the index is exact for every radius. Of the
+//! documents at one distance, only as many ids are read as fit into the page.
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -21,25 +21,28 @@ use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
 use crate::pool::Cancel;
 use crate::store::{Posting, PostingList, StoreError, View};
 
-/// The first radius tried when the page may be full before k is reached, and the steps after it.
+/// The first radius that is tried when the page may be full before k is reached, and the increment of the
+/// later ones.
 const FIRST_RADIUS: u32 = 3;
 const STEP: u32 = 4;
-/// Up to this cost, in nanoseconds or so, all within k is looked for at once before anything else.
+/// Up to this estimated cost, in ns, all hashes within k are searched for at once.
 const QUICK: u64 = 4_096;
 
-/// Hashes found within the distance, and documents looked at, up to which a question is answered where it is asked.
+/// The maximum number of found hashes, and of examined documents, of a query that is answered on the
+/// caller's thread.
 const FEW: usize = 128;
-/// Bytes of metadata of such an answer.
+/// The maximum bytes of metadata of such an answer.
 const FEW_BYTES: usize = 64 << 10;
-/// Bytes of metadata with which a page is full, whatever its limit. The one document that reaches them belongs to it.
+/// Bytes of metadata at which a page ends, whatever its limit. The document that reaches this size is
+/// included.
 const PAGE_BYTES: usize = 4 << 20;
-/// Documents looked at between two looks at whether the question was cancelled.
+/// Number of documents examined between two checks for cancellation.
 const CHECK: usize = 128;
-/// Bytes of memory for a hash that was found: once as the index reports it, once by distance.
+/// Bytes of memory per found hash: once in the result of the index, once in the classes by distance.
 const FOUND_BYTES: usize = 64;
 
-/// Asks for the memory that these queries will read first; for some that are answered right after.
-pub(super) fn approach(collection: &Collection, queries: &[Query]) {
+/// Prefetches the memory that these queries read first. Call it immediately before they are answered.
+pub(super) fn prefetch(collection: &Collection, queries: &[Query]) {
     let Some(k) = queries.first().map(|query| query.k.unwrap_or_else(|| collection.settings().k)) else {
         return;
     };
@@ -47,7 +50,7 @@ pub(super) fn approach(collection: &Collection, queries: &[Query]) {
     collection.index.approach(&hashes, k);
 }
 
-/// What queries are expected to take, in nanoseconds or so; for those of one k after the other it is reckoned once.
+/// Estimates the cost of queries in ns. The cost within k is cached for the last k.
 pub(super) struct Costs<'a> {
     collection: &'a Collection,
     known: Option<(u32, u64)>,
@@ -58,7 +61,7 @@ impl Costs<'_> {
         Costs { collection, known: None }
     }
 
-    /// What all within k is expected to take by the index.
+    /// Estimated cost of a search within k by the index.
     fn within(&mut self, k: u32) -> u64 {
         match self.known {
             Some((known, cost)) if known == k => cost,
@@ -70,13 +73,14 @@ impl Costs<'_> {
         query.k.unwrap_or_else(|| self.collection.settings().k)
     }
 
-    /// Whether all within k is looked for at once before anything else.
+    /// Whether all hashes within k are searched for at once.
     fn is_quick(&mut self, query: &Query) -> bool {
         let k = self.k(query);
         !query.scan && query.after.is_none() && !query.needs_row() && self.within(k) <= QUICK
     }
 
-    /// What a query is expected to take. Nobody knows how many rows a filter reads: one that does is never inline.
+    /// Estimated cost of a query. The number of rows that a filter reads is unknown, so a query with such a
+    /// filter never runs on the caller's thread.
     pub(super) fn query(&mut self, query: &Query) -> u64 {
         let k = self.k(query);
         match (query.needs_row(), query.scan) {
@@ -86,13 +90,13 @@ impl Costs<'_> {
         }
     }
 
-    /// Of all of them.
+    /// Estimated cost of all these queries.
     pub(super) fn queries(mut self, queries: &[Query]) -> u64 {
         queries.iter().fold(0, |sum, query| sum.saturating_add(self.query(query)))
     }
 }
 
-/// Answers queries in order, whatever they take.
+/// Answers queries in order, without a limit on their cost.
 pub(super) fn answer_each(
     shared: &Shared,
     collection: &Collection,
@@ -102,21 +106,28 @@ pub(super) fn answer_each(
 ) -> Result<(), EngineError> {
     let mut costs = Costs::of(collection);
     let mut answers = Vec::with_capacity(GROUP);
+    let mut unreserved = 0;
     for (at, group) in queries.chunks(GROUP).enumerate() {
-        approach(collection, group);
-        // One look at the gate for those that take little: two threads that pass it by turns keep each other waiting.
+        prefetch(collection, group);
+        // Quick queries share one pass of the gate and one pin of the index. If two threads took the gate
+        // for every query, they would contend for it.
         let matches: usize = group.iter().map(|query| query.limit).sum();
         let all_quick = matches <= FEW && group.iter().all(|query| costs.is_quick(query));
         let held = all_quick.then(|| (collection.gate.pass(), stay()));
-        // Each begins when the one before has ended: a look at the clock takes a twentieth of a query.
+        // A query begins when the previous one ends: reading the clock takes a twentieth of a query.
         let mut start = Instant::now();
         for (place, query) in group.iter().enumerate() {
             cancel.check()?;
-            let answer = answer(held.as_ref(), shared, collection, query, (start, Bounds::wide(cancel)));
+            let answer = answer(held.as_ref(), shared, collection, query, (start, Bounds::unbounded(cancel)));
             let answer = answer.map_err(|error| error.of_question(at * GROUP + place))?;
-            let answer = answer.expect(NOT_TOO_MUCH);
+            let answer = answer.expect(UNBOUNDED);
             start += answer.work.elapsed;
+            unreserved += unreserved_bytes(&answer);
             answers.push(answer);
+            // A page reserves memory only for many bytes; many pages of a few bytes need it too.
+            if unreserved > FEW_BYTES {
+                call::reserve(std::mem::take(&mut unreserved))?.keep();
+            }
         }
         drop(held);
         answers.drain(..).for_each(&mut *each);
@@ -124,8 +135,14 @@ pub(super) fn answer_each(
     Ok(())
 }
 
-/// Answers one query where it is asked, if that takes little: `None` if it found so much that reading it should
-/// be left to the pool.
+/// The bytes of metadata for which the page of this answer reserved no memory.
+fn unreserved_bytes(answer: &Answer) -> usize {
+    let bytes = answer.matches.iter().map(|near| near.metadata.as_ref().map_or(0, String::len)).sum();
+    if bytes > FEW_BYTES { 0 } else { bytes }
+}
+
+/// Answers one query on the caller's thread. Returns `None` if it finds so much that the CPU pool should
+/// answer it.
 pub(super) fn similar_at_once(
     shared: &Shared,
     collection: &Collection,
@@ -134,18 +151,18 @@ pub(super) fn similar_at_once(
     answer(None, shared, collection, query, (Instant::now(), Bounds::FEW))
 }
 
-/// Answers one query, whatever it takes, unless it is cancelled.
+/// Answers one query, without a limit on its cost, unless it is cancelled.
 pub(super) fn similar(
     shared: &Shared,
     collection: &Collection,
     query: &Query,
     cancel: &Cancel,
 ) -> Result<Answer, EngineError> {
-    let bounds = Bounds::wide(cancel);
-    Ok(answer(None, shared, collection, query, (Instant::now(), bounds))?.expect(NOT_TOO_MUCH))
+    let bounds = Bounds::unbounded(cancel);
+    Ok(answer(None, shared, collection, query, (Instant::now(), bounds))?.expect(UNBOUNDED))
 }
 
-/// Answers one query with the documents that `judge` gives a similarity, each with its own.
+/// Answers one query with the documents for which `judge` returns a similarity.
 pub(super) fn similar_judged(
     shared: &Shared,
     collection: &Collection,
@@ -156,10 +173,10 @@ pub(super) fn similar_judged(
     let mut answer = similar(shared, collection, query, cancel)?;
     let view = shared.store.view();
     let mut judged = Vec::with_capacity(answer.matches.len());
-    // Row by row: texts of a megabyte each are not held together.
+    // Row by row: rows with texts of a megabyte each must not be in memory together.
     for mut near in std::mem::take(&mut answer.matches) {
         cancel.check()?;
-        // A document may have gone since; it has no similarity then.
+        // A document that was deleted in the meantime is omitted.
         let Some(row) = view.row(collection.id, &near.id)? else { continue };
         near.similarity = judge(row)?;
         if near.similarity.is_some() {
@@ -170,15 +187,15 @@ pub(super) fn similar_judged(
     Ok(answer)
 }
 
-/// Why an answer without a bound is there.
-const NOT_TOO_MUCH: &str = "nothing is too much";
+/// Without bounds, [`answer`] never returns `None`.
+const UNBOUNDED: &str = "an unbounded query has an answer";
 
-/// How much may be done for an answer.
+/// Limits on the work for an answer.
 #[derive(Clone, Copy)]
 struct Bounds<'a> {
-    /// Hashes found and documents looked at.
+    /// The maximum number of found hashes, and of examined documents.
     documents: usize,
-    /// Bytes of metadata.
+    /// The maximum bytes of metadata.
     bytes: usize,
     cancel: Option<&'a Cancel>,
 }
@@ -186,15 +203,16 @@ struct Bounds<'a> {
 impl<'a> Bounds<'a> {
     const FEW: Bounds<'static> = Bounds { documents: FEW, bytes: FEW_BYTES, cancel: None };
 
-    fn wide(cancel: &'a Cancel) -> Bounds<'a> {
+    fn unbounded(cancel: &'a Cancel) -> Bounds<'a> {
         Bounds { documents: usize::MAX, bytes: usize::MAX, cancel: Some(cancel) }
     }
 }
 
-/// What a caller holds who answers several that are quick: the gate, and the index in sight.
+/// Shared by several quick queries: the pass of the gate and the pin of the index.
 type Held<'a> = (Passed<'a>, Stay);
 
-/// Answers one query, behind the gate if the caller holds it, else it is taken. It began at `start`.
+/// Answers one query. If `held` is `None`, it passes the gate itself. `start` is the time at which the query
+/// began.
 fn answer(
     held: Option<&Held<'_>>,
     shared: &Shared,
@@ -215,7 +233,7 @@ fn answer(
         }
         None => {}
     }
-    let epoch = collection.epoch.quiet();
+    let epoch = collection.epoch.stable();
     let time = Time { clock: &shared.clock, now_ms: OnceCell::new() };
     let mut page = Page {
         collection,
@@ -224,24 +242,24 @@ fn answer(
         epoch,
         time,
         bounds,
-        looked_at: Cell::new(0),
+        examined: Cell::new(0),
         bytes: 0,
         reserved: call::reserve(0)?,
         matches: Vec::new(),
         work: Work::default(),
     };
-    // Under the gate every hash that a document of the view bears is in the index: hashes enter before
-    // their documents can be seen, and leave behind the gate.
+    // Under the gate the index has every hash of the documents in the view: a hash is inserted before its
+    // documents become visible, and removed only while the gate is closed.
     let _gate = held.is_none().then(|| collection.gate.pass());
     let mut found = Vec::new();
     let is_quick = held.is_some() || Costs::of(collection).is_quick(query);
-    if is_quick && page.is_known(&shared.postings, &mut found) {
+    if is_quick && page.answer_from_memory(&shared.postings, &mut found) {
         return Ok(Some(page.finish(start)));
     }
     let view = shared.store.view();
-    // What was found before the view was taken is all there is if no commit fell in between. Where there is much of it, a
-    // smaller radius may be enough.
-    let mut ahead = (!found.is_empty() && found.len() <= FEW && page.is_quiet()).then_some(found);
+    // The hashes found before the view was taken are complete if no commit fell in between. If there are
+    // many, a smaller radius may be enough.
+    let mut ahead = (!found.is_empty() && found.len() <= FEW && page.is_epoch_unchanged()).then_some(found);
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = match ahead.take() {
@@ -253,7 +271,7 @@ fn answer(
         }
         for (distance, hashes) in classes {
             page.read_class(&shared.postings, &view, distance, &hashes)?;
-            if page.is_too_much() {
+            if page.exceeds_bounds() {
                 return Ok(None);
             }
             if page.is_full() {
@@ -277,48 +295,49 @@ fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError>
     }
 }
 
-/// The time of an answer, which is looked at only if something may have expired.
+/// The time of an answer. The clock is read only if a document may have expired.
 struct Time<'a> {
     clock: &'a Clock,
     now_ms: OnceCell<u64>,
 }
 
 impl Time<'_> {
-    /// Whether a document that expires then counts as gone.
-    fn has_lapsed(&self, expires_ms: Option<u64>) -> bool {
+    /// Whether a document with this expiry has expired.
+    fn has_expired(&self, expires_ms: Option<u64>) -> bool {
         expires_ms.is_some_and(|at| at <= *self.now_ms.get_or_init(|| self.clock.now_ms()))
     }
 }
 
-/// A page in the making: one match more than the limit tells whether there is a next page.
+/// A page under construction. It collects one match more than the limit, which shows whether there is a next
+/// page.
 struct Page<'a> {
     collection: &'a Collection,
     query: &'a Query,
     k: u32,
-    /// The epoch of the collection before the view was taken, if no commit was coming in sight.
+    /// The epoch of the collection before the view was taken; `None` if a commit was becoming visible.
     epoch: Option<u64>,
     time: Time<'a>,
     bounds: Bounds<'a>,
-    /// Documents looked at, those that are passed over among them.
-    looked_at: Cell<usize>,
-    /// Bytes of the metadata of the matches.
+    /// Number of examined documents, including the skipped ones.
+    examined: Cell<usize>,
+    /// Bytes of the matches' metadata.
     bytes: usize,
-    /// Memory for the matches and for the hashes found.
+    /// Memory reserved for the matches and for the found hashes.
     reserved: Reserved,
     matches: Vec<Match>,
     work: Work,
 }
 
-/// A document found by its hash.
+/// A posting and the hash by which it was found.
 struct FoundPosting {
     hash: Hash,
     posting: Posting,
-    is_sole: bool,
+    is_single: bool,
 }
 
 type Classes = BTreeMap<u32, Vec<Hash>>;
 
-/// Hashes by distance.
+/// Groups hashes by distance.
 fn classes(found: Vec<Neighbour<Hash>>) -> Classes {
     let mut classes = Classes::new();
     for near in found {
@@ -336,19 +355,19 @@ impl Page<'_> {
         self.matches.len() > self.query.limit || self.bytes >= PAGE_BYTES
     }
 
-    /// Whether more was done than a question may take where it is asked.
-    fn is_too_much(&self) -> bool {
-        self.looked_at.get() > self.bounds.documents || self.bytes > self.bounds.bytes
+    /// Whether the work exceeds the bounds.
+    fn exceeds_bounds(&self) -> bool {
+        self.examined.get() > self.bounds.documents || self.bytes > self.bounds.bytes
     }
 
-    /// Another document is looked at; whether that may go on.
-    fn look_at_next(&self) -> Result<bool, EngineError> {
-        let looked_at = self.looked_at.get() + 1;
-        self.looked_at.set(looked_at);
-        if let Some(cancel) = self.bounds.cancel.filter(|_| looked_at.is_multiple_of(CHECK)) {
+    /// Counts an examined document. Returns whether the bounds allow more; fails if the query is cancelled.
+    fn count_examined(&self) -> Result<bool, EngineError> {
+        let examined = self.examined.get() + 1;
+        self.examined.set(examined);
+        if let Some(cancel) = self.bounds.cancel.filter(|_| examined.is_multiple_of(CHECK)) {
             cancel.check()?;
         }
-        Ok(looked_at <= self.bounds.documents)
+        Ok(examined <= self.bounds.documents)
     }
 
     fn push(&mut self, near: Match) -> Result<(), EngineError> {
@@ -360,19 +379,19 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn room(&self) -> usize {
+    fn remaining(&self) -> usize {
         (self.query.limit + 1).saturating_sub(self.matches.len())
     }
 
-    /// Answers from memory alone if that can be done: nothing is near, which is what most questions of a
-    /// crawler come to, or all that is near was stored or looked up lately. It needs no view of the store, which costs as
-    /// much as the look: while the gate is held a document that moves from one hash to another is under one of
-    /// them at every moment, so nothing slips through where nothing is found; and what is remembered is good
-    /// while no commit falls in between. If it cannot be done, all hashes within k are in `found`.
-    fn is_known(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
+    /// Tries to answer without a view of the store, which costs as much as the search. It succeeds if no
+    /// hash is within k, the most frequent case of a crawler, or if the postings of all found hashes are
+    /// cached. While the gate is held, a document whose hash changes is in the index under the old or the
+    /// new hash, so none is missed if nothing is found. Cached postings are valid if no commit falls in
+    /// between. On failure, `found` has all hashes within k.
+    fn answer_from_memory(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
         let report = self.collection.index.within(self.subject(), self.k, found);
-        self.account(&report, found);
-        if found.is_empty() || self.has_at_hand(postings, found) {
+        self.record_work(&report, found);
+        if found.is_empty() || self.answer_from_cache(postings, found) {
             return true;
         }
         self.matches.clear();
@@ -380,12 +399,12 @@ impl Page<'_> {
         false
     }
 
-    /// Whether no commit has begun or ended since the page was.
-    fn is_quiet(&self) -> bool {
-        self.epoch.is_some() && self.collection.epoch.quiet() == self.epoch
+    /// Whether no commit has begun or ended since the page was begun.
+    fn is_epoch_unchanged(&self) -> bool {
+        self.epoch.is_some() && self.collection.epoch.stable() == self.epoch
     }
 
-    fn has_at_hand(&mut self, postings: &PostingCache, found: &[Neighbour<Hash>]) -> bool {
+    fn answer_from_cache(&mut self, postings: &PostingCache, found: &[Neighbour<Hash>]) -> bool {
         if self.epoch.is_none() || found.len() > self.query.limit {
             return false;
         }
@@ -395,7 +414,7 @@ impl Page<'_> {
             else {
                 return false;
             };
-            if !self.query.excludes(&id) && !self.time.has_lapsed(expires_ms) {
+            if !self.query.excludes(&id) && !self.time.has_expired(expires_ms) {
                 let (hash, distance) = (near.hash, near.distance);
                 self.bytes += metadata.as_ref().map_or(0, String::len);
                 self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
@@ -405,10 +424,10 @@ impl Page<'_> {
             }
         }
         self.matches.sort_unstable_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
-        self.is_quiet()
+        self.is_epoch_unchanged()
     }
 
-    /// The hashes at distances from `least` to a radius, which is k or less.
+    /// The hashes at distances from `least` to a radius, which is at most k.
     fn near(&mut self, least: u32) -> Result<(u32, Classes), EngineError> {
         if let Some(cancel) = self.bounds.cancel {
             cancel.check()?;
@@ -421,13 +440,13 @@ impl Page<'_> {
         } else {
             collection.index.within(self.subject(), radius, &mut found)
         };
-        self.account(&report, &found);
+        self.record_work(&report, &found);
         self.reserve_found(found.len())?;
         found.retain(|near| near.distance >= least);
         Ok((radius, classes(found)))
     }
 
-    /// Reserves memory for so many hashes that are found.
+    /// Reserves memory for this number of found hashes.
     fn reserve_found(&mut self, hashes: usize) -> Result<(), EngineError> {
         let bytes = self.bytes + hashes * FOUND_BYTES;
         if bytes > FEW_BYTES {
@@ -436,8 +455,8 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// How far to look now. Where the index would compare every hash, counting them by distance first
-    /// costs as much again and spares the memory for all that the page has no room for.
+    /// The radius of the next search. Where the index would compare every hash, the distances are counted
+    /// first. That doubles the work, but saves the memory of hashes that do not fit into the page.
     fn radius(&mut self, least: u32) -> Result<u32, EngineError> {
         let (index, k) = (&self.collection.index, self.k);
         let step = index.first_radius((least + STEP).max(FIRST_RADIUS), k);
@@ -446,7 +465,7 @@ impl Page<'_> {
         }
         let mut counts = vec![0u64; index.most() as usize + 1];
         index.distances(self.subject(), &mut counts);
-        let wanted = self.room() as u64;
+        let wanted = self.remaining() as u64;
         let mut sum = 0;
         let reaches = |distance: &u32| {
             sum += counts[*distance as usize];
@@ -458,7 +477,7 @@ impl Page<'_> {
         Ok(radius)
     }
 
-    fn account(&mut self, report: &Report, found: &[Neighbour<Hash>]) {
+    fn record_work(&mut self, report: &Report, found: &[Neighbour<Hash>]) {
         self.work.scanned |= report.scanned;
         self.work.plan = report.plan;
         self.work.probes += report.touched.probes;
@@ -466,8 +485,8 @@ impl Page<'_> {
         self.work.verified = found.len() as u64;
     }
 
-    /// Adds the documents of one distance, as many as the page has room for, in the order of their ids.
-    /// It stops when it has looked at more than the bounds allow.
+    /// Adds the documents at one distance in id order, as many as fit into the page. It stops when the
+    /// bounds are exceeded.
     fn read_class(
         &mut self,
         postings: &PostingCache,
@@ -477,66 +496,69 @@ impl Page<'_> {
     ) -> Result<(), EngineError> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
-        let room = self.room();
+        let remaining = self.remaining();
         let of = self.collection.id;
         let mut first: BTreeMap<DocumentId, FoundPosting> = BTreeMap::new();
         for &hash in hashes {
-            if !self.look_at_next()? {
+            if !self.count_examined()? {
                 return Ok(());
             }
             match view.posting_list(of, hash)? {
                 None => {}
                 Some(PostingList::One(posting)) if after.is_some_and(|after| posting.id <= *after) => {}
                 Some(PostingList::One(posting)) => {
-                    self.offer(view, &mut first, room, FoundPosting { hash, posting, is_sole: true })?;
+                    self.offer(view, &mut first, remaining, FoundPosting { hash, posting, is_single: true })?;
                 }
                 Some(PostingList::Many(_)) => {
                     for posting in view.shared_postings(of, hash, after) {
-                        let found = FoundPosting { hash, posting: posting?, is_sole: false };
-                        if !self.offer(view, &mut first, room, found)? || !self.look_at_next()? {
+                        let found = FoundPosting { hash, posting: posting?, is_single: false };
+                        if !self.offer(view, &mut first, remaining, found)? || !self.count_examined()? {
                             break;
                         }
                     }
                 }
             }
         }
-        for (id, FoundPosting { hash, posting, is_sole }) in first {
+        for (id, FoundPosting { hash, posting, is_single }) in first {
             let row = if posting.has_metadata { view.row(of, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
             let expires_ms = posting.expires_ms;
-            if let Some(seen) = self.epoch.filter(|_| is_sole) {
+            if let Some(seen) = self.epoch.filter(|_| is_single) {
                 let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
-                postings.note(&self.collection.epoch, seen, of, hash, &posting);
+                postings.add(&self.collection.epoch, seen, of, hash, &posting);
             }
             self.push(Match { id, hash, distance, similarity: None, expires_ms, metadata })?;
-            if self.bytes >= PAGE_BYTES || self.is_too_much() {
+            if self.bytes >= PAGE_BYTES || self.exceeds_bounds() {
                 break;
             }
         }
         Ok(())
     }
 
-    /// Takes a document among the first of its distance; whether one with a greater id could be among them.
+    /// Offers a document for the first ones at its distance. Returns whether one with a greater id may still
+    /// be among them.
     fn offer(
         &self,
         view: &View<'_>,
         first: &mut BTreeMap<DocumentId, FoundPosting>,
-        room: usize,
+        remaining: usize,
         found: FoundPosting,
     ) -> Result<bool, StoreError> {
-        if first.len() >= room && first.last_key_value().is_some_and(|(last, _)| found.posting.id > *last) {
+        if first.len() >= remaining
+            && first.last_key_value().is_some_and(|(last, _)| found.posting.id > *last)
+        {
             return Ok(false);
         }
-        if !self.time.has_lapsed(found.posting.expires_ms) && self.counts(view, &found.posting.id)? {
+        if !self.time.has_expired(found.posting.expires_ms) && self.passes_filter(view, &found.posting.id)? {
             first.insert(found.posting.id.clone(), found);
-            if first.len() > room {
+            if first.len() > remaining {
                 first.pop_last();
             }
         }
         Ok(true)
     }
 
-    fn counts(&self, view: &View<'_>, id: &DocumentId) -> Result<bool, StoreError> {
+    fn passes_filter(&self, view: &View<'_>, id: &DocumentId) -> Result<bool, StoreError> {
         let Some(filter) = &self.query.filter else {
             return Ok(true);
         };
@@ -557,7 +579,8 @@ impl Page<'_> {
         if let Some(shape) = self.collection.signatures {
             self.matches.iter_mut().for_each(|near| near.similarity = Some(shape.similarity(near.distance)));
         }
-        // What was read is held until it is written; what was found is not.
+        // The memory of the matches is held until the answer is written; that of the found hashes is
+        // released.
         self.reserved.shrink_to(self.bytes);
         self.reserved.keep();
         let last = self.matches.last().filter(|_| more);

@@ -1,12 +1,13 @@
 //! The embedded engine: index, store and snapshots in this process.
 //!
-//! A write goes log → apply → acknowledge, through one writer thread (`writer`); a query reads the index
-//! and a view of the store and waits for nobody; a snapshot thread (`checkpoint`) works beside both.
+//! One writer thread (`writer`) logs, applies and acknowledges writes. A query reads the index and a view of
+//! the store and does not wait for the writer. A snapshot thread (`checkpoint`) works concurrently with
+//! both.
 //!
 //! # Locks
-//! In this order, none held across an `.await`: a collection's gate (`registry`), then those of `index`.
-//! A collection's record and a shard of the postings at hand are taken last, for the time of one copy; of a
-//! shard also while its oldest block is emptied.
+//! They are taken in this order, and none is held across an `.await`: a collection's `pending_removals` and
+//! gate (`registry`), then the locks of `index`. A collection's settings and a shard of the posting cache
+//! are locked last, for the time of one copy; a shard also while its oldest block is emptied.
 
 mod backup;
 mod budget;
@@ -63,73 +64,73 @@ pub use repair::{RepairReport, RepairedCollection, repair};
 use shared::Shared;
 use writer::{Command, Write, Writer};
 
-/// Queries that are expected to take no more than this, in nanoseconds or so, are answered where they are asked: less
-/// than it takes to hand them to another thread. Others go to the pool.
+/// Queries with at most this estimated cost, in ns, are answered on the caller's thread, because handing
+/// them to another thread costs more. The CPU pool answers the others.
 const INLINE_COST: u64 = 20_000;
-/// Backups under way at a time: each holds a view of the store and a thread.
+/// Maximum number of concurrent backups: each holds a view of the store and a thread.
 const BACKUPS: usize = 2;
 
 /// When snapshots are taken and how many are kept.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckpointPolicy {
-    /// After so many changes.
+    /// After this number of changes.
     pub every_changes: u64,
-    /// After so long, if there were any.
+    /// After this time, if there are changes.
     pub every: Duration,
-    /// How many are kept, at least 1.
+    /// The number of retained snapshots, at least 1.
     pub keep: usize,
 }
 
-/// How the engine is to work.
+/// The settings of the engine.
 #[derive(Clone, Copy, Debug)]
 pub struct EmbeddedSettings {
     /// When snapshots are taken.
     pub checkpoints: CheckpointPolicy,
-    /// Operations that may wait to be written.
+    /// Maximum number of queued operations.
     pub queue_operations: usize,
-    /// Bytes of documents that may wait to be written.
+    /// Maximum bytes of queued documents.
     pub queue_bytes: usize,
-    /// How the store works.
+    /// Settings of the store.
     pub store: StoreSettings,
-    /// The number of the store if one has to be made: no other store should have it.
+    /// The identifying number for a new store. It should be unique.
     pub new_store: u64,
-    /// The wall clock, in milliseconds since 1970-01-01 UTC. It is asked once, at the start.
+    /// The wall clock, in milliseconds since 1970-01-01 UTC. It is read once, when the engine opens.
     pub wall_ms: fn() -> u64,
-    /// Bytes of resident memory above nine tenths of which no document is inserted.
+    /// The memory budget in bytes. Documents are rejected when resident memory exceeds nine tenths of it.
     pub memory_budget: Option<u64>,
-    /// Bytes of memory for who bears the hashes that were stored or found lately; 0 for none.
+    /// The capacity of the posting cache in bytes; 0 disables it.
     pub posting_cache_bytes: u64,
-    /// The bytes of resident memory; it is asked up to ten times a second while documents are written.
+    /// Measures resident memory in bytes. It is called up to ten times a second while documents are written.
     pub resident_bytes: fn() -> Option<u64>,
 }
 
-/// The engine in a data directory.
+/// An engine on a data directory.
 pub struct Embedded {
     shared: Arc<Shared>,
     pool: CpuPool,
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
-    /// Backups and restores under way.
+    /// Permits for backups; the next field has those for restores.
     backups: Arc<Semaphore>,
     restores: Arc<Semaphore>,
     incoming: PathBuf,
-    /// Writer and snapshot thread, until they are joined.
+    /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
 }
 
 impl Embedded {
-    /// Opens the data directory `path`, or makes one, and brings the index to its state. Blocks for as
-    /// long as that takes; expensive lookups will run on `pool`.
+    /// Opens the data directory `path`, or creates it, and restores the index. Blocks until that is done.
+    /// Expensive lookups will run on `pool`.
     ///
     /// # Errors
-    /// [`OpenError`] if the directory cannot be used or what it holds is damaged or too new. Nothing in it
-    /// has been changed then.
+    /// [`OpenError`] if the directory cannot be used, or if its content is damaged or too new. Nothing in it
+    /// is changed then.
     pub fn open(path: &Path, settings: EmbeddedSettings, pool: CpuPool) -> Result<Embedded, OpenError> {
         Embedded::open_telling(path, settings, pool, &Progress::default())
     }
 
-    /// The same, counting the hashes of the index on the way, for others to see how far it has come.
+    /// Same as [`Embedded::open`]; `progress` counts the restored hashes for other threads.
     ///
     /// # Errors
     /// As [`Embedded::open`].
@@ -142,7 +143,7 @@ impl Embedded {
         let directory = directory::Directory::open(path)?;
         let new = directory.is_new.then_some(settings.new_store);
         let store = Store::open(&directory.store, settings.store, new);
-        let store = store.map_err(|error| directory::unopened(path, error))?;
+        let store = store.map_err(|error| directory::open_error(path, error))?;
         directory.seal()?;
         restore::clear(&directory.incoming).map_err(|source| {
             let path = directory.incoming.clone();
@@ -168,7 +169,7 @@ impl Embedded {
                 move || {
                     if std::panic::catch_unwind(AssertUnwindSafe(|| writer.run())).is_err() {
                         tracing::error!(
-                            "the writer panicked; no more writes are taken until the server is restarted"
+                            "the writer panicked; no more writes are accepted until the server is restarted"
                         );
                         shared.set_read_only("the writer failed; this is a fault of the server".to_owned());
                     }
@@ -189,7 +190,7 @@ impl Embedded {
         })
     }
 
-    /// Looks for near-duplicates beside the writer where that takes long; see [`recent`].
+    /// Searches for near-duplicates outside the writer thread if that is expensive; see [`recent`].
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
         let Operation::Put { document, unless_within: Some(k) } = operation else {
             return None;
@@ -200,17 +201,17 @@ impl Embedded {
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
         let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
         let seen = self.shared.applied();
-        let look = move |_: &Cancel| {
+        let search = move |_: &Cancel| {
             let mut found = Vec::new();
             let subject = Subject { hash, signature: signature.as_deref() };
             collection.index.within(subject, k, &mut found);
             found.sort_unstable();
             Checked { seen, nearest: found.iter().map(|near| near.hash).take(NEAREST).collect() }
         };
-        self.pool.run(Patience::Bulk, look).await.ok()
+        self.pool.run(Patience::Bulk, search).await.ok()
     }
 
-    /// Runs `work`, which may wait for the disk, off the async workers.
+    /// Runs `work`, which may block on the disk, outside the async workers.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> Result<T, EngineError> + Send + 'static,
@@ -278,14 +279,15 @@ impl Engine for Embedded {
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
         }
-        self.shared.check_room()?;
+        self.shared.check_space()?;
         if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
-            // Who waits for room brings more than one request's worth.
+            // A caller that waits for capacity sends bulk data.
             self.admit(admission == Admission::Wait)?;
         }
         let settings = collection.settings();
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
-        // Before there is room: who waits for a processor must not keep others from the queue.
+        // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
+        // for others.
         let mut checks = Vec::with_capacity(operations.len());
         for operation in &operations {
             checks.push(self.check(&collection, operation).await);
@@ -293,15 +295,16 @@ impl Engine for Embedded {
         let (reply, answer) = oneshot::channel();
         let (queue, commands) = (self.queue.clone(), self.commands.clone());
         let queued = driven(async move {
-            let room = queue.take(&operations, admission).await?;
+            let permits = queue.take(&operations, admission).await?;
             let operations = operations.into_iter().zip(checks).collect();
-            let write = Write { collection, operations, reply, room };
+            let write = Write { collection, operations, reply, permits };
             commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)
         });
         queued.await.unwrap_or(Err(EngineError::Closed))?;
         let shared = Arc::clone(&self.shared);
         Ok(Box::pin(async move {
-            // The writer drops what it has not begun when it closes; if it failed, nobody knows what it did.
+            // On close, the writer drops writes that have not started. If it failed, the result of the write
+            // is unknown.
             answer.await.map_err(|_| match shared.read_only() {
                 Some(reason) => EngineError::Unknown(reason),
                 None => EngineError::Closed,
@@ -348,7 +351,7 @@ impl Engine for Embedded {
         collection: &CollectionName,
         query: &Query,
     ) -> Result<Option<Answer>, EngineError> {
-        self.shared.registry.look(collection, |collection| {
+        self.shared.registry.with(collection, |collection| {
             if Costs::of(collection).query(query) > INLINE_COST {
                 return Ok(None);
             }
@@ -362,11 +365,11 @@ impl Engine for Embedded {
         queries: Vec<Query>,
     ) -> Result<Vec<Answer>, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        let dear = Costs::of(&collection).queries(&queries) > INLINE_COST;
-        if !dear {
+        let is_expensive = Costs::of(&collection).queries(&queries) > INLINE_COST;
+        if !is_expensive {
             let at_once = |(at, query): (usize, &Query)| {
                 if at.is_multiple_of(GROUP) {
-                    lookup::approach(&collection, &queries[at..queries.len().min(at + GROUP)]);
+                    lookup::prefetch(&collection, &queries[at..queries.len().min(at + GROUP)]);
                 }
                 let answer = lookup::similar_at_once(&self.shared, &collection, query);
                 answer.map_err(|error| error.of_question(at))
@@ -433,7 +436,7 @@ impl Engine for Embedded {
     async fn backup(&self, collection: &CollectionName, now_ms: u64) -> Result<Pieces, EngineError> {
         let collection = self.shared.registry.get(collection)?;
         let permit = Arc::clone(&self.backups).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the room for backups under way"))?;
+        let permit = permit.map_err(|_| EngineError::Busy("the capacity for backups"))?;
         Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
     }
 
@@ -443,7 +446,7 @@ impl Engine for Embedded {
         tar: Incoming,
         rules: Arc<dyn RestoreRules>,
     ) -> Result<Restored, EngineError> {
-        // Before the upload: who cannot succeed should not have to send it.
+        // Before the upload: a client should not send a backup that would be rejected.
         if self.shared.registry.find(name).is_some() {
             return Err(EngineError::CollectionExists(name.clone()));
         }
@@ -452,10 +455,10 @@ impl Engine for Embedded {
         }
         self.admit(true)?;
         let permit = Arc::clone(&self.restores).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the room for restores under way"))?;
+        let permit = permit.map_err(|_| EngineError::Busy("the capacity for restores"))?;
         let spooled = restore::spool(&self.incoming, tar, &self.shared).await?;
         let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
-        // A client that goes away now does not undo it: a thread of its own brings it to its end.
+        // A detached thread completes the restore even if the client disconnects.
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             restore::restore(&name, &spooled, &*rules, now_ms, &writer)
@@ -518,11 +521,11 @@ impl Engine for Embedded {
     }
 
     fn health(&self) -> Health {
-        // A failure comes first: it needs a restart, and room on the disk does not help.
+        // A failure comes first: it requires a restart, and free disk space does not resolve it.
         if let Some(reason) = self.shared.read_only() {
             return Health::ReadOnly(reason);
         }
-        let full = self.shared.check_room().err();
+        let full = self.shared.check_space().err();
         full.map_or(Health::Ready, |error| Health::DiskFull(error.to_string()))
     }
 
@@ -531,8 +534,8 @@ impl Engine for Embedded {
         let Some((writer, checkpointer)) = threads else {
             return;
         };
-        // A snapshot gets half of the time: memory has to be written out after it.
-        let _ = self.shared.closes.set(Instant::now() + within / 2);
+        // The snapshot gets half of the time, because memtables are flushed after it.
+        let _ = self.shared.close_deadline.set(Instant::now() + within / 2);
         let _ = self.commands.send(Command::Close);
         let requests = self.requests.clone();
         let shared = Arc::clone(&self.shared);

@@ -1,7 +1,7 @@
-//! What a group of operations does to the store: decided one after the other, written as one batch.
+//! The plan of a group: its operations are decided one after the other and written as one batch.
 //!
-//! The plan lies over the store like a sheet: what earlier operations of the group did is seen by later
-//! ones, though nothing of it is durable yet.
+//! The plan overlays the store: later operations of the group see the effects of earlier ones, although none
+//! of them is durable yet.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,22 +15,23 @@ use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::{Neighbour, Subject};
 use crate::store::{Batch, Change, Expiry, Posting, PostingList, Store, StoreError, View};
 
-/// How many documents a duplicate is told of, at most.
+/// The maximum number of near-duplicates reported for a rejected document.
 const DUPLICATES_NAMED: usize = 10;
 
-/// Hashes that a check hands over, at most: some of them may be gone by the time the writer looks.
+/// The maximum number of hashes that a check passes to the writer. There are several because some of them
+/// may be deleted before the writer decides.
 pub(super) const NEAREST: usize = 32;
 
-/// A check for near-duplicates that was made before the operation reached the writer.
+/// The result of a near-duplicate check that was made before the operation reached the writer.
 #[derive(Clone, Debug)]
 pub(super) struct Checked {
-    /// The last change it can have seen.
+    /// The last change that the check is certain to have seen.
     pub(super) seen: Sequence,
-    /// The nearest hashes that it found, at most [`NEAREST`].
+    /// The nearest hashes found, at most [`NEAREST`].
     pub(super) nearest: Vec<Hash>,
 }
 
-/// What a document has come to be.
+/// The planned state of a document.
 #[derive(Clone)]
 struct Touched {
     hash: Hash,
@@ -43,15 +44,15 @@ pub(super) struct Plan<'a> {
     view: View<'a>,
     batch: Batch<'a>,
     next: Sequence,
-    /// The time of the group: what has expired by then is not there for its operations.
+    /// The time of the group. Documents that have expired by then do not exist for its operations.
     now_ms: u64,
-    /// When the first of the documents that were put expires.
+    /// The earliest expiry of the documents that were put.
     soonest_ms: Option<u64>,
-    /// The state of each document touched, or `None` if it was deleted.
+    /// The state of each touched document; `None` if it is deleted.
     documents: HashMap<(CollectionId, DocumentId), Option<Touched>, RandomState>,
-    /// Who bears the hashes touched.
+    /// The posting list of each touched hash; `None` if it is empty.
     postings: HashMap<(CollectionId, Hash), Option<PostingList>, RandomState>,
-    /// Of shared hashes, the documents that came to bear them or ceased to.
+    /// For touched hashes with several postings: the added postings, and `None` for removed ones.
     shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Posting>>, RandomState>,
 }
 
@@ -69,7 +70,7 @@ impl<'a> Plan<'a> {
         })
     }
 
-    /// So many operations are to be decided next.
+    /// Reserves capacity for this many further operations.
     pub(super) fn reserve(&mut self, operations: usize) {
         self.documents.reserve(operations);
         self.postings.reserve(operations);
@@ -79,20 +80,20 @@ impl<'a> Plan<'a> {
     pub(super) fn into_batch(self) -> (Batch<'a>, Vec<TouchedHash>) {
         let mut documents = self.documents;
         let touched = |((collection, hash), posting_list)| {
-            let sole = match posting_list {
+            let posting = match posting_list {
                 Some(PostingList::One(Posting { id, expires_ms, .. })) => {
-                    // It bears one hash, so nobody asks for it again.
+                    // The document has only this hash, so no other hash needs the entry.
                     let document = documents.remove(&(collection, id.clone())).flatten();
                     document.map(|document| CachedPosting { id, expires_ms, metadata: document.metadata })
                 }
                 Some(PostingList::Many(_)) | None => None,
             };
-            TouchedHash { collection, hash, sole }
+            TouchedHash { collection, hash, posting }
         };
         (self.batch, self.postings.into_iter().map(touched).collect())
     }
 
-    /// When the first of the documents that were put expires.
+    /// The earliest expiry of the documents that were put.
     pub(super) fn soonest_ms(&self) -> Option<u64> {
         self.soonest_ms
     }
@@ -126,13 +127,13 @@ impl<'a> Plan<'a> {
     ) -> Result<Outcome, StoreError> {
         let Document { id, row } = document;
         let (of, hash) = (collection.id, row.hash);
-        let before = self.standing(collection, &id)?;
+        let before = self.current(collection, &id)?;
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
-        let added = self.bear(collection, hash, posting, before_hash == Some(hash))?;
+        let added = self.add_posting(collection, hash, posting, before_hash == Some(hash))?;
         let removed = match before_hash.filter(|before| *before != hash) {
-            Some(before) => self.cease(collection, before, &id)?,
+            Some(before) => self.remove_posting(collection, before, &id)?,
             None => None,
         };
         let expired_before = before.as_ref().and_then(|before| before.expires_ms);
@@ -147,24 +148,24 @@ impl<'a> Plan<'a> {
         self.documents.insert((of, id.clone()), Some(touched));
         self.batch.put_row(of, &id, row, before.is_none());
         self.log(Change::Document { collection: of, added, removed });
-        // One that has lapsed and still stood there was gone for everyone else.
-        let was_there = before.is_some_and(|before| !self.has_lapsed(before.expires_ms));
+        // A document that has expired but is still stored does not exist for clients.
+        let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
         Ok(if was_there { Outcome::Updated } else { Outcome::Created })
     }
 
     fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {
-        let Some(before) = self.standing(collection, id)? else {
+        let Some(before) = self.current(collection, id)? else {
             return Ok(Outcome::Absent);
         };
-        let was_there = !self.has_lapsed(before.expires_ms);
+        let was_there = !self.has_expired(before.expires_ms);
         self.remove(collection, id, &before)?;
         Ok(if was_there { Outcome::Deleted } else { Outcome::Absent })
     }
 
-    /// Removes a document whose time has come; whether it was there and said the same.
-    pub(super) fn lapse(&mut self, collection: &Collection, expiry: &Expiry) -> Result<bool, StoreError> {
+    /// Removes an expired document. Returns whether it existed with this expiry time.
+    pub(super) fn expire(&mut self, collection: &Collection, expiry: &Expiry) -> Result<bool, StoreError> {
         let Expiry { at_ms, id, .. } = expiry;
-        let before = self.standing(collection, id)?.filter(|before| before.expires_ms == Some(*at_ms));
+        let before = self.current(collection, id)?.filter(|before| before.expires_ms == Some(*at_ms));
         if let Some(before) = &before {
             self.remove(collection, id, before)?;
         }
@@ -177,7 +178,7 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
         before: &Touched,
     ) -> Result<(), StoreError> {
-        let removed = self.cease(collection, before.hash, id)?;
+        let removed = self.remove_posting(collection, before.hash, id)?;
         self.set_expiry(collection.id, id, before.expires_ms, None);
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id);
@@ -185,7 +186,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    fn has_lapsed(&self, expires_ms: Option<u64>) -> bool {
+    fn has_expired(&self, expires_ms: Option<u64>) -> bool {
         expires_ms.is_some_and(|at| at <= self.now_ms)
     }
 
@@ -204,8 +205,9 @@ impl<'a> Plan<'a> {
         self.next = self.next.next();
     }
 
-    /// A document comes to bear a hash, or still does (`already`); answers with the hash if nobody bore it before.
-    fn bear(
+    /// Adds a document to the posting list of a hash, or replaces its posting there (`already`). Returns the
+    /// hash if it is new in the collection.
+    fn add_posting(
         &mut self,
         collection: &Collection,
         hash: Hash,
@@ -223,28 +225,29 @@ impl<'a> Plan<'a> {
             }
             Some(PostingList::One(other)) => {
                 self.set_posting_list(of, hash, Some(PostingList::Many(2)));
-                self.share(of, hash, other);
-                self.share(of, hash, posting);
+                self.add_shared(of, hash, other);
+                self.add_shared(of, hash, posting);
             }
             Some(PostingList::Many(postings)) => {
                 if !already {
                     self.set_posting_list(of, hash, Some(PostingList::Many(postings + 1)));
                 }
-                self.share(of, hash, posting);
+                self.add_shared(of, hash, posting);
             }
         }
         Ok(None)
     }
 
-    /// A document ceases to bear a hash; answers with the hash if nobody bears it now.
-    fn cease(
+    /// Removes a document from the posting list of a hash. Returns the hash if no document has it now.
+    fn remove_posting(
         &mut self,
         collection: &Collection,
         hash: Hash,
         id: &DocumentId,
     ) -> Result<Option<Hash>, StoreError> {
         let of = collection.id;
-        // Counted and not looked up: what is left of a million postings must not be searched for each that goes.
+        // The remaining postings are counted, not searched: a list may have a million, and each removal
+        // would read it again.
         if let Some(PostingList::Many(postings)) = self.posting_list(collection, hash)? {
             self.batch.remove_shared(of, hash, id);
             self.shared.entry((of, hash)).or_default().insert(id.clone(), None);
@@ -257,7 +260,7 @@ impl<'a> Plan<'a> {
         Ok(Some(hash))
     }
 
-    fn share(&mut self, of: CollectionId, hash: Hash, posting: Posting) {
+    fn add_shared(&mut self, of: CollectionId, hash: Hash, posting: Posting) {
         self.batch.add_shared(of, hash, &posting);
         self.shared.entry((of, hash)).or_default().insert(posting.id.clone(), Some(posting));
     }
@@ -270,14 +273,14 @@ impl<'a> Plan<'a> {
     fn posting_list(&self, collection: &Collection, hash: Hash) -> Result<Option<PostingList>, StoreError> {
         match self.postings.get(&(collection.id, hash)) {
             Some(touched) => Ok(touched.clone()),
-            // The index holds every hash that a durable document bears; asking it spares the disk.
+            // The index has the hash of every durable document. Checking it first avoids a disk read.
             None if !collection.index.contains(hash) => Ok(None),
             None => self.view.posting_list(collection.id, hash),
         }
     }
 
-    /// The document as it stands, lapsed or not.
-    fn standing(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Touched>, StoreError> {
+    /// The stored or planned document, expired or not.
+    fn current(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Touched>, StoreError> {
         let state = |row: Row| Touched { hash: row.hash, expires_ms: row.expires_ms, metadata: row.metadata };
         match self.documents.get(&(collection.id, id.clone())) {
             Some(touched) => Ok(touched.clone()),
@@ -285,27 +288,29 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The first documents that bear a hash, by id, without those that have lapsed.
+    /// The first postings of a hash in id order, without expired ones.
     fn first_postings(
         &self,
         collection: &Collection,
         hash: Hash,
         most: usize,
     ) -> Result<Vec<Posting>, StoreError> {
-        let lives = |posting: &Posting| !posting.has_lapsed(self.now_ms);
+        let is_live = |posting: &Posting| !posting.has_lapsed(self.now_ms);
         match self.posting_list(collection, hash)? {
             None => return Ok(Vec::new()),
-            Some(PostingList::One(posting)) => return Ok(Some(posting).filter(lives).into_iter().collect()),
+            Some(PostingList::One(posting)) => {
+                return Ok(Some(posting).filter(is_live).into_iter().collect());
+            }
             Some(PostingList::Many(_)) => {}
         }
         let touched = self.shared.get(&(collection.id, hash));
-        let came = touched.into_iter().flat_map(BTreeMap::values).flatten();
-        let mut postings: Vec<Posting> = came.filter(|posting| lives(posting)).cloned().collect();
+        let added = touched.into_iter().flat_map(BTreeMap::values).flatten();
+        let mut postings: Vec<Posting> = added.filter(|posting| is_live(posting)).cloned().collect();
         let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
         let mut stored = 0;
         for posting in self.view.postings(collection.id, hash, None)? {
             let posting = posting?;
-            if untouched(&posting.id) && lives(&posting) {
+            if untouched(&posting.id) && is_live(&posting) {
                 postings.push(posting);
                 stored += 1;
                 if stored >= most {
@@ -318,7 +323,7 @@ impl<'a> Plan<'a> {
         Ok(postings)
     }
 
-    /// The documents within `k` as they are at this point of the group: the nearest first.
+    /// The documents within `k` at this point of the group, nearest first.
     fn near(
         &self,
         collection: &Collection,
@@ -336,7 +341,8 @@ impl<'a> Plan<'a> {
             let is_complete = nearest.len() < NEAREST;
             hashes.extend(nearest);
             let matches = self.postings_of(collection, document, hashes)?;
-            // If all that was found is gone again, what was not handed over may still be there.
+            // The check passed only its nearest hashes. If none of them has a document any more, others may
+            // be near.
             if is_complete || !matches.is_empty() {
                 return Ok(matches);
             }
@@ -344,7 +350,8 @@ impl<'a> Plan<'a> {
         self.postings_of(collection, document, self.near_hashes(collection, subject, k))
     }
 
-    /// The first documents that bear one of these hashes, the nearest to `document` first, itself left out.
+    /// The first documents that have one of these hashes, nearest to `document` first. The document itself
+    /// is excluded.
     fn postings_of(
         &self,
         collection: &Collection,
@@ -361,11 +368,11 @@ impl<'a> Plan<'a> {
             for Posting { id, expires_ms, .. } in
                 self.first_postings(collection, near, DUPLICATES_NAMED + 1)?
             {
-                // Writing a document again is no duplicate of itself.
+                // A document is not a duplicate of its own previous version.
                 if id == document.id {
                     continue;
                 }
-                let metadata = self.standing(collection, &id)?.and_then(|standing| standing.metadata);
+                let metadata = self.current(collection, &id)?.and_then(|current| current.metadata);
                 let similarity = collection.signatures.map(|shape| shape.similarity(distance));
                 matches.push(Match { id, hash: near, distance, similarity, expires_ms, metadata });
             }
@@ -378,7 +385,7 @@ impl<'a> Plan<'a> {
         Ok(matches)
     }
 
-    /// Hashes within `k` in the index and among those that the group itself adds.
+    /// The hashes within `k`: in the index, and among those that the group adds.
     fn near_hashes(&self, collection: &Collection, subject: Subject<'_>, k: u32) -> Vec<Hash> {
         let mut found: Vec<Neighbour<Hash>> = Vec::new();
         collection.index.within(subject, k, &mut found);
@@ -393,7 +400,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What is looked around for a document.
+/// The subject of the search for near-duplicates of a document.
 fn subject<'d>(collection: &Collection, document: &'d Document) -> Subject<'d> {
     Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) }
 }

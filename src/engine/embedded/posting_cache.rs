@@ -1,20 +1,24 @@
-//! Sole postings at hand: for hashes stored or looked up lately, the one document that bears them.
+//! The posting cache: for hashes stored or looked up recently, the single posting of the hash.
 //!
-//! A posting list costs a lookup several microseconds in the store, more than all the rest of it. Most lookups
-//! that find something find a document that came or was found not long ago, so who bears its hash is kept here:
-//! as the writer stores it, and as a lookup reads it.
+//! Reading a posting list from the store costs a lookup several microseconds, more than the rest of the
+//! lookup. Most lookups that find something find a document that was stored or found shortly before. The
+//! writer adds postings when it stores them, and lookups add those that they read.
 //!
-//! # Why a stale answer cannot come of it
-//! The writer makes a collection's [`Epoch`] odd before its commit can be seen, notes or forgets the posting of every
-//! hash that the commit touches, and makes the epoch even again. A reader answers from here only if the epoch was even and
-//! the same before and after it read the index and everything it needs, so no commit came in sight in between; and it
-//! notes a posting list only under the lock of the shard and if the epoch is still the one from before its view of the store was
-//! taken. If the writer begins after that check, it waits for the lock to replace what was just noted.
+//! *Absent*: posting lists with more than one posting, and postings with large metadata.
 //!
-//! # Room
-//! All collections share so many bytes, or about so many: postings lie packed in blocks, 33 bytes for a 64-bit hash and an id of
-//! 16, and a table says where, which takes half as much again. When all is full, the block that was begun first is emptied.
-//! What is asked for again after that is read and noted anew.
+//! # Why an answer from the cache cannot be stale
+//! The writer makes a collection's [`Epoch`] odd before its commit becomes visible, replaces or removes the
+//! posting of every hash that the commit touches, and then makes the epoch even again. A reader uses the
+//! cache only if the epoch was even before it read the index and the cache, and unchanged afterwards: then
+//! no commit became visible in between. A reader adds a posting only while it holds the lock of the shard,
+//! and only if the epoch is unchanged since before its view of the store was taken. If the writer begins a
+//! commit after that check, it waits for the lock and then replaces the posting.
+//!
+//! # Memory
+//! All collections share one capacity, which is approximate. Postings are packed in blocks: 33 bytes for a
+//! 64-bit hash and an id of 16 bytes. A hash table of their places takes half as much again. When the cache
+//! is full, the oldest block is emptied. An evicted posting is read from the store and cached again at its
+//! next lookup.
 
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,80 +29,83 @@ use parking_lot::Mutex;
 
 use crate::ids::{CollectionId, DocumentId, Hash};
 
-/// Parts with a lock each: a power of two, so that two threads seldom want the same.
+/// Shards, each with its own lock. There are many, so that two threads rarely contend for one; a power of
+/// two.
 const SHARDS: usize = 128;
-/// Bytes of a block, and the first bits of a place that are an offset in one.
+/// Bytes of a block. The low [`OFFSET_BITS`] bits of a place are the offset in the block.
 const BLOCK: usize = 1 << OFFSET_BITS;
 const OFFSET_BITS: u32 = 13;
-/// Bytes of metadata up to which a posting is kept.
-const SMALL: usize = 256;
+/// The maximum length of cached metadata in bytes. A posting with more is not cached.
+const MAX_METADATA: usize = 256;
 
-/// The one document that bears a hash.
+/// The single document that has a hash.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CachedPosting {
     pub(super) id: DocumentId,
-    /// When it expires: no commit says so at that moment, so whoever answers from here has to look at the time.
+    /// When it expires. Expiry is not a commit, so the reader must compare this with the clock.
     pub(super) expires_ms: Option<u64>,
     pub(super) metadata: Option<String>,
 }
 
-/// A hash that a commit touches, and who alone bears it now; `None` if several do, nobody does, or it is not known.
+/// A hash that a commit touches, and its single posting after the commit; `None` if there are several, none,
+/// or it is not known.
 pub(super) struct TouchedHash {
     pub(super) collection: CollectionId,
     pub(super) hash: Hash,
-    pub(super) sole: Option<CachedPosting>,
+    pub(super) posting: Option<CachedPosting>,
 }
 
-/// How many commits of a collection came in sight, twice; odd while one comes.
+/// Twice the number of a collection's commits. It is odd while a commit becomes visible.
 #[derive(Default)]
 pub(super) struct Epoch(AtomicU64);
 
 impl Epoch {
-    /// The epoch, if no commit is coming in sight.
-    pub(super) fn quiet(&self) -> Option<u64> {
+    /// The epoch; `None` while a commit becomes visible.
+    pub(super) fn stable(&self) -> Option<u64> {
         Some(self.0.load(Ordering::SeqCst)).filter(|epoch| epoch.is_multiple_of(2))
     }
 
-    /// A commit is about to come in sight.
+    /// Call before a commit becomes visible.
     pub(super) fn begin_commit(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// It is in sight, and every posting that it touches is noted or forgotten.
+    /// Call when the commit is visible and the cache reflects it.
     pub(super) fn end_commit(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// The postings at hand, of all collections.
+/// The cached postings of all collections.
 pub(super) struct PostingCache {
     hasher: RandomState,
     shards: [Mutex<Shard>; SHARDS],
-    /// Blocks of a shard, at most.
-    most: usize,
+    /// The maximum number of blocks of a shard.
+    max_blocks: usize,
 }
 
 impl PostingCache {
-    /// Room for so many bytes, a megabyte at least; for none it keeps nothing.
+    /// A cache of about `bytes` bytes, but at least one block per shard; 0 disables it.
     pub(super) fn new(bytes: u64) -> PostingCache {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        let most = bytes / SHARDS / (BLOCK + BLOCK / 2);
-        let most = if bytes == 0 { 0 } else { most.clamp(1, 1 << (u32::BITS - OFFSET_BITS)) };
+        let max_blocks = bytes / SHARDS / (BLOCK + BLOCK / 2);
+        let max_blocks = if bytes == 0 { 0 } else { max_blocks.clamp(1, 1 << (u32::BITS - OFFSET_BITS)) };
         PostingCache {
             hasher: RandomState::default(),
             shards: std::array::from_fn(|_| Mutex::default()),
-            most,
+            max_blocks,
         }
     }
 
-    /// The sole posting of a hash, if it is at hand.
+    /// The single posting of a hash, if it is cached.
     pub(super) fn get(&self, of: CollectionId, hash: Hash) -> Option<CachedPosting> {
         let code = self.code(of, hash);
         self.shard(code).lock().get(code, of, hash)
     }
 
-    /// Notes a posting that was read from a view taken after `seen` was the epoch, unless a commit came since.
-    pub(super) fn note(
+    /// Adds a posting that was read from a view taken after `seen` was the epoch, unless a commit has begun
+    /// since.
+    pub(super) fn add(
         &self,
         epoch: &Epoch,
         seen: u64,
@@ -108,20 +115,21 @@ impl PostingCache {
     ) {
         let code = self.code(of, hash);
         let mut shard = self.shard(code).lock();
-        // What is there under this epoch is what would be noted.
-        if epoch.quiet() == Some(seen) && shard.find(code, of, hash).is_none() {
+        // An entry that exists under this epoch equals the new one.
+        if epoch.stable() == Some(seen) && shard.find(code, of, hash).is_none() {
             self.put(&mut shard, code, of, hash, posting);
         }
     }
 
-    /// Notes or forgets what a commit touched, if it is done; if it failed half-way, all of it is forgotten. Between the two
-    /// halves of its epoch.
-    pub(super) fn follow(&self, touched: &[TouchedHash], is_done: bool) {
-        for TouchedHash { collection, hash, sole } in touched {
+    /// Replaces the postings that a commit touched. If the commit failed (`is_done` is false), it removes
+    /// them, because their state is unknown. Call it between [`Epoch::begin_commit`] and
+    /// [`Epoch::end_commit`].
+    pub(super) fn apply_commit(&self, touched: &[TouchedHash], is_done: bool) {
+        for TouchedHash { collection, hash, posting } in touched {
             let code = self.code(*collection, *hash);
             let mut shard = self.shard(code).lock();
-            shard.forget(code, *collection, *hash);
-            if let Some(posting) = sole.as_ref().filter(|_| is_done) {
+            shard.remove(code, *collection, *hash);
+            if let Some(posting) = posting.as_ref().filter(|_| is_done) {
                 self.put(&mut shard, code, *collection, *hash, posting);
             }
         }
@@ -136,15 +144,17 @@ impl PostingCache {
     }
 
     fn put(&self, shard: &mut Shard, code: Code, of: CollectionId, hash: Hash, posting: &CachedPosting) {
-        if self.most == 0 || posting.metadata.as_ref().is_some_and(|metadata| metadata.len() > SMALL) {
+        if self.max_blocks == 0
+            || posting.metadata.as_ref().is_some_and(|metadata| metadata.len() > MAX_METADATA)
+        {
             return;
         }
-        shard.make_room(Entry::bytes(hash, posting), self.most, |of, hash| self.code(of, hash));
+        shard.ensure_space(Entry::bytes(hash, posting), self.max_blocks, |of, hash| self.code(of, hash));
         shard.put(code, of, hash, posting);
     }
 }
 
-/// What a collection and a hash come to as the key of a table: stands in the table, so that it grows without a look at the
+/// The hash code of a collection and a hash. The table stores it, so that it can grow without reading the
 /// entries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Code(u32);
@@ -154,45 +164,48 @@ impl Code {
         self.0 as usize % SHARDS
     }
 
-    /// For the table, which takes the lowest bits and the highest seven: what tells codes of a shard apart, spread over all.
+    /// The table uses the lowest bits and the highest seven. Multiplying spreads the bits that differ within
+    /// a shard over all 64.
     fn key(self) -> u64 {
         u64::from(self.0 / SHARDS as u32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// A part of the postings: packed in blocks, found by where they begin.
+/// A shard: postings packed in blocks, and a table of the places where they begin.
 #[derive(Default)]
 struct Shard {
     places: HashTable<(Code, u32)>,
     blocks: Vec<Vec<u8>>,
-    /// The block that is being filled; the one after it, round about, was begun first.
+    /// The block that is being filled. The next one, cyclically, is the oldest.
     newest: usize,
 }
 
 impl Shard {
     fn find(&self, code: Code, of: CollectionId, hash: Hash) -> Option<Entry<'_>> {
-        let is_it = |found: &(Code, u32)| found.0 == code && Entry::at(&self.blocks, found.1).is_of(of, hash);
-        self.places.find(code.key(), is_it).map(|found| Entry::at(&self.blocks, found.1))
+        let is_match =
+            |found: &(Code, u32)| found.0 == code && Entry::at(&self.blocks, found.1).is_of(of, hash);
+        self.places.find(code.key(), is_match).map(|found| Entry::at(&self.blocks, found.1))
     }
 
     fn get(&self, code: Code, of: CollectionId, hash: Hash) -> Option<CachedPosting> {
         self.find(code, of, hash)?.posting()
     }
 
-    fn forget(&mut self, code: Code, of: CollectionId, hash: Hash) {
+    fn remove(&mut self, code: Code, of: CollectionId, hash: Hash) {
         let Shard { places, blocks, .. } = self;
-        let is_it = |found: &(Code, u32)| found.0 == code && Entry::at(blocks, found.1).is_of(of, hash);
-        if let Ok(found) = places.find_entry(code.key(), is_it) {
+        let is_match = |found: &(Code, u32)| found.0 == code && Entry::at(blocks, found.1).is_of(of, hash);
+        if let Ok(found) = places.find_entry(code.key(), is_match) {
             found.remove();
         }
     }
 
-    /// Sees to it that the block that is being filled takes so many bytes more.
-    fn make_room(&mut self, bytes: usize, most: usize, code: impl Fn(CollectionId, Hash) -> Code) {
+    /// Ensures that the block that is being filled has space for `bytes` more bytes. It may evict the oldest
+    /// block.
+    fn ensure_space(&mut self, bytes: usize, max_blocks: usize, code: impl Fn(CollectionId, Hash) -> Code) {
         if self.blocks.get(self.newest).is_some_and(|block| block.len() + bytes <= BLOCK) {
             return;
         }
-        if self.blocks.len() < most {
+        if self.blocks.len() < max_blocks {
             self.blocks.push(Vec::with_capacity(BLOCK));
             self.newest = self.blocks.len() - 1;
             return;
@@ -202,7 +215,7 @@ impl Shard {
         let (mut place, end) = (place(*newest, 0), place(*newest, blocks[*newest].len()));
         while place < end {
             let entry = Entry::at(blocks, place);
-            // What was forgotten or noted anew since has another place or none.
+            // A posting that was removed or replaced has no table entry with this place.
             if let Ok(found) = places.find_entry(code(entry.of, entry.hash).key(), |found| found.1 == place) {
                 found.remove();
             }
@@ -211,7 +224,7 @@ impl Shard {
         blocks[*newest].clear();
     }
 
-    /// Puts a posting into the block that is being filled, for a hash that has none.
+    /// Appends a posting to the block that is being filled. The hash must have no entry.
     fn put(&mut self, code: Code, of: CollectionId, hash: Hash, posting: &CachedPosting) {
         let block = &mut self.blocks[self.newest];
         let place = place(self.newest, block.len());
@@ -220,15 +233,15 @@ impl Shard {
     }
 }
 
-/// Where an entry begins: its block and its offset there, which may be the block's end.
+/// A place: a block and an offset in it. The offset may be the block's end.
 fn place(block: usize, offset: usize) -> u32 {
     (block << OFFSET_BITS) as u32 + offset as u32
 }
 
-/// A posting as it lies in a block.
+/// A posting as it is stored in a block.
 ///
 /// ```text
-/// u16 length of it all   u16 length of the id   u8 hash bytes + 1 if it expires + 2 if it has metadata
+/// u16 total length   u16 length of the id   u8 hash bytes + 1 if it expires + 2 if it has metadata
 /// u32 collection   8 or 16 hash   (u64 expires)   id   (metadata)
 /// ```
 struct Entry<'a> {
@@ -268,7 +281,7 @@ impl<'a> Entry<'a> {
         block.extend(posting.metadata.iter().flat_map(|metadata| metadata.bytes()));
     }
 
-    /// Reads what [`Entry::write`] wrote at a place.
+    /// Decodes the entry that [`Entry::write`] wrote at a place.
     fn at(blocks: &'a [Vec<u8>], place: u32) -> Entry<'a> {
         let bytes = &blocks[(place >> OFFSET_BITS) as usize][place as usize % BLOCK..];
         let number = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
@@ -309,45 +322,45 @@ mod tests {
 
     const HERE: CollectionId = CollectionId(1);
 
-    fn touched(hash: Hash, sole: Option<CachedPosting>) -> [TouchedHash; 1] {
-        [TouchedHash { collection: HERE, hash, sole }]
+    fn touched(hash: Hash, posting: Option<CachedPosting>) -> [TouchedHash; 1] {
+        [TouchedHash { collection: HERE, hash, posting }]
     }
 
     #[test]
-    fn what_a_commit_touched_is_followed_and_what_it_overtook_is_not_noted() {
-        let (sole, epoch, hash) = (PostingCache::new(1 << 20), Epoch::default(), Hash::from_u64(7));
-        let before = epoch.quiet().unwrap();
-        sole.note(&epoch, before, HERE, hash, &posting("a"));
-        assert_eq!(sole.get(HERE, hash), Some(posting("a")));
-        assert_eq!(sole.get(CollectionId(2), hash), None);
+    fn a_commit_replaces_postings_and_a_reader_that_it_overtook_adds_none() {
+        let (cache, epoch, hash) = (PostingCache::new(1 << 20), Epoch::default(), Hash::from_u64(7));
+        let before = epoch.stable().unwrap();
+        cache.add(&epoch, before, HERE, hash, &posting("a"));
+        assert_eq!(cache.get(HERE, hash), Some(posting("a")));
+        assert_eq!(cache.get(CollectionId(2), hash), None);
         epoch.begin_commit();
-        assert_eq!(epoch.quiet(), None);
-        sole.note(&epoch, before, HERE, Hash::from_u64(8), &posting("b"));
-        sole.follow(&touched(hash, None), true);
+        assert_eq!(epoch.stable(), None);
+        cache.add(&epoch, before, HERE, Hash::from_u64(8), &posting("b"));
+        cache.apply_commit(&touched(hash, None), true);
         epoch.end_commit();
-        assert_eq!(sole.get(HERE, hash), None);
-        sole.note(&epoch, before, HERE, hash, &posting("a"));
-        assert_eq!(sole.get(HERE, hash), None, "read before the commit");
-        sole.note(&epoch, epoch.quiet().unwrap(), HERE, hash, &posting("c"));
-        assert_eq!(sole.get(HERE, hash), Some(posting("c")));
-        assert_eq!(sole.get(HERE, Hash::from_u64(8)), None);
-        sole.follow(&touched(hash, Some(posting("d"))), true);
-        assert_eq!(sole.get(HERE, hash), Some(posting("d")), "as it was stored");
-        sole.follow(&touched(hash, Some(posting("e"))), false);
-        assert_eq!(sole.get(HERE, hash), None, "nobody knows");
+        assert_eq!(cache.get(HERE, hash), None);
+        cache.add(&epoch, before, HERE, hash, &posting("a"));
+        assert_eq!(cache.get(HERE, hash), None, "read before the commit");
+        cache.add(&epoch, epoch.stable().unwrap(), HERE, hash, &posting("c"));
+        assert_eq!(cache.get(HERE, hash), Some(posting("c")));
+        assert_eq!(cache.get(HERE, Hash::from_u64(8)), None);
+        cache.apply_commit(&touched(hash, Some(posting("d"))), true);
+        assert_eq!(cache.get(HERE, hash), Some(posting("d")), "as it was stored");
+        cache.apply_commit(&touched(hash, Some(posting("e"))), false);
+        assert_eq!(cache.get(HERE, hash), None, "the state is unknown");
     }
 
     #[test]
-    fn the_room_is_bounded_and_the_latest_stay() {
-        let sole = PostingCache::new(8 << 20);
+    fn memory_is_bounded_and_the_newest_postings_remain() {
+        let cache = PostingCache::new(8 << 20);
         let count = 400_000;
         for number in 0..count {
-            sole.follow(
+            cache.apply_commit(
                 &touched(Hash::from_u64(number), Some(posting(&format!("document-{number:07}")))),
                 true,
             );
         }
-        let found = |number| sole.get(HERE, Hash::from_u64(number)).is_some();
+        let found = |number| cache.get(HERE, Hash::from_u64(number)).is_some();
         let kept = (0..count).filter(|number| found(*number)).count();
         assert!((110_000..170_000).contains(&kept), "{kept}");
         assert!((count - 90_000..count).all(found));
@@ -356,40 +369,51 @@ mod tests {
             let shard = shard.lock();
             shard.blocks.iter().map(Vec::capacity).sum::<usize>() + shard.places.allocation_size()
         };
-        let bytes: usize = sole.shards.iter().map(bytes).sum();
+        let bytes: usize = cache.shards.iter().map(bytes).sum();
         assert!(bytes <= 9 << 20, "{bytes}");
         let none = PostingCache::new(0);
-        none.follow(&touched(Hash::from_u64(1), Some(posting("a"))), true);
+        none.apply_commit(&touched(Hash::from_u64(1), Some(posting("a"))), true);
         assert_eq!(none.get(HERE, Hash::from_u64(1)), None);
     }
 
     proptest! {
         #[test]
-        fn what_is_kept_is_what_was_noted_last(
+        fn a_cached_posting_is_the_last_one_added(
             steps in prop::collection::vec(
-                (0..3u32, 0..200u64, any::<bool>(), prop::option::of(("[a-zé中]{1,60}", any::<Option<u64>>(), prop::option::of("[a-zé中]{0,140}")))),
+                (
+                    0..3u32,
+                    0..200u64,
+                    any::<bool>(),
+                    prop::option::of((
+                        "[a-zé中]{1,60}",
+                        any::<Option<u64>>(),
+                        prop::option::of("[a-zé中]{0,140}"),
+                    )),
+                ),
                 1..2_000,
             ),
         ) {
-            // A block a shard, which is emptied now and then.
-            let sole = PostingCache::new(1);
+            // One block per shard, so that eviction happens.
+            let cache = PostingCache::new(1);
             let mut last: HashMap<(CollectionId, Hash), Option<CachedPosting>> = HashMap::new();
             let mut kept = 0;
-            for (of, value, wide, noted) in steps {
+            for (of, value, wide, added) in steps {
                 let of = CollectionId(of);
-                let hash = if wide { Hash::from_u128(u128::from(value) << 64) } else { Hash::from_u64(value) };
-                let noted = noted.map(|(id, expires_ms, metadata)| {
+                let hash =
+                    if wide { Hash::from_u128(u128::from(value) << 64) } else { Hash::from_u64(value) };
+                let added = added.map(|(id, expires_ms, metadata)| {
                     CachedPosting { id: DocumentId::new(&id).unwrap(), expires_ms, metadata }
                 });
-                sole.follow(&[TouchedHash { collection: of, hash, sole: noted.clone() }], true);
-                let is_small = noted.as_ref().and_then(|noted| noted.metadata.as_ref()).is_none_or(|text| text.len() <= SMALL);
-                prop_assert_eq!(sole.get(of, hash), noted.clone().filter(|_| is_small));
-                last.insert((of, hash), noted);
+                cache.apply_commit(&[TouchedHash { collection: of, hash, posting: added.clone() }], true);
+                let metadata = added.as_ref().and_then(|added| added.metadata.as_ref());
+                let is_small = metadata.is_none_or(|text| text.len() <= MAX_METADATA);
+                prop_assert_eq!(cache.get(of, hash), added.clone().filter(|_| is_small));
+                last.insert((of, hash), added);
             }
-            for ((of, hash), noted) in &last {
-                let found = sole.get(*of, *hash);
+            for ((of, hash), added) in &last {
+                let found = cache.get(*of, *hash);
                 kept += usize::from(found.is_some());
-                prop_assert!(found.is_none() || found == *noted);
+                prop_assert!(found.is_none() || found == *added);
             }
             let wanted = last.values().flatten().count();
             prop_assert!(kept * 10 >= wanted.min(1_000) * 3, "{kept} of {wanted}");

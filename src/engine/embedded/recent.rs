@@ -1,48 +1,49 @@
-//! Hashes added lately: what a check for near-duplicates made a moment ago cannot have seen.
+//! Recently added hashes: those that an earlier check for near-duplicates may have missed.
 //!
-//! The writer decides about near-duplicates, one operation after the other. To look k bits around may take
-//! a millisecond when k is large, and all writes would wait for it. So the caller looks first, beside the
-//! writer, and remembers after which change; the writer then compares only what was added since.
+//! The writer decides about near-duplicates one operation at a time. A search may take a millisecond if k is
+//! large, and would delay all writes. So the caller searches first, concurrently with the writer, and
+//! records the last change that it is certain to have seen. The writer compares only the hashes added after
+//! that change.
 
 use std::collections::VecDeque;
 
 use crate::ids::{CollectionId, Hash, Sequence};
 
-/// How many are remembered: several batches' worth. A check older than that is made again.
-const REMEMBERED: usize = 65_536;
+/// Number of retained hashes: those of several batches. An older check is repeated by the writer.
+const CAPACITY: usize = 65_536;
 
-/// The last hashes added, by the number of the change that added them.
+/// The most recently added hashes, each with the number of the change that added it.
 #[derive(Default)]
 pub(super) struct Recent {
     added: VecDeque<(Sequence, CollectionId, Hash)>,
-    /// Every addition after this change is remembered.
+    /// Every hash added after this change is retained.
     complete_after: Sequence,
 }
 
 impl Recent {
-    /// Nothing remembered, at the start of a process whose last change is `last`.
+    /// No hashes, at the start of a process whose last change is `last`.
     pub(super) fn new(last: Sequence) -> Recent {
         Recent { added: VecDeque::new(), complete_after: last }
     }
 
     pub(super) fn add(&mut self, number: Sequence, collection: CollectionId, hash: Hash) {
         self.added.push_back((number, collection, hash));
-        if self.added.len() > REMEMBERED
-            && let Some((forgotten, _, _)) = self.added.pop_front()
+        if self.added.len() > CAPACITY
+            && let Some((removed, _, _)) = self.added.pop_front()
         {
-            self.complete_after = forgotten;
+            self.complete_after = removed;
         }
     }
 
-    /// Forgets what changes after `last` were to add: they were not made, and others get their numbers.
-    pub(super) fn forget_after(&mut self, last: Sequence) {
+    /// Removes the hashes of changes after `last`: these changes were not committed, and others get their
+    /// numbers.
+    pub(super) fn remove_after(&mut self, last: Sequence) {
         while self.added.back().is_some_and(|(number, _, _)| *number > last) {
             self.added.pop_back();
         }
     }
 
-    /// The hashes added to a collection after change `seen` that are near; `None` if that is longer ago than is
-    /// remembered.
+    /// The near hashes added to a collection after change `seen`; `None` if that is not known any more.
     pub(super) fn since(
         &self,
         seen: Sequence,
@@ -71,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_since_is_found_and_what_is_forgotten_is_said() {
+    fn added_hashes_are_found_until_they_are_evicted() {
         let mut recent = Recent::new(Sequence(10));
         let here = CollectionId(1);
         let near = |recent: &Recent, seen| {
@@ -85,11 +86,11 @@ mod tests {
         recent.add(Sequence(14), here, Hash::from_u64(0b1));
         assert_eq!(near(&recent, 10), Some(vec![Hash::from_u64(1), Hash::from_u64(3)]));
         assert_eq!(near(&recent, 11), Some(vec![Hash::from_u64(1)]));
-        recent.forget_after(Sequence(11));
+        recent.remove_after(Sequence(11));
         assert_eq!(near(&recent, 10), Some(vec![Hash::from_u64(3)]));
         recent.add(Sequence(12), here, Hash::from_u64(0b1));
         assert_eq!(near(&recent, 11), Some(vec![Hash::from_u64(1)]));
-        for number in 0..REMEMBERED as u64 {
+        for number in 0..CAPACITY as u64 {
             recent.add(Sequence(100 + number), here, Hash::from_u64(u64::MAX));
         }
         assert_eq!(near(&recent, 11), None);

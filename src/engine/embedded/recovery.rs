@@ -1,7 +1,9 @@
-//! From the disk to a running engine: the newest good snapshot and the log after it, or the store alone.
+//! Recovery: loads the newest intact snapshot and replays the log after it, or rebuilds the index from the
+//! store.
 //!
-//! A damaged snapshot is named in the log and passed over; it costs time, never data. A damaged store
-//! stops the start and is left as it is. How far it has come is told to who asks (`/readyz`) and, every second, in the log.
+//! A damaged snapshot is reported in the log and skipped; that costs time, but no data. If the store is
+//! damaged, recovery fails and leaves it unchanged. The progress is reported by `/readyz` and, every second,
+//! in the log.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,14 +17,14 @@ use crate::index::{Bands, HashIndex, Progress};
 use crate::snapshot::{self, Ascending, Loaded, SnapshotFile};
 use crate::store::{Change, CollectionRecord, Store, StoreError};
 
-/// How often the log is told how far it has come.
-const TOLD_EVERY: Duration = Duration::from_secs(1);
-/// Hashes read from the store between two counts.
-const COUNTED: u64 = 10_000;
+/// The interval of the progress messages in the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// Number of hashes read from the store between two updates of the progress.
+const COUNT_STEP: u64 = 10_000;
 
 type Indexes = HashMap<CollectionId, Arc<dyn HashIndex>>;
 
-/// What recovery made of the disk.
+/// The result of recovery.
 pub(super) struct Recovered {
     pub(super) registry: Registry,
     pub(super) last: Sequence,
@@ -30,11 +32,11 @@ pub(super) struct Recovered {
     pub(super) snapshot: Option<SnapshotFile>,
 }
 
-/// Brings the index to the state of the store, and counts on the way.
+/// Brings the index to the state of the store, and counts the progress.
 pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> Result<Recovered, StoreError> {
     let last = store.high_water()?;
     let records = store.collections()?;
-    let (snapshot, indexes) = telling(progress, || match newest(store, snapshots, last, progress)? {
+    let (snapshot, indexes) = log_progress(progress, || match newest(store, snapshots, last, progress)? {
         Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
         None => Ok((None, rebuild(store, &records, progress)?)),
     })?;
@@ -46,12 +48,15 @@ pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> R
     Ok(Recovered { registry, last, snapshot })
 }
 
-/// Works, and tells the log every so often how far it has come.
-fn telling<T>(progress: &Progress, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+/// Runs `work` and logs its progress periodically.
+fn log_progress<T>(
+    progress: &Progress,
+    work: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
     std::thread::scope(|scope| {
         let (working, done) = channel::<()>();
         scope.spawn(move || {
-            while done.recv_timeout(TOLD_EVERY) == Err(RecvTimeoutError::Timeout) {
+            while done.recv_timeout(LOG_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let ((hashes, of), percent) = (progress.hashes(), progress.percent());
                 tracing::info!(hashes, of, percent, "recovering");
             }
@@ -62,7 +67,7 @@ fn telling<T>(progress: &Progress, work: impl FnOnce() -> Result<T, StoreError>)
     })
 }
 
-/// The newest snapshot that is whole and whose log is there.
+/// The newest snapshot that is intact and that the log can be applied to.
 fn newest(
     store: &Store,
     dir: &Path,
@@ -82,11 +87,16 @@ fn newest(
             }
             Ok(loaded) => {
                 tracing::warn!(
-                    snapshot = %file.path.display(), from = %loaded.from, through = %loaded.through, %trimmed, %last,
+                    snapshot = %file.path.display(),
+                    from = %loaded.from,
+                    through = %loaded.through,
+                    %trimmed,
+                    %last,
                     "a snapshot does not fit the log and is set aside"
                 );
-                // It must not be taken later, when the log has grown past it with other changes: it was made
-                // beside another log, such as that of a store that was since replaced by a copy of an earlier one.
+                // It must not be used later, when the log has grown past it with other changes. It was made
+                // with another log, for example of a store that was later replaced by a copy of an earlier
+                // one.
                 snapshot::set_aside(&file.path).unwrap_or_else(|error| warn(&error));
             }
             Err(error) => warn(&error),
@@ -97,10 +107,10 @@ fn newest(
 
 fn warn(error: &snapshot::SnapshotError) {
     let cause = std::error::Error::source(error).map(ToString::to_string);
-    tracing::warn!(%error, cause, "a snapshot cannot be used; an older one or the store takes its place");
+    tracing::warn!(%error, cause, "a snapshot cannot be used; an older one or the store is used instead");
 }
 
-/// The snapshot's hashes, changed by the log after it.
+/// Applies the log to the hashes of the snapshot.
 fn replay(
     store: &Store,
     records: &[CollectionRecord],
@@ -116,7 +126,8 @@ fn replay(
         })
         .map(|(section, index)| (section.collection, index))
         .collect();
-    // Made after the snapshot; if it came from a backup, the log may not tell of all its documents.
+    // These were created after the snapshot. If one was restored from a backup, the log may not have all its
+    // documents.
     let missing: Vec<CollectionRecord> =
         records.iter().filter(|record| !indexes.contains_key(&record.id)).cloned().collect();
     if !missing.is_empty() {
@@ -129,7 +140,7 @@ fn replay(
         let Change::Document { collection, added, removed } = change else {
             continue;
         };
-        // Signatures were read from the rows as they are now; the log has only their names.
+        // Signatures were read from the rows, which are newer. The log has only their hashes.
         let index = known(collection).filter(|record| record.signatures.is_none());
         let Some(index) = index.and_then(|record| indexes.get(&record.id)) else {
             continue;
@@ -141,8 +152,8 @@ fn replay(
     Ok(indexes)
 }
 
-/// Brings an index to the state after these changes of its collection.
-pub(super) fn follow(index: &dyn HashIndex, changes: &[Change]) {
+/// Applies these changes of a collection to its index.
+pub(super) fn apply(index: &dyn HashIndex, changes: &[Change]) {
     for change in changes {
         if let Change::Document { added, removed, .. } = change {
             removed.map(|hash| index.remove(hash));
@@ -151,10 +162,11 @@ pub(super) fn follow(index: &dyn HashIndex, changes: &[Change]) {
     }
 }
 
-/// The distinct hashes of the postings, which the store has in ascending order; signatures stand in the rows.
+/// Builds indexes from the store: from the posting lists, which it stores in ascending order of hashes, or
+/// from the rows for signatures.
 fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> Result<Indexes, StoreError> {
     progress.reset();
-    // As many hashes as documents, or fewer where some share one.
+    // There are as many hashes as documents, or fewer if documents share a hash.
     let documents = records.iter().map(|record| store.documents(record.id)).sum::<Result<u64, _>>()?;
     progress.expect(documents);
     let mut indexes = Indexes::new();
@@ -166,20 +178,21 @@ fn rebuild(store: &Store, records: &[CollectionRecord], progress: &Progress) -> 
         let mut hashes = Ascending::new(record.width);
         for (hash, number) in store.hashes(record).zip(1u64..) {
             hashes.push(hash?);
-            if number.is_multiple_of(COUNTED) {
-                progress.add(COUNTED);
+            if number.is_multiple_of(COUNT_STEP) {
+                progress.add(COUNT_STEP);
             }
         }
         let index = hashes.into_index();
         if !index.is_empty() {
-            tracing::info!(collection = %record.name, hashes = index.len(), "the index was built from the store");
+            let hashes = index.len();
+            tracing::info!(collection = %record.name, hashes, "the index was built from the store");
         }
         indexes.insert(record.id, index);
     }
     Ok(indexes)
 }
 
-/// The signatures of a collection's rows.
+/// Builds the index of a collection's signatures from its rows.
 fn signatures(
     store: &Store,
     record: &CollectionRecord,
@@ -191,8 +204,8 @@ fn signatures(
         let (_, row) = row?;
         let signature = row.sketch.filter(|signature| signature.len() == shape.bytes());
         bands.insert(row.hash, &signature.ok_or(StoreError::Damaged("signature"))?);
-        if number.is_multiple_of(COUNTED) {
-            progress.add(COUNTED);
+        if number.is_multiple_of(COUNT_STEP) {
+            progress.add(COUNT_STEP);
         }
     }
     if !bands.is_empty() {

@@ -1,7 +1,8 @@
-//! The collections that exist, by name, each with its index.
+//! The registry: the existing collections by name, each with its index.
 //!
-//! Only the writer changes the registry, after the change is durable. Locks: that of a collection's settings for the time
-//! of one copy; no other is taken meanwhile.
+//! Only the writer changes the registry, after the change is durable. The lock of a collection's settings is
+//! held for the time of one copy, and no other lock is taken meanwhile. `pending_removals` is locked before
+//! the gate and the index.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,32 +19,32 @@ use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
 use crate::store::{CollectionRecord, Row};
 
-/// How long the writer waits for the readers' gate: new readers wait with it.
-const GATE_PATIENCE: Duration = Duration::from_micros(500);
+/// The maximum time that the writer waits to close the gate. New readers wait for that time too.
+const GATE_TIMEOUT: Duration = Duration::from_micros(500);
 
 /// A collection in memory.
 pub(super) struct Collection {
     pub(super) id: CollectionId,
     pub(super) name: CollectionName,
     pub(super) index: Arc<dyn HashIndex>,
-    /// The shape of the signatures that its hashes are the names of, if they are such.
+    /// The shape of its signatures, if its hashes identify signatures.
     pub(super) signatures: Option<SignatureShape>,
     created_ms: u64,
-    /// With the name and the number all that is recorded of it.
+    /// Together with the id, the name and the creation time, this is the collection's record.
     settings: RwLock<Arc<CollectionSettings>>,
-    /// Keeps a hash from leaving the index between a reader's view of the store and its look at the index.
-    /// A reader holds it shared while it takes both; the writer holds it alone while it removes hashes
-    /// whose last document is gone, if it gets it at once.
+    /// Prevents the removal of a hash from the index between a reader's view of the store and its search of
+    /// the index. A reader passes the gate before it takes both. The writer closes the gate while it removes
+    /// hashes that no document has, if it can do so at once.
     pub(super) gate: Gate,
-    /// Hashes whose last document is gone and that could not leave the index yet, because readers had the gate.
-    /// They do no harm there but for the time it takes to find that nobody bears them.
-    pub(super) leaving: Mutex<HashSet<Hash>>,
-    /// How the postings at hand stay true while commits come in sight.
+    /// Hashes that no document has, but that could not be removed from the index yet because readers had
+    /// passed the gate. They cost only the time to read an empty posting list.
+    pub(super) pending_removals: Mutex<HashSet<Hash>>,
+    /// Keeps the posting cache consistent while commits become visible.
     pub(super) epoch: Epoch,
 }
 
 impl Collection {
-    /// One without documents.
+    /// A collection without documents.
     pub(super) fn empty(record: CollectionRecord) -> Collection {
         let index = index_for(record.width, record.signatures);
         Collection::new(record, index)
@@ -58,53 +59,54 @@ impl Collection {
             created_ms: record.created_ms,
             settings: RwLock::new(Arc::new(settings_of(record))),
             gate: Gate::default(),
-            leaving: Mutex::default(),
+            pending_removals: Mutex::default(),
             epoch: Epoch::default(),
         }
     }
 
-    /// Takes hashes that no document bears any more out of the index, if the readers let it; else later, with
-    /// those of the next commit. A long query must keep neither the writer nor, behind it, other readers.
-    pub(super) fn let_go(&self, gone: impl IntoIterator<Item = Hash>) {
-        let mut leaving = self.leaving.lock();
-        leaving.extend(gone);
-        if leaving.is_empty() {
+    /// Removes hashes that no document has from the index. If readers prevent that, it is retried with the
+    /// next commit: a long query must not block the writer and, behind it, other readers.
+    pub(super) fn remove_hashes(&self, gone: impl IntoIterator<Item = Hash>) {
+        let mut pending_removals = self.pending_removals.lock();
+        pending_removals.extend(gone);
+        if pending_removals.is_empty() {
             return;
         }
-        if let Some(_alone) = self.gate.close(GATE_PATIENCE) {
-            for hash in leaving.drain() {
+        if let Some(_closed) = self.gate.close(GATE_TIMEOUT) {
+            for hash in pending_removals.drain() {
                 self.index.remove(hash);
             }
         }
     }
 
-    /// Puts a hash into the index that a document is about to bear.
-    pub(super) fn take_in(&self, hash: Hash) {
-        self.leaving.lock().remove(&hash);
+    /// Inserts the hash of a document into the index, before the document's commit.
+    pub(super) fn insert_hash(&self, hash: Hash) {
+        self.pending_removals.lock().remove(&hash);
         self.index.insert(hash);
     }
 
-    /// The signature that a row of this collection has.
+    /// The signature in a row of this collection; `None` if the collection has no signatures.
     pub(super) fn signature_of<'r>(&self, row: &'r Row) -> Option<&'r [u8]> {
         self.signatures.and(row.sketch.as_deref())
     }
 
-    /// What is recorded of it.
+    /// The collection's record.
     pub(super) fn record(&self) -> CollectionRecord {
         self.record_with(&self.settings())
     }
 
-    /// What is recorded of it with these settings.
+    /// The collection's record with these settings.
     pub(super) fn record_with(&self, settings: &CollectionSettings) -> CollectionRecord {
         record_of(self.id, &self.name, settings, self.created_ms)
     }
 
-    /// Which settings it has.
+    /// The version of its settings.
     pub(super) fn version(&self) -> SettingsVersion {
         SettingsVersion(self.record().checksum())
     }
 
-    /// Changes its settings, but for those that its documents and its index stand on.
+    /// Changes its settings. The width and the shape of signatures must be unchanged, because documents and
+    /// index depend on them.
     pub(super) fn set_settings(&self, settings: CollectionSettings) {
         debug_assert_eq!((settings.width, settings.signatures), (self.index.width(), self.signatures));
         *self.settings.write() = Arc::new(settings);
@@ -127,7 +129,7 @@ pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
     }
 }
 
-/// What is recorded of a collection.
+/// The record of a collection.
 pub(super) fn record_of(
     id: CollectionId,
     name: &CollectionName,
@@ -148,15 +150,15 @@ pub(super) fn record_of(
     }
 }
 
-/// The collections by name: a map that is replaced when one comes or goes, so that who looks one up, which is every
-/// request, writes to nothing that others read.
+/// The collections by name. The map is replaced when a collection is added or removed. So a lookup, which
+/// every request makes, does not write to shared memory.
 #[derive(Default)]
 pub(super) struct Registry(ArcSwap<Collections>);
 
 type Collections = HashMap<CollectionName, Arc<Collection>, RandomState>;
 
 impl Registry {
-    /// These collections.
+    /// A registry of these collections.
     pub(super) fn of(collections: impl IntoIterator<Item = Collection>) -> Registry {
         let named = collections.into_iter().map(|collection| (collection.name.clone(), Arc::new(collection)));
         Registry(ArcSwap::from_pointee(named.collect()))
@@ -170,14 +172,14 @@ impl Registry {
         self.0.load().get(name).map(Arc::clone)
     }
 
-    /// Has a look at a collection, which takes less than [`Registry::get`].
-    pub(super) fn look<R>(
+    /// Calls a function with a collection. It is cheaper than [`Registry::get`].
+    pub(super) fn with<R>(
         &self,
         name: &CollectionName,
-        look: impl FnOnce(&Collection) -> Result<R, EngineError>,
+        read: impl FnOnce(&Collection) -> Result<R, EngineError>,
     ) -> Result<R, EngineError> {
         let collections = self.0.load();
-        look(collections.get(name).ok_or_else(|| EngineError::NoCollection(name.clone()))?)
+        read(collections.get(name).ok_or_else(|| EngineError::NoCollection(name.clone()))?)
     }
 
     pub(super) fn add(&self, collection: &Arc<Collection>) {
@@ -188,7 +190,7 @@ impl Registry {
         self.change(|collections| drop(collections.remove(name)));
     }
 
-    /// Replaces the map by a changed one.
+    /// Replaces the map with a changed copy.
     fn change(&self, change: impl Fn(&mut Collections)) {
         self.0.rcu(|collections| {
             let mut collections = Collections::clone(collections);
@@ -197,7 +199,7 @@ impl Registry {
         });
     }
 
-    /// All collections, by name.
+    /// All collections in the order of their names.
     pub(super) fn all(&self) -> Vec<Arc<Collection>> {
         let mut all: Vec<_> = self.0.load().values().map(Arc::clone).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));

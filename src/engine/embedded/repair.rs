@@ -1,11 +1,11 @@
-//! `repair`: a new data directory of the rows that can be read in a damaged one.
+//! `repair`: creates a new data directory from the readable rows of a damaged one.
 //!
-//! The damaged directory stays as it is. What can be read of its rows ([`Salvage`]) is written through the
-//! store like any other documents, and everything that follows from rows (postings, expiries, counts, the
-//! change log) is made anew. At the end the rows of the new store are counted and compared with those that
-//! were read, and with the number that the damaged store recorded.
+//! The damaged directory is not changed. The readable rows ([`Salvage`]) are written through the store like
+//! other documents, and everything derived from rows (posting lists, expiry entries, counts, the change log)
+//! is rebuilt. At the end the rows of the new store are counted and compared with the number of read rows,
+//! and with the number that the damaged store recorded.
 //!
-//! *Absent*: mending in place.
+//! *Absent*: repair in place.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -22,46 +22,46 @@ use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
 use crate::store::{Change, CollectionRecord, Loss, Posting, Salvage, SalvagedRow, Store, StoreError};
 
-/// Documents in a batch of a repair.
+/// Number of documents in a batch of a repair.
 const BATCH: usize = 1_000;
 
-/// What a repair came to.
+/// The result of a repair.
 #[derive(Debug, Default)]
 pub struct RepairReport {
-    /// What is damaged and cost no row, as far as that can be told.
+    /// Damage that lost no rows, as far as can be determined.
     pub doubts: Vec<String>,
-    /// Whether the lists of files are sound, so that nothing is lost but `losses`.
+    /// Whether the lists of files are intact, so that only `losses` are lost.
     pub is_proven: bool,
-    /// What is lost.
+    /// The lost parts.
     pub losses: Vec<Loss>,
-    /// The collections by their numbers.
+    /// The collections by their ids.
     pub collections: BTreeMap<CollectionId, RepairedCollection>,
 }
 
-/// What became of a collection.
+/// The result for a collection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairedCollection {
-    /// Its name; `None` if its settings are lost and no profile was named for it: then no document of it is
-    /// in the new store.
+    /// Its name; `None` if its settings are lost and no profile was given for it. Then none of its documents
+    /// is in the new store.
     pub name: Option<CollectionName>,
-    /// Whether the name was made up because the settings are lost.
+    /// Whether the name was generated because the settings are lost.
     pub is_renamed: bool,
-    /// How many documents the damaged store recorded, if that can be read.
+    /// The number of documents that the damaged store recorded, if it is readable.
     pub recorded: Option<u64>,
-    /// Rows that were read.
+    /// The number of rows read.
     pub read: u64,
-    /// Of those, how many may have been changed or deleted later by a write that is lost.
+    /// The number of these rows that a lost write may have changed or deleted later.
     pub uncertain: u64,
-    /// Rows of which only the key reads back, or that do not fit the collection.
+    /// The number of rows of which only the key is readable, or that do not fit the collection.
     pub unreadable: u64,
-    /// Of the rows that are lost, documents that are in the new store with their hash alone.
+    /// The number of lost rows whose documents are in the new store with their hash only.
     pub reduced: u64,
-    /// Rows in the new store, counted there.
+    /// The number of rows in the new store, counted there.
     pub written: u64,
 }
 
 impl RepairReport {
-    /// Whether every document of the damaged store is in the new one, as it was.
+    /// Whether the new store has every document of the damaged one, unchanged.
     pub fn is_complete(&self) -> bool {
         let whole = |of: &RepairedCollection| {
             of.name.is_some()
@@ -82,8 +82,8 @@ impl RepairedCollection {
     }
 }
 
-/// Makes a new data directory `to` of what can be read in `from`. Collections whose settings are lost are
-/// made anew under the name `recovered-<number>` if `profiles` says which profile their fingerprints are of.
+/// Creates a new data directory `to` from what is readable in `from`. A collection whose settings are lost
+/// gets the name `recovered-<id>` if `profiles` has the profile of its fingerprints.
 ///
 /// # Errors
 /// [`OpenError`] if `from` is in use, is too new or cannot be read, or if `to` is not empty or cannot be
@@ -94,8 +94,10 @@ pub fn repair(
     settings: &EmbeddedSettings,
     profiles: &BTreeMap<CollectionId, &'static Profile>,
 ) -> Result<RepairReport, OpenError> {
-    // The mark of the format may be damaged like everything else, but a newer one is not understood here.
-    if let Err(error @ (OpenError::Newer { .. } | OpenError::Directory { .. })) = Directory::look(from) {
+    // A damaged format file is tolerated, but this version cannot read a newer format.
+    if let Err(error @ (OpenError::Newer { .. } | OpenError::Directory { .. })) =
+        Directory::open_existing(from)
+    {
         return Err(error);
     }
     let old = Salvage::read(&from.join("store"))?;
@@ -113,13 +115,13 @@ pub fn repair(
     Ok(report)
 }
 
-/// A repair under way.
+/// A repair in progress.
 struct Repair<'a> {
     old: &'a Salvage,
     store: &'a Store,
-    copies: BTreeMap<CollectionId, Copy<'a>>,
+    copies: BTreeMap<CollectionId, CollectionCopy<'a>>,
     report: BTreeMap<CollectionId, RepairedCollection>,
-    /// Documents of which only the key reads back.
+    /// Documents of which only the key is readable.
     unreadable: HashSet<(CollectionId, DocumentId)>,
 }
 
@@ -143,7 +145,7 @@ impl<'a> Repair<'a> {
             report: BTreeMap::new(),
             unreadable: HashSet::new(),
         };
-        // By their numbers: the last one that is made counts as the last that was given.
+        // In the order of ids: the last one created determines the next free id.
         for (id, (record, is_renamed)) in records {
             let of = RepairedCollection {
                 name: Some(record.name.clone()),
@@ -152,12 +154,12 @@ impl<'a> Repair<'a> {
                 ..RepairedCollection::default()
             };
             repair.report.insert(id, of);
-            repair.copies.insert(id, Copy::begin(store, record, old.recorded_time())?);
+            repair.copies.insert(id, CollectionCopy::begin(store, record, old.recorded_time())?);
         }
         Ok(repair)
     }
 
-    /// The rows that read back.
+    /// Copies the readable rows.
     fn rows(&mut self) -> Result<(), StoreError> {
         for row in self.old.rows() {
             let SalvagedRow { collection, id, row, is_uncertain } = row?;
@@ -181,10 +183,10 @@ impl<'a> Repair<'a> {
                 }
             }
         }
-        self.copies.values_mut().try_for_each(Copy::write)
+        self.copies.values_mut().try_for_each(CollectionCopy::write)
     }
 
-    /// Documents whose rows are lost and whose hashes are known from elsewhere.
+    /// Recovers documents whose rows are lost but whose hashes are known from posting lists.
     fn reduced(&mut self) -> Result<(), StoreError> {
         if self.old.losses().is_empty() && self.unreadable.is_empty() {
             return Ok(());
@@ -196,16 +198,16 @@ impl<'a> Repair<'a> {
             let Some(copy) = self.copies.get_mut(&id) else { continue };
             let was_lost = self.old.may_have_lost(id, &posting.id)
                 || self.unreadable.contains(&(id, posting.id.clone()));
-            // Of a signature the name alone is of no use.
+            // The hash of a signature is useless without the signature.
             let is_enough = copy.collection.signatures.is_none();
             if was_lost && is_enough && self.store.view().row(id, &posting.id)?.is_none() {
                 copy.put(reduced(posting, hash))?;
             }
         }
-        self.copies.values_mut().try_for_each(Copy::write)
+        self.copies.values_mut().try_for_each(CollectionCopy::write)
     }
 
-    /// Counts what is in the new store.
+    /// Counts the rows of the new store.
     fn finish(mut self) -> Result<RepairReport, StoreError> {
         for (id, of) in &mut self.report {
             for row in self.store.view().rows_after(*id, None) {
@@ -223,7 +225,7 @@ impl<'a> Repair<'a> {
     }
 }
 
-/// The settings of a collection whose record is lost, as far as its rows tell.
+/// Derives the settings of a collection from its rows, if its record is lost.
 fn derived(
     old: &Salvage,
     id: CollectionId,
@@ -257,25 +259,29 @@ fn derived(
     Ok(record)
 }
 
-/// One collection on its way into the new store.
-struct Copy<'a> {
+/// A collection that is being written to the new store.
+struct CollectionCopy<'a> {
     store: &'a Store,
     collection: Arc<Collection>,
     recent: Recent,
     pending: Vec<Document>,
-    /// Documents must not come back because the wall clock was set back meanwhile.
+    /// The latest known time. Expired documents must not reappear if the wall clock was set back.
     clock_ms: u64,
 }
 
-impl<'a> Copy<'a> {
-    fn begin(store: &'a Store, record: CollectionRecord, clock_ms: u64) -> Result<Copy<'a>, StoreError> {
+impl<'a> CollectionCopy<'a> {
+    fn begin(
+        store: &'a Store,
+        record: CollectionRecord,
+        clock_ms: u64,
+    ) -> Result<CollectionCopy<'a>, StoreError> {
         let mut batch = store.batch()?;
         batch.record_time(clock_ms);
         batch.create_collection(&record);
         batch.log(Change::CollectionCreated(record.id));
         let last = batch.commit()?;
         let collection = Arc::new(Collection::empty(record));
-        Ok(Copy { store, collection, recent: Recent::new(last), pending: Vec::new(), clock_ms })
+        Ok(CollectionCopy { store, collection, recent: Recent::new(last), pending: Vec::new(), clock_ms })
     }
 
     fn fits(&self, row: &Row) -> bool {
@@ -300,7 +306,7 @@ impl<'a> Copy<'a> {
             return Ok(());
         }
         batch.record_time(self.clock_ms.max(self.store.recorded_time()?));
-        recovery::follow(&*self.collection.index, batch.changes());
+        recovery::apply(&*self.collection.index, batch.changes());
         batch.commit().map(drop)
     }
 }

@@ -1,9 +1,10 @@
-//! A backup on its way in: spooled to the disk, verified whole, and only then written, out of sight.
+//! Restoring backups: an upload is spooled to the disk, verified completely, and only then written,
+//! invisibly.
 //!
-//! The collection gets a number that the store lists as garbage from the first moment, so a crash anywhere before
-//! the end leaves what the next start sweeps away. The last batch takes it off that list and gives it its name:
-//! it is there whole or not at all. Its index is filled beside those of the others and joins them after that
-//! batch; a snapshot that does not have it yet makes the next start build it from the postings.
+//! The collection gets an id that the store lists as garbage from the start, so after a crash the next start
+//! removes an incomplete restore. The last batch removes the id from that list and adds the name, which
+//! makes the restore atomic. Its index is filled concurrently with the others and registered after that
+//! batch. If a snapshot does not have this index yet, the next start builds it from the posting lists.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -28,28 +29,28 @@ use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Width};
 use crate::store::{Change, CollectionRecord, Row};
 
-/// Documents written in one batch, at most.
+/// Maximum number of documents in a batch.
 const BATCH_DOCUMENTS: usize = 2_000;
-/// Bytes of documents in one batch, about.
+/// Approximate maximum bytes of documents in a batch.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// What the writer is asked for, in this order.
+/// A step of a restore for the writer, in this order.
 pub(super) enum Step {
-    /// A collection that nobody sees yet.
+    /// Create a collection that is not visible yet.
     Begin { record: Box<CollectionRecord>, reply: oneshot::Sender<Result<Arc<Collection>, EngineError>> },
-    /// Documents of it.
+    /// Write documents.
     Fill {
         collection: Arc<Collection>,
         documents: Vec<Document>,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
-    /// It is complete and becomes visible.
+    /// Make the complete collection visible.
     Finish { collection: Arc<Collection>, reply: oneshot::Sender<Result<(), EngineError>> },
-    /// It does not come to be.
+    /// Discard it.
     Abandon(CollectionId),
 }
 
-/// A file of the upload's own, which goes with it.
+/// A spooled upload. Dropping it deletes the file.
 pub(super) struct Spooled(PathBuf);
 
 impl Drop for Spooled {
@@ -58,7 +59,7 @@ impl Drop for Spooled {
     }
 }
 
-/// Writes an upload to a file in `dir`, as long as there is room for others beside it.
+/// Writes an upload to a file in `dir`, while the disk has enough space for other writes.
 pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Result<Spooled, EngineError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = dir.join(format!("{}.tar", NUMBER.fetch_add(1, Ordering::Relaxed)));
@@ -66,14 +67,14 @@ pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Res
     let mut file = tokio::fs::File::create(&path).await.map_err(EngineError::Spool)?;
     while let Some(piece) = tar.next().await {
         let piece = piece.map_err(|error| EngineError::Upload(error.to_string()))?;
-        shared.check_room()?;
+        shared.check_space()?;
         file.write_all(&piece).await.map_err(EngineError::Spool)?;
     }
     file.flush().await.map_err(EngineError::Spool)?;
     Ok(spooled)
 }
 
-/// Verifies a spooled backup and makes it the collection `name`. Blocks.
+/// Verifies a spooled backup and creates the collection `name` from it. Blocks.
 pub(super) fn restore(
     name: &CollectionName,
     spooled: &Spooled,
@@ -82,17 +83,19 @@ pub(super) fn restore(
     writer: &mpsc::UnboundedSender<Command>,
 ) -> Result<Restored, EngineError> {
     let summary = verify(name, &spooled.0, rules, now_ms)?;
-    tracing::info!(collection = %name, documents = summary.documents, "a backup was verified and is restored");
+    let documents = summary.documents;
+    tracing::info!(collection = %name, documents, "a backup was verified and is being restored");
     let record = Box::new(record(name, &summary.manifest)?);
-    let collection = ask(writer, |reply| Step::Begin { record, reply })?;
+    let collection = send_step(writer, |reply| Step::Begin { record, reply })?;
     let mut filling =
-        Filling { writer, collection: &collection, now_ms, held: Vec::new(), bytes: 0, passed: 0 };
+        Filling { writer, collection: &collection, now_ms, held: Vec::new(), bytes: 0, skipped: 0 };
     let take = |id, row| filling.take(Document { id, row });
     let filled = backup::read(open(&spooled.0)?, rules.line_bytes(), |_| Ok(()), take);
     let filled = filled.and_then(|_| filling.flush());
-    let expired = filling.passed;
-    let done = filled
-        .and_then(|()| ask(writer, |reply| Step::Finish { collection: Arc::clone(&collection), reply }));
+    let expired = filling.skipped;
+    let done = filled.and_then(|()| {
+        send_step(writer, |reply| Step::Finish { collection: Arc::clone(&collection), reply })
+    });
     if let Err(error) = done {
         let _ = writer.send(Command::Restore(Step::Abandon(collection.id)));
         return Err(error);
@@ -102,7 +105,7 @@ pub(super) fn restore(
     Ok(Restored { collection: info(&collection, documents), from: summary.manifest, documents, expired })
 }
 
-/// Reads it all, for nothing but the verdict: whether it is whole, and whether all of it may be restored.
+/// Reads the whole backup and checks that it is intact and that all of it may be restored.
 fn verify(
     name: &CollectionName,
     path: &Path,
@@ -130,15 +133,16 @@ fn verify(
     let read = backup::read(open(path)?, rules.line_bytes(), begin, take);
     read.map_err(|error| match error {
         EngineError::Backup(BackupError::Line { .. }) => EngineError::TooLarge(format!(
-            "{error}, more than text and metadata may have; raise limits.document_bytes or limits.metadata_bytes to \
-             restore it"
+            "{error}, more than text and metadata may have; raise limits.document_bytes or \
+             limits.metadata_bytes to restore it"
         )),
         error => error,
     })
 }
 
 fn check_profile(manifest: &Manifest) -> Result<(), BackupError> {
-    // A user's own profile ends in the digest of its definition: whoever has that definition can use it.
+    // The id of a user-defined profile ends in the digest of its definition. A server with that definition
+    // can use it.
     if manifest.profile.contains('+') {
         return Ok(());
     }
@@ -156,14 +160,15 @@ fn open(path: &Path) -> Result<File, EngineError> {
 
 fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord, EngineError> {
     let invalid = |what: String| BackupError::Damaged { entry: "manifest.json".into(), offset: 0, what };
-    let width = Width::from_bits(manifest.bits).ok_or_else(|| invalid("a width that is none".into()))?;
-    let shape = |shape: Shape| shape.checked().ok_or_else(|| invalid("signatures of no shape".into()));
+    let width =
+        Width::from_bits(manifest.bits).ok_or_else(|| invalid("an invalid width of hashes".into()))?;
+    let shape = |shape: Shape| shape.checked().ok_or_else(|| invalid("an invalid signature shape".into()));
     let signatures = manifest.signatures.map(shape).transpose()?;
     if manifest.k > signatures.map_or(width.bits(), |shape| u32::from(shape.cells)) {
         return Err(invalid(format!("k is {}", manifest.k)).into());
     }
     if signatures.is_some() && width != Width::Bits128 {
-        return Err(invalid("names of signatures that have not 128 bits".into()).into());
+        return Err(invalid("hashes of signatures that do not have 128 bits".into()).into());
     }
     Ok(CollectionRecord {
         id: CollectionId(0),
@@ -179,7 +184,7 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
     })
 }
 
-fn ask<T>(
+fn send_step<T>(
     writer: &mpsc::UnboundedSender<Command>,
     step: impl FnOnce(oneshot::Sender<Result<T, EngineError>>) -> Step,
 ) -> Result<T, EngineError> {
@@ -188,21 +193,21 @@ fn ask<T>(
     answer.blocking_recv().map_err(|_| EngineError::Closed)?
 }
 
-/// Documents on their way to the writer, which gets the next batch when it has done the one before.
+/// Sends documents to the writer in batches. Each batch is sent after the previous one is written.
 struct Filling<'a> {
     writer: &'a mpsc::UnboundedSender<Command>,
     collection: &'a Arc<Collection>,
     now_ms: u64,
     held: Vec<Document>,
     bytes: usize,
-    /// Documents left out because they have expired.
-    passed: u64,
+    /// Number of expired documents that were skipped.
+    skipped: u64,
 }
 
 impl Filling<'_> {
     fn take(&mut self, document: Document) -> Result<(), EngineError> {
         if document.row.has_lapsed(self.now_ms) {
-            self.passed += 1;
+            self.skipped += 1;
             return Ok(());
         }
         self.bytes += document.row.text.as_ref().map_or(0, String::len);
@@ -214,12 +219,12 @@ impl Filling<'_> {
     fn flush(&mut self) -> Result<(), EngineError> {
         self.bytes = 0;
         let (collection, documents) = (Arc::clone(self.collection), std::mem::take(&mut self.held));
-        ask(self.writer, |reply| Step::Fill { collection, documents, reply })
+        send_step(self.writer, |reply| Step::Fill { collection, documents, reply })
     }
 }
 
 impl Writer {
-    /// Does a step of a restore.
+    /// Performs a step of a restore.
     pub(super) fn restore(&mut self, step: Step) {
         match step {
             Step::Begin { record, reply } => {
@@ -282,13 +287,13 @@ impl Writer {
         self.commit_or_fail(batch, &[].into(), &[])?;
         self.restoring.remove(&collection.id);
         shared.registry.add(collection);
-        // Its documents expire too.
+        // The documents of the new collection expire too.
         shared.next_expiry_ms.store(0, Ordering::SeqCst);
         Ok(())
     }
 }
 
-/// Makes the directory for uploads, and empties it of what crashes left.
+/// Creates the directory for uploads, and deletes files that crashes left there.
 pub(super) fn clear(dir: &Path) -> io::Result<()> {
     std::fs::create_dir_all(dir)?;
     for entry in std::fs::read_dir(dir)? {

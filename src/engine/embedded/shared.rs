@@ -1,4 +1,4 @@
-//! What the writer, the snapshot task and the callers share.
+//! State shared by the writer, the snapshot thread and the callers.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
 
-/// The parts of a running engine that several threads look at.
+/// The parts of a running engine that several threads use.
 pub(super) struct Shared {
     pub(super) store: Store,
     pub(super) registry: Registry,
@@ -23,19 +23,20 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) budget: Budget,
     pub(super) postings: PostingCache,
-    /// When the next document expires, as far as the writer knows; `u64::MAX` if none does.
+    /// The time of the next expiry, as far as the writer knows; `u64::MAX` if there is none.
     pub(super) next_expiry_ms: AtomicU64,
     /// The last change that is durable and in the index.
     pub(super) applied: AtomicU64,
     /// The last change whose new hashes may be in the index already.
     pub(super) planned: AtomicU64,
-    /// How many batches were taken back out of the index because the disk had no room for them.
-    pub(super) taken_back: AtomicU64,
-    /// Whether the writer has put off work that nobody waits for until there is room on the disk.
-    pub(super) is_put_off: AtomicBool,
-    /// When work that nobody waits for is to end, once the engine closes.
-    pub(super) closes: OnceLock<Instant>,
-    /// Why no writes are taken, once that is so. Held for the time of one copy.
+    /// Number of batches whose hashes were removed from the index again because the disk had no space for
+    /// them.
+    pub(super) rolled_back: AtomicU64,
+    /// Whether the writer has deferred background work until the disk has free space.
+    pub(super) is_deferred: AtomicBool,
+    /// The deadline of background work, set when the engine close_deadline.
+    pub(super) close_deadline: OnceLock<Instant>,
+    /// Why no writes are accepted, if that is so. Locked for the time of one copy.
     read_only: Mutex<Option<String>>,
 }
 
@@ -56,13 +57,13 @@ impl Shared {
             clock,
             budget,
             postings,
-            // Whatever there is, the writer looks.
+            // 0 makes the writer search the store for expired documents.
             next_expiry_ms: AtomicU64::new(0),
             applied: AtomicU64::new(last.0),
             planned: AtomicU64::new(last.0),
-            taken_back: AtomicU64::new(0),
-            is_put_off: AtomicBool::new(false),
-            closes: OnceLock::new(),
+            rolled_back: AtomicU64::new(0),
+            is_deferred: AtomicBool::new(false),
+            close_deadline: OnceLock::new(),
             read_only: Mutex::new(None),
         }
     }
@@ -71,7 +72,7 @@ impl Shared {
         Sequence(self.applied.load(Ordering::SeqCst))
     }
 
-    /// Whether a document on the disk has expired.
+    /// Whether a stored document has expired.
     pub(super) fn expiry_is_due(&self) -> bool {
         self.next_expiry_ms.load(Ordering::SeqCst) <= self.clock.now_ms()
     }
@@ -80,24 +81,24 @@ impl Shared {
         Sequence(self.planned.load(Ordering::SeqCst))
     }
 
-    /// Whether the engine closes and what nobody waits for has had its time.
+    /// Whether the engine is closing and the deadline of background work has passed.
     pub(super) fn is_out_of_time(&self) -> bool {
-        self.closes.get().is_some_and(|end| Instant::now() >= *end)
+        self.close_deadline.get().is_some_and(|end| Instant::now() >= *end)
     }
 
     pub(super) fn read_only(&self) -> Option<String> {
         self.read_only.lock().clone().or_else(|| {
             let failure = self.store.failure()?;
-            Some(format!("{failure}; no more are taken until the server is restarted"))
+            Some(format!("{failure}; no more are accepted until the server is restarted"))
         })
     }
 
-    /// Whether the disk has room for more writes.
-    pub(super) fn check_room(&self) -> Result<(), EngineError> {
+    /// Checks that the disk has space for more writes.
+    pub(super) fn check_space(&self) -> Result<(), EngineError> {
         self.store.check_room().map_err(|error| EngineError::DiskFull(error.to_string()))
     }
 
-    /// The first reason stays: it is the cause, and later ones follow from it.
+    /// Keeps the first reason: it is the cause, and later ones follow from it.
     pub(super) fn set_read_only(&self, reason: String) {
         self.read_only.lock().get_or_insert(reason);
     }

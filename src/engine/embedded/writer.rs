@@ -1,18 +1,19 @@
-//! The one writer: takes what is queued, makes it durable as one group, applies it, acknowledges it.
+//! The writer thread: takes the queued commands, makes writes durable as a group, applies and acknowledges
+//! them.
 //!
 //! *Invariants*
-//! - 4: an acknowledgement is sent after the group is durable, and a query shows nothing of a group before.
-//! - Operations are decided in the order in which they were queued. That is all that makes
-//!   `unless_within` atomic, for every k: there is nobody to race with.
-//! - After a failed commit nobody knows what the disk holds, so nothing is written any more until the
-//!   process starts anew and reads it. Queries go on.
+//! - 4: an acknowledgement is sent after the group is durable, and no query shows a part of a group before.
+//! - Operations are decided in the order in which they were queued, by one thread. Therefore `unless_within`
+//!   is atomic, for every k, without a lock.
+//! - After a failed commit the state of the disk is unknown. Nothing is written until the process is
+//!   restarted and reads the disk again. Queries are still answered.
 //!
-//! The order around a commit: hashes that are new enter the index before it (no document bears them yet,
-//! so no query shows them), hashes that are gone leave it after, behind the collection's gate. Between
-//! the two a query sees either state of every document, and never neither.
+//! New hashes enter the index before the commit: no document has them yet, so no query shows them. Unused
+//! hashes leave it after the commit, while the collection's gate is closed. In between, a query sees the old
+//! or the new state of each document, and never neither.
 //!
-//! A group is what has queued up while the group before was being made durable, so the disk's pace
-//! decides how large groups are: one document when there is one, thousands when there are thousands.
+//! A group contains the operations that were queued while the previous group was made durable (group
+//! commit). So the latency of the disk determines the size of a group, from one document to thousands.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -31,16 +32,17 @@ use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
 use crate::store::{Batch, Change, StoreError};
 
-/// Operations in a group, at most: bounds the memory of a plan and the wait of the last in line.
+/// Maximum number of operations in a group. It bounds the memory of a plan and the latency of the last
+/// operation.
 const GROUP_OPERATIONS: usize = 4_096;
-/// Rows of deleted collections swept away between two groups, at most.
+/// Maximum number of rows of deleted collections that are removed between two groups.
 const SWEEP_ROWS: usize = 2_000;
 
-/// What the writer is asked for.
+/// A command for the writer.
 pub(super) enum Command {
     /// Operations on a collection.
     Write(Write),
-    /// A collection made or changed.
+    /// Create or change a collection.
     PutCollection {
         name: CollectionName,
         change: Box<CollectionChange>,
@@ -48,7 +50,7 @@ pub(super) enum Command {
         now_ms: u64,
         reply: oneshot::Sender<Result<Changed, EngineError>>,
     },
-    /// A collection deleted.
+    /// Delete a collection.
     DeleteCollection {
         name: CollectionName,
         condition: Condition,
@@ -56,34 +58,34 @@ pub(super) enum Command {
     },
     /// A step of a restore.
     Restore(Step),
-    /// A document on the disk may have expired.
+    /// A stored document may have expired.
     Expire,
-    /// The log up to here is in every snapshot kept.
+    /// Every retained snapshot covers the log up to this change.
     TrimLog(Sequence),
-    /// Nothing comes after this.
+    /// No command follows this one.
     Close,
 }
 
-/// Operations queued together.
+/// Operations that were queued together.
 pub(super) struct Write {
     pub(super) collection: Arc<Collection>,
     pub(super) operations: Vec<(Operation, Option<Checked>)>,
     pub(super) reply: oneshot::Sender<Outcomes>,
-    /// Its share of the queue, given back when it has been done.
-    pub(super) room: [OwnedSemaphorePermit; 2],
+    /// Its share of the queue's capacity, released when the write is done.
+    pub(super) permits: [OwnedSemaphorePermit; 2],
 }
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     commands: mpsc::UnboundedReceiver<Command>,
-    /// A command that came behind writes and has to wait for their group.
+    /// A command that followed writes. It must wait until their group is done.
     held: Option<Command>,
     pub(super) recent: Recent,
     pub(super) garbage: VecDeque<CollectionId>,
-    /// Collections that are being filled and that nobody sees yet.
+    /// Collections that are being restored and are not visible yet.
     pub(super) restoring: HashSet<CollectionId>,
     pub(super) last: Sequence,
-    /// Whether documents on the disk have expired.
+    /// Whether stored documents have expired.
     pub(super) expiring: bool,
 }
 
@@ -99,14 +101,15 @@ impl Writer {
         Writer { shared, commands, held: None, recent, garbage, restoring, last, expiring: true }
     }
 
-    /// Works until [`Command::Close`] or until nobody is left to send one.
+    /// Runs until [`Command::Close`] or until all senders are dropped.
     pub(super) fn run(mut self) {
         while let Some(command) = self.next() {
             match command {
                 Command::Write(first) => {
                     self.group(first);
                     self.expiring |= self.shared.expiry_is_due();
-                    // A step between two groups: what expires as fast as it comes must not pile up.
+                    // One step of expiry between two groups. Otherwise expired documents could accumulate
+                    // under a constant load of writes.
                     if self.expiring {
                         self.expire();
                     }
@@ -119,14 +122,14 @@ impl Writer {
                 Command::DeleteCollection { name, condition, reply } => {
                     let _ = reply.send(self.delete_collection(&name, &condition));
                 }
-                // After a failed commit nothing is written any more.
+                // After a failed commit nothing more is written.
                 Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
                 Command::TrimLog(through) => {
                     if let Err(error) = self.shared.store.trim_log(through) {
                         if self.shared.store.failure().is_some() {
                             self.fail(&error);
                         }
-                        tracing::warn!(%error, "the log could not be trimmed; it stays longer than it needs to be");
+                        tracing::warn!(%error, "the log could not be trimmed; it keeps using disk space");
                     }
                 }
                 Command::Close => return,
@@ -134,17 +137,18 @@ impl Writer {
         }
     }
 
-    /// The next command; while there is none, what has expired is removed and what deleted collections left is
-    /// swept away.
+    /// Returns the next command. While there is none, it removes expired documents and the rows of deleted
+    /// collections.
     fn next(&mut self) -> Option<Command> {
         loop {
             if let Some(command) = self.held.take() {
                 return Some(command);
             }
             let writable = self.refuse_read_only().is_ok();
-            // The snapshot thread says when there is room again: this one would look for ever.
-            let is_put_off = !writable && (self.expiring || !self.garbage.is_empty());
-            self.shared.is_put_off.store(is_put_off, Ordering::SeqCst);
+            // The snapshot thread sends a command when there is free space again; polling here would be a
+            // busy loop.
+            let is_deferred = !writable && (self.expiring || !self.garbage.is_empty());
+            self.shared.is_deferred.store(is_deferred, Ordering::SeqCst);
             let garbage = self.garbage.front().filter(|_| writable).copied();
             if garbage.is_none() && !(self.expiring && writable) {
                 return self.commands.blocking_recv();
@@ -163,7 +167,7 @@ impl Writer {
 
     fn sweep(&mut self, collection: CollectionId) {
         match self.shared.store.sweep(collection, SWEEP_ROWS) {
-            // Without room it is put off until there is some.
+            // Without free space it is deferred until there is some.
             Ok(false) | Err(StoreError::Full { .. }) => {}
             Ok(true) => drop(self.garbage.pop_front()),
             Err(error) => {
@@ -173,7 +177,7 @@ impl Writer {
         }
     }
 
-    /// Takes the writes that have queued up behind `first`.
+    /// Collects the writes that are queued behind `first`.
     fn gather(&mut self, first: Write) -> Vec<Write> {
         let mut operations = first.operations.len();
         let mut group = vec![first];
@@ -199,7 +203,7 @@ impl Writer {
             refuse(group, || EngineError::ReadOnly(reason.clone()));
             return;
         }
-        if let Err(error) = self.shared.check_room() {
+        if let Err(error) = self.shared.check_space() {
             refuse(group, || EngineError::DiskFull(error.to_string()));
             return;
         }
@@ -215,7 +219,7 @@ impl Writer {
                 let failed = self.commit(batch, &touched, &hashes).err();
                 failed.map(|error| self.not_committed(&error))
             }
-            // Nothing was written; but a store that cannot be read is not to be written to.
+            // Nothing was written. But a store that cannot be read must not be written to.
             Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
         };
         for answer in answers {
@@ -223,7 +227,7 @@ impl Writer {
         }
     }
 
-    /// Decides every operation of a group. Who queued them is in `answers` also if that fails.
+    /// Decides every operation of a group. On failure, `answers` still has every write of the group.
     fn plan<'s>(
         &mut self,
         shared: &'s Shared,
@@ -232,15 +236,15 @@ impl Writer {
         touched: &mut HashMap<CollectionId, Arc<Collection>>,
     ) -> Result<Plan<'s>, StoreError> {
         let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms());
-        for Write { collection, operations, reply, room } in group {
+        for Write { collection, operations, reply, permits } in group {
             let outcomes = match &mut plan {
                 Ok(plan) => self.decide(shared, plan, &collection, operations),
                 Err(_) => Ok(Ok(Vec::new())),
             };
             match outcomes {
-                Ok(outcomes) => answers.push(Acknowledgement { reply, outcomes, _room: room }),
+                Ok(outcomes) => answers.push(Acknowledgement { reply, outcomes, _permits: permits }),
                 Err(error) => {
-                    answers.push(Acknowledgement { reply, outcomes: Ok(Vec::new()), _room: room });
+                    answers.push(Acknowledgement { reply, outcomes: Ok(Vec::new()), _permits: permits });
                     plan = Err(error);
                 }
             }
@@ -266,7 +270,7 @@ impl Writer {
         outcomes.collect::<Result<Vec<_>, _>>().map(Ok)
     }
 
-    /// Makes a batch durable and the index follow it.
+    /// Makes a batch durable and updates the index.
     pub(super) fn commit(
         &mut self,
         mut batch: Batch<'_>,
@@ -278,30 +282,30 @@ impl Writer {
         }
         let planned = Sequence(self.last.0 + batch.changes().len() as u64);
         self.shared.planned.store(planned.0, Ordering::SeqCst);
-        let fates = fates(batch.changes());
-        for (&(of, hash), fate) in &fates {
-            if fate.stays
+        let net_changes = net_changes(batch.changes());
+        for (&(of, hash), net_change) in &net_changes {
+            if net_change.exists_after
                 && let Some(collection) = touched.get(&of)
             {
-                collection.take_in(hash);
+                collection.insert_hash(hash);
             }
         }
         batch.record_time(self.shared.clock.now_ms());
         let started = std::time::Instant::now();
-        let mut in_sight = false;
+        let mut is_visible = false;
         let committed = batch.commit_telling(|| {
-            in_sight = true;
+            is_visible = true;
             touched.values().for_each(|collection| collection.epoch.begin_commit());
         });
-        if in_sight {
-            self.shared.postings.follow(hashes, committed.is_ok());
+        if is_visible {
+            self.shared.postings.apply_commit(hashes, committed.is_ok());
             touched.values().for_each(|collection| collection.epoch.end_commit());
         }
         let last = match committed {
             Ok(last) => last,
             Err(error) => {
                 if matches!(error, StoreError::Full { .. }) {
-                    self.take_back(&fates, touched);
+                    self.roll_back(&net_changes, touched);
                 }
                 return Err(error);
             }
@@ -309,27 +313,33 @@ impl Writer {
         metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
         metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
         for collection in touched.values() {
-            let gone = fates.iter().filter(|((of, _), fate)| *of == collection.id && !fate.stays);
-            collection.let_go(gone.map(|((_, hash), _)| *hash));
+            let gone = net_changes
+                .iter()
+                .filter(|((of, _), net_change)| *of == collection.id && !net_change.exists_after);
+            collection.remove_hashes(gone.map(|((_, hash), _)| *hash));
         }
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Nothing of a batch was written: what it was to add leaves the index again, but for what was there before it.
-    fn take_back(&mut self, fates: &Fates, touched: &HashMap<CollectionId, Arc<Collection>>) {
-        self.recent.forget_after(self.last);
+    /// Undoes the insertions into the index for a batch that was not written, except for hashes that existed
+    /// before it.
+    fn roll_back(&mut self, net_changes: &NetChanges, touched: &HashMap<CollectionId, Arc<Collection>>) {
+        self.recent.remove_after(self.last);
         for collection in touched.values() {
-            let added = fates.iter().filter(|((of, _), fate)| *of == collection.id && !fate.was_there);
-            collection.let_go(added.map(|((_, hash), _)| *hash));
+            let added = net_changes
+                .iter()
+                .filter(|((of, _), net_change)| *of == collection.id && !net_change.existed_before);
+            collection.remove_hashes(added.map(|((_, hash), _)| *hash));
         }
-        // After the index: a snapshot that sees these numbers unchanged has seen none of the hashes.
-        self.shared.taken_back.fetch_add(1, Ordering::SeqCst);
+        // After the update of the index: a snapshot that finds this counter unchanged contains none of the
+        // hashes.
+        self.shared.rolled_back.fetch_add(1, Ordering::SeqCst);
         self.shared.planned.store(self.last.0, Ordering::SeqCst);
     }
 
-    /// The same for who has to be told.
+    /// Same as [`Writer::commit`], with the error for the client.
     pub(super) fn commit_or_fail(
         &mut self,
         batch: Batch<'_>,
@@ -342,10 +352,10 @@ impl Writer {
 
     pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
         self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
-        self.shared.check_room()
+        self.shared.check_space()
     }
 
-    /// What is said of a batch that was not committed.
+    /// The client's error for a batch that was not committed.
     fn not_committed(&self, error: &StoreError) -> EngineError {
         match error {
             StoreError::Full { .. } => EngineError::DiskFull(error.to_string()),
@@ -353,12 +363,12 @@ impl Writer {
         }
     }
 
-    /// Takes no more writes; answers with the reason.
+    /// Accepts no more writes from now on. Returns the reason.
     pub(super) fn fail(&self, error: &StoreError) -> String {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
         let reason =
-            format!("a write failed ({error}{cause}); no more are taken until the server is restarted");
-        tracing::error!(%reason, "the store takes no more writes; queries go on");
+            format!("a write failed ({error}{cause}); no more are accepted until the server is restarted");
+        tracing::error!(%reason, "the store accepts no more writes; queries are still answered");
         self.shared.set_read_only(reason.clone());
         reason
     }
@@ -366,15 +376,16 @@ impl Writer {
 
 type Outcomes = Result<Vec<Outcome>, EngineError>;
 
-/// An answer that waits for its group.
+/// A reply to be sent when the group is done.
 struct Acknowledgement {
     reply: oneshot::Sender<Outcomes>,
     outcomes: Outcomes,
-    _room: [OwnedSemaphorePermit; 2],
+    _permits: [OwnedSemaphorePermit; 2],
 }
 
 impl Acknowledgement {
-    /// Sends the outcomes, or that the group failed. A client that went away does not undo what was done.
+    /// Sends the outcomes, or the error of the group. The write is not undone if the client has
+    /// disconnected.
     fn send(self, failed: Option<&EngineError>) {
         let answer = match failed {
             None => self.outcomes,
@@ -393,34 +404,35 @@ fn refuse(group: Vec<Write>, error: impl Fn() -> EngineError) {
     }
 }
 
-/// What becomes of a hash that comes or goes in a batch, perhaps several times.
+/// The net effect of a batch on a hash, which the batch may add and remove several times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fate {
-    /// Whether a document bore it before the batch.
-    was_there: bool,
-    /// Whether one bears it at its end.
-    stays: bool,
+struct NetChange {
+    /// Whether a document had the hash before the batch.
+    existed_before: bool,
+    /// Whether a document has it after the batch.
+    exists_after: bool,
 }
 
-type Fates = HashMap<(CollectionId, Hash), Fate, RandomState>;
+type NetChanges = HashMap<(CollectionId, Hash), NetChange, RandomState>;
 
-/// What becomes of each hash that comes or goes in a batch.
-fn fates(changes: &[Change]) -> Fates {
-    let mut fates = Fates::with_capacity_and_hasher(changes.len(), RandomState::default());
-    let mut see = |of: CollectionId, hash: Option<Hash>, stays: bool| {
-        // What goes first was there, what comes first was not.
-        let first = Fate { was_there: !stays, stays };
+/// The net effect of a batch on each hash that it adds or removes.
+fn net_changes(changes: &[Change]) -> NetChanges {
+    let mut net_changes = NetChanges::with_capacity_and_hasher(changes.len(), RandomState::default());
+    let mut record = |of: CollectionId, hash: Option<Hash>, exists_after: bool| {
+        // A hash whose first change is a removal existed before, and one whose first change is an addition
+        // did not.
+        let first = NetChange { existed_before: !exists_after, exists_after };
         if let Some(hash) = hash {
-            fates.entry((of, hash)).or_insert(first).stays = stays;
+            net_changes.entry((of, hash)).or_insert(first).exists_after = exists_after;
         }
     };
     for change in changes {
         if let Change::Document { collection, added, removed } = change {
-            see(*collection, *removed, false);
-            see(*collection, *added, true);
+            record(*collection, *removed, false);
+            record(*collection, *added, true);
         }
     }
-    fates
+    net_changes
 }
 
 #[cfg(test)]
@@ -428,18 +440,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_there_before_a_batch_is_told_from_what_it_adds() {
+    fn hashes_that_existed_before_a_batch_are_distinguished_from_added_ones() {
         let of = CollectionId(1);
         let [a, b, c, d] = [1, 2, 3, 4].map(Hash::from_u64);
         let change = |added, removed| Change::Document { collection: of, added, removed };
-        // a goes and comes back, b comes and goes, c comes, d goes.
-        let fates = fates(&[
+        // a is removed and added, b is added and removed, c is added, d is removed.
+        let net_changes = net_changes(&[
             change(Some(b), Some(a)),
             change(Some(a), Some(b)),
             change(Some(c), None),
             change(None, Some(d)),
         ]);
-        let fate = |hash| (fates[&(of, hash)].was_there, fates[&(of, hash)].stays);
-        assert_eq!([a, b, c, d].map(fate), [(true, true), (false, false), (false, true), (true, false)]);
+        let net_change =
+            |hash| (net_changes[&(of, hash)].existed_before, net_changes[&(of, hash)].exists_after);
+        assert_eq!(
+            [a, b, c, d].map(net_change),
+            [(true, true), (false, false), (false, true), (true, false)]
+        );
     }
 }

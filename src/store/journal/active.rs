@@ -1,4 +1,6 @@
-//! The segment that is written to.
+//! The active segment, which records are appended to.
+//!
+//! *Absent*: syncs, and what a record contains (`segment`).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -9,39 +11,41 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::segment::HEAD;
 
-/// Bytes that are written as zeros behind a record where nothing was written yet. Room that is only reserved costs a sync more:
-/// the file system notes for each record that its place is written now, and waits for the note as well.
+/// Bytes of zeros that are written after a record, over space that is only reserved. A record in space that
+/// was never written makes the sync slower: the file system must log that the space is written now, and the
+/// sync waits for that log entry too.
 pub(super) const AHEAD: usize = 256 << 10;
 static ZEROS: [u8; AHEAD] = [0; AHEAD];
 
-/// The segment that is written to.
+/// The active segment.
 pub(super) struct Active {
     pub(super) file: File,
     pub(super) path: PathBuf,
     pub(super) at: u64,
     pub(super) room: u64,
-    /// Up to where it was written to, be it with zeros.
+    /// The end of the written bytes, including zeros.
     pub(super) written: u64,
 }
 
 impl Active {
-    /// Makes the file, with so much room and this head.
+    /// Creates the file with this header, and reserves `room` bytes for it.
     pub(super) fn make(path: PathBuf, head: &[u8], room: u64) -> io::Result<Active> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
         let is_reserved = match fallocate(&file, FallocateFlags::empty(), 0, room) {
             Ok(()) => true,
-            // Where no room can be reserved a full disk is met at the write, and the record is taken back there.
+            // Without reservation a full disk shows when a record is written, and the caller takes the
+            // record back.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => false,
             Err(error) => return Err(error.into()),
         };
         file.write_all_at(head, 0)?;
         file.sync_all()?;
-        // Zeros that took room of their own would be in the way of records on a disk that is nearly full.
+        // Without reservation, zeros would take space from the records on a disk that is nearly full.
         let written = if is_reserved { HEAD as u64 } else { room };
         Ok(Active { file, path, at: HEAD as u64, room, written })
     }
 
-    /// Writes a record behind the last one.
+    /// Writes a record after the last one.
     pub(super) fn append(&mut self, record: &[u8]) -> io::Result<()> {
         self.file.write_all_at(record, self.at)?;
         self.at += record.len() as u64;
@@ -49,8 +53,8 @@ impl Active {
         Ok(())
     }
 
-    /// Has the places of the next records written, after one of so many bytes. Of large ones each would have as much written
-    /// again, for a sync that takes long anyway.
+    /// Writes zeros for the next records, after a record of `length` bytes. Large records are excluded:
+    /// each would cause as many zeros again, for a sync that takes long anyway.
     fn write_ahead(&mut self, length: usize) {
         if self.at <= self.written {
             return;
@@ -59,7 +63,7 @@ impl Active {
         self.written = self.at;
         if length < AHEAD / 2 {
             let written = self.file.write_all_at(&ZEROS[..bytes as usize], self.at);
-            // Where it cannot be had, it is not tried again.
+            // Zeros are optional: after an error they are not tried again in this segment.
             self.written = if written.is_ok() { self.at + bytes } else { self.room };
         }
     }

@@ -1,8 +1,11 @@
-//! The mark: the number of the last record that was acknowledged, beside the journal.
+//! The mark: the number of the last acknowledged record, in a file next to the segments.
 //!
-//! It tells a record that was lost from one that nobody was told of. It is written after a record is durable and before
-//! that is acknowledged, without a sync of its own: after a crash of the process it is exact, after a loss of power it may
-//! be older, never newer. Two slots take turns, so that one of them is always whole.
+//! It distinguishes a lost record from one that was never acknowledged. It is written after a record is
+//! durable and before the record is acknowledged, without its own sync. After a crash of the process it is
+//! exact; after a power failure it may be too low, never too high. Writes alternate between two slots, so
+//! one of them is always whole.
+//!
+//! *Absent*: when it is set (the journal).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -13,7 +16,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::store::error::StoreError;
 
-/// Slots lie in sectors of their own.
+/// Each slot has its own sector, so a torn write damages only one.
 const SLOT: u64 = 512;
 const SLOT_BYTES: usize = 24;
 
@@ -24,12 +27,12 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Where it lies in the journal's directory.
+    /// The mark's path in the directory of the journal.
     pub(super) fn path(dir: &Path) -> PathBuf {
         dir.join("mark")
     }
 
-    /// Makes it, at 0.
+    /// Creates the mark, with the number 0.
     pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
         let file = File::create(Mark::path(dir))?;
         file.set_len(2 * SLOT)?;
@@ -39,7 +42,7 @@ impl Mark {
         file.sync_all()
     }
 
-    /// Its number; changes nothing.
+    /// Reads the number without changing anything.
     pub(super) fn read(dir: &Path, store: u64) -> Result<u64, StoreError> {
         let path = Mark::path(dir);
         let bytes = std::fs::read(&path).map_err(|source| StoreError::io(&path, "read", source))?;
@@ -48,7 +51,7 @@ impl Mark {
         slots.into_iter().flatten().max().ok_or(StoreError::Damage {
             path,
             offset: 0,
-            what: "neither of its slots reads back".into(),
+            what: "neither of its slots is readable".into(),
         })
     }
 
@@ -56,7 +59,7 @@ impl Mark {
         Ok(Mark { file: OpenOptions::new().write(true).open(Mark::path(dir))?, store })
     }
 
-    /// Says that the records up to `number` are acknowledged.
+    /// Records that the records up to `number` are acknowledged.
     pub(super) fn set(&self, number: u64) -> io::Result<()> {
         self.file.write_all_at(&slot_of(self.store, number), number % 2 * SLOT)
     }
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_damaged_slot_does_no_harm_and_two_are_named() {
+    fn one_damaged_slot_is_harmless_and_two_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         Mark::create(dir.path(), 9).unwrap();
         let mark = Mark::open(dir.path(), 9).unwrap();

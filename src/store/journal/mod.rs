@@ -1,12 +1,14 @@
-//! The journal: every batch is written here and synced before it is acknowledged, and only then applied to the trees.
+//! The journal (write-ahead log): every batch is written here and synced before it is acknowledged. Only
+//! then is it applied to the trees.
 //!
 //! *Invariants*
-//! - Records are numbered from 1 without a gap, across segments. A record up to the mark that does not read back is
-//!   damage, and so is one with a later record behind it; what does not read back at the very end is what a crash
-//!   left of a batch that nobody was told of, and is cut off.
-//! - A segment's room is reserved when it is made, so that a full disk is met there, with nothing written (where the file
-//!   system writes in place; others meet it at a write, and the record is taken back).
-//! - A segment is deleted only when all trees hold what it says (`keeper`).
+//! - Records are numbered from 1 without a gap, across segments. An unreadable record is damage if its
+//!   number is up to the mark, or if a later record follows it. Unreadable bytes at the very end are the
+//!   remains of a batch that a crash cut short and that was never acknowledged; they are cut off.
+//! - The disk space of a segment is reserved when the segment is created. So a full disk shows then, with
+//!   nothing written. File systems that do not write in place report it at a write instead, and the record
+//!   is taken back.
+//! - A segment is deleted only when all trees have its content on disk (`keeper`).
 //!
 //! *Absent*: what a payload means.
 
@@ -28,22 +30,22 @@ use segment::{HEAD, RECORD};
 
 const SUFFIX: &str = ".journal";
 
-/// A segment on disk.
+/// A segment that is no longer written to.
 #[derive(Clone, Debug)]
 struct Closed {
     path: PathBuf,
-    /// The record that follows its last one.
+    /// The number after its last record.
     end: u64,
     bytes: u64,
 }
 
-/// What a look through the journal found. Nothing was changed for it.
+/// The result of a scan of the journal, which changes nothing.
 pub(super) struct Scan {
     closed: Vec<Closed>,
     next: u64,
-    /// Where the last segment really ends, if a crash left something behind that.
+    /// The last segment and the end of its last record, if a crash left bytes after that.
     torn: Option<(PathBuf, u64)>,
-    /// A segment that a crash left without a record.
+    /// A segment without a record that a crash left.
     stray: Option<PathBuf>,
 }
 
@@ -58,7 +60,7 @@ impl Scan {
 pub(super) struct Journal {
     dir: PathBuf,
     store: u64,
-    /// Bytes reserved for a segment, unless one record needs more.
+    /// Bytes reserved for a segment, unless a single record needs more.
     segment: u64,
     closed: VecDeque<Closed>,
     active: Option<Active>,
@@ -68,14 +70,14 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Makes the directory of an empty journal.
+    /// Creates the directory of an empty journal.
     pub(super) fn create(dir: &Path, store: u64) -> io::Result<()> {
         fs::create_dir_all(dir)?;
         Mark::create(dir, store)?;
         sync_directory(dir)
     }
 
-    /// Opens the journal that `scan` has looked through, and cuts off what a crash left at its end.
+    /// Opens the journal that `scan` describes, and cuts off the remains of a crash at its end.
     pub(super) fn open(dir: &Path, store: u64, segment: u64, scan: Scan) -> Result<Journal, StoreError> {
         if let Some((path, length)) = &scan.torn {
             let cut = || {
@@ -83,18 +85,19 @@ impl Journal {
                 file.set_len(*length)?;
                 file.sync_all()
             };
-            cut().map_err(|source| StoreError::io(path, "cut", source))?;
+            cut().map_err(|source| StoreError::io(path, "truncated", source))?;
         }
         if let Some(path) = &scan.stray {
             fs::remove_file(path).map_err(|source| StoreError::io(path, "deleted", source))?;
         }
         let mark_path = Mark::path(dir);
         let mark = Mark::open(dir, store).map_err(|source| StoreError::io(&mark_path, "opened", source))?;
-        // What reads back is replayed and answers queries from here on: it counts as acknowledged, and must not be lost
-        // by the next crash either.
+        // Every readable record is replayed and answers queries from here on. So it counts as acknowledged,
+        // and the next crash must not lose it.
         for closed in &scan.closed {
-            // A process that was killed gave no room back. If it cannot be given back now it only takes more of the disk.
-            let _ = give_back(closed);
+            // A killed process did not free the reserved space of its segment. If freeing fails now, the
+            // segment only takes more of the disk.
+            let _ = free_unused(closed);
             let synced = File::open(&closed.path).and_then(|file| file.sync_all());
             synced.map_err(|source| StoreError::io(&closed.path, "synced", source))?;
         }
@@ -124,11 +127,11 @@ impl Journal {
         active + self.closed.iter().map(|closed| closed.bytes).sum::<u64>()
     }
 
-    /// Appends a record. It is not durable before [`Journal::sync`].
+    /// Appends a record. It becomes durable with [`Journal::sync`].
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is no room: then nothing was appended. After any other error nothing more must be
-    /// appended.
+    /// [`StoreError::Full`] if the disk has no space: then nothing was appended. After any other error the
+    /// caller must not append anything.
     pub(super) fn append(&mut self, seqno: u64, payload: &[u8]) -> Result<(), StoreError> {
         self.buffer.clear();
         segment::frame(&mut self.buffer, self.store, self.next, seqno, payload);
@@ -142,23 +145,24 @@ impl Journal {
         Ok(())
     }
 
-    /// Whether a payload of so many bytes fits a segment of the usual size.
+    /// Whether a payload of this many bytes fits a segment of the usual size.
     pub(super) fn is_usual(&self, payload: usize) -> bool {
         (HEAD + RECORD + payload) as u64 <= self.segment
     }
 
-    /// Begins a segment ahead of the records for it: whether there is room for one again.
+    /// Begins a segment before there are records for it. This shows whether the disk has space for one
+    /// again.
     ///
     /// # Errors
-    /// [`StoreError::Full`] if there is not. Then nothing was changed.
+    /// [`StoreError::Full`] if it has not. In that case nothing was changed.
     pub(super) fn renew(&mut self) -> Result<(), StoreError> {
         self.begin_segment(0)
     }
 
-    /// Makes everything appended durable, and says so in the mark.
+    /// Makes all appended records durable, and then sets the mark.
     ///
     /// # Errors
-    /// [`StoreError::Io`]: nobody knows what is durable, and nothing more must be appended.
+    /// [`StoreError::Io`]: it is unknown what is durable, and the caller must not append anything.
     pub(super) fn sync(&mut self) -> Result<(), StoreError> {
         if let Some(active) = &self.active {
             active.file.sync_data().map_err(|source| StoreError::io(&active.path, "synced", source))?;
@@ -172,7 +176,8 @@ impl Journal {
         self.mark.sync()
     }
 
-    /// Takes the segments whose records all have numbers up to `through` out of the journal, to be deleted.
+    /// Removes the segments whose records all have numbers up to `through`. The caller deletes the returned
+    /// files.
     pub(super) fn retire(&mut self, through: u64) -> Vec<PathBuf> {
         let mut retired = Vec::new();
         while self.closed.front().is_some_and(|closed| closed.end <= through + 1) {
@@ -183,12 +188,13 @@ impl Journal {
 
     fn begin_segment(&mut self, least: u64) -> Result<(), StoreError> {
         let path = path_of(&self.dir, self.next);
-        // A segment without a record has the name of the new one. It must not be written to once its file is replaced.
+        // A segment without a record has the path of the new one. It must not be written to after its file
+        // is replaced.
         self.active.take_if(|active| active.path == path);
         let room = (HEAD as u64 + least).max(self.segment);
         let made = Active::make(path.clone(), &segment::head(self.store, self.next), room);
         let active = made.and_then(|made| sync_directory(&self.dir).map(|()| made)).map_err(|source| {
-            // Nobody has written to it, and its place would be in the way of the next try.
+            // The file has no records, and it would keep its space from the next try.
             let _ = fs::remove_file(&path);
             StoreError::write(&path, source)
         })?;
@@ -197,9 +203,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Gives the room back that the segment does not need; if that fails it only takes more of the disk.
+    /// Ends the active segment and frees its unused space. If freeing fails, the segment only takes more of
+    /// the disk.
     pub(super) fn end_segment(&mut self) {
-        // One without a record goes on under its own name.
+        // A segment without a record stays active: the next record is the one in its name.
         if let Some(active) = self.active.take_if(|active| active.at > HEAD as u64) {
             let _ = active.file.set_len(active.at);
             self.closed.push_back(Closed { path: active.path, end: self.next, bytes: active.at });
@@ -207,10 +214,11 @@ impl Journal {
     }
 }
 
-/// Looks through the journal, hands the records from `from` on to `visit`, and changes nothing.
+/// Scans the journal and passes the records from `from` on to `visit`. Changes nothing.
 ///
 /// # Errors
-/// [`StoreError::Damage`] if a record is missing or damaged that must be there, with its place; what `visit` fails with.
+/// [`StoreError::Damage`] with the place of a required record that is missing or damaged;
+/// [`StoreError::Io`]; any error of `visit`.
 pub(super) fn scan(
     dir: &Path,
     store: u64,
@@ -223,8 +231,8 @@ pub(super) fn scan(
     for (place, (first, path)) in segments.iter().enumerate() {
         let follows = segments.get(place + 1).map(|(first, _)| *first);
         if follows.is_some_and(|follows| follows <= from) {
-            // All trees hold what it says; the next checkpoint would have deleted it.
-            // Opened all the same: one that cannot be is named here, before anything is changed.
+            // All trees have its content; the next checkpoint would have deleted it. It is opened
+            // nevertheless, so that a segment that cannot be opened is reported before anything is changed.
             let opened = File::open(path).and_then(|file| file.metadata());
             let bytes = opened.map_err(|source| StoreError::io(path, "opened", source))?.len();
             scan.closed.push(Closed { path: path.clone(), end: follows.unwrap_or(from), bytes });
@@ -239,8 +247,8 @@ pub(super) fn scan(
         };
         match segment::read_head(&bytes, store) {
             Ok(head) if head == *first => {}
-            Ok(_) => return damage(0, "its name does not fit its head"),
-            // A crash while it was being made: no record of it was ever synced.
+            Ok(_) => return damage(0, "its name does not match its header"),
+            // A crash interrupted its creation: none of its records was ever synced.
             Err(_) if follows.is_none() && *first == scan.next && *first > mark && is_empty(&bytes) => {
                 scan.stray = Some(path.clone());
                 break;
@@ -256,17 +264,19 @@ pub(super) fn scan(
             number += 1;
         }
         scan.next = scan.next.max(number);
-        // What comes before `from` is in the trees: a segment that could not be deleted may stand there without those
-        // that came after it.
+        // Records before `from` are in the trees. A segment that could not be deleted may be left there
+        // without its successors.
         let lost = follows.is_some_and(|follows| follows != number);
         if lost || number.max(from) <= mark && follows.is_none() {
             return damage(at, "a record that was acknowledged is missing or damaged here");
         }
-        // Each record is durable before the next one is written, so the next one proves this one.
+        // Each record is durable before the next one is written, so a later record proves that this one was
+        // durable.
         if segment::later(&bytes, at, store, number + 1).is_some() {
             return damage(at, "a record is damaged here, and later ones follow");
         }
-        // The next record begins a segment of this very name: in the list of those that end, it would be deleted with them.
+        // The next record begins a segment with this same name. In the list of closed segments it would be
+        // deleted while it is written to.
         if follows.is_none() && number == *first {
             scan.stray = Some(path.clone());
             break;
@@ -283,7 +293,7 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-/// Whether nothing was ever written behind the place of the head.
+/// Whether nothing was written after the place of the header.
 fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().skip(HEAD).all(|byte| *byte == 0)
 }
@@ -295,7 +305,7 @@ fn gap(dir: &Path, number: u64) -> StoreError {
     StoreError::Damage { path: dir.to_path_buf(), offset: 0, what }
 }
 
-/// The segments by the numbers of their first records.
+/// The segments, sorted by the numbers of their first records.
 fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let failed = |source| StoreError::io(dir, "listed", source);
     let mut found = Vec::new();
@@ -310,7 +320,7 @@ fn segments(dir: &Path) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     Ok(found)
 }
 
-/// Whether a journal was ever written to in `dir`.
+/// Whether `dir` has a journal with a segment.
 pub(super) fn has_segments(dir: &Path) -> bool {
     segments(dir).is_ok_and(|segments| !segments.is_empty())
 }
@@ -319,8 +329,8 @@ fn path_of(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("{first:020}{SUFFIX}"))
 }
 
-/// Gives the room back that was reserved for a segment and that nothing was written to.
-fn give_back(closed: &Closed) -> io::Result<()> {
+/// Frees the reserved space after the last record of a closed segment.
+fn free_unused(closed: &Closed) -> io::Result<()> {
     let file = OpenOptions::new().write(true).open(&closed.path)?;
     if file.metadata()?.len() > closed.bytes { file.set_len(closed.bytes) } else { Ok(()) }
 }
@@ -367,14 +377,14 @@ mod tests {
 
     fn refused(dir: &Path) -> String {
         let Err(error) = scan(dir, STORE, 1, |_, _, _| Ok(())) else {
-            panic!("it was taken for sound");
+            panic!("the damage was not noticed");
         };
         assert!(matches!(error, StoreError::Damage { .. }), "{error}");
         error.to_string()
     }
 
     #[test]
-    fn what_is_written_ahead_is_zero_and_in_no_record_s_way() {
+    fn bytes_written_ahead_are_zero_and_do_not_obstruct_records() {
         let dir = tempfile::tempdir().unwrap();
         Journal::create(dir.path(), STORE).unwrap();
         let scan = |visit: &mut dyn FnMut(&[u8])| {
@@ -412,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_back_in_order_from_where_they_are_wanted() {
+    fn records_are_replayed_in_order_from_any_number() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 35);
         assert_eq!(reopened(dir.path(), 1).1, (1..=35).collect::<Vec<_>>());
@@ -427,9 +437,9 @@ mod tests {
         assert_eq!(reopened(dir.path(), 25).1, (25..=36).collect::<Vec<_>>());
     }
 
-    /// A crash before the first record of a segment, and one in the middle of it.
+    /// A crash before the first record of a segment, and one in the middle of that record.
     #[test]
-    fn a_segment_begun_in_vain_is_not_deleted_under_those_who_write_to_it() {
+    fn a_segment_without_records_is_not_retired_after_it_is_written_to() {
         for torn in [&b""[..], b"half a record"] {
             let dir = tempfile::tempdir().unwrap();
             written(dir.path(), 5);
@@ -452,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_are_killed_one_after_the_other_keep_no_room() {
+    fn repeated_kills_do_not_accumulate_reserved_space() {
         let dir = tempfile::tempdir().unwrap();
         Journal::create(dir.path(), STORE).unwrap();
         for number in 1..=20 {
@@ -460,7 +470,7 @@ mod tests {
             assert_eq!(seen.len() as u64, number - 1);
             journal.append(100 + number, &payload(number)).unwrap();
             journal.sync().unwrap();
-            // Dropped without an end, as by a kill: one segment alone has its room reserved.
+            // Dropped without an end, as by a kill: only one segment has reserved space.
             let sizes =
                 segments(dir.path()).unwrap().into_iter().map(|(_, path)| path.metadata().unwrap().len());
             assert!(sizes.sum::<u64>() < (1 << 16) + number * 200);
@@ -468,12 +478,12 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_could_not_be_deleted_is_passed_over_when_those_after_it_are_gone() {
+    fn a_segment_that_could_not_be_deleted_is_skipped_without_its_successors() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 60);
         let segments = segments(dir.path()).unwrap();
         assert!(segments.len() > 3);
-        // All but the oldest were deleted after everything was in the trees.
+        // All segments but the oldest were deleted after everything was in the trees.
         segments[1..].iter().for_each(|(_, path)| fs::remove_file(path).unwrap());
         let (mut journal, seen) = reopened(dir.path(), 61);
         assert!(seen.is_empty() && journal.last() == 60);
@@ -482,20 +492,20 @@ mod tests {
         assert_eq!(journal.retire(60), [segments[0].1.clone()]);
         drop(journal);
         assert_eq!(reopened(dir.path(), 61).1, [61]);
-        // Without what is in the trees it is a loss, and refused.
+        // If the trees do not have these records, it is a loss and is refused.
         let scanned = scan(dir.path(), STORE, 40, |_, _, _| Ok(()));
         assert!(matches!(scanned, Err(StoreError::Damage { .. })));
     }
 
     #[test]
-    fn a_torn_end_is_cut_at_every_byte_and_the_journal_goes_on() {
+    fn a_torn_end_is_cut_off_at_every_byte_and_appends_continue() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 12);
         let (_, last) = segments(dir.path()).unwrap().pop().unwrap();
         let whole = fs::read(&last).unwrap();
         let twelve =
             segment::record(&whole, segment::record(&whole, HEAD, STORE).unwrap().end, STORE).unwrap().end;
-        // A thirteenth that was being written when the process died, after any number of bytes.
+        // A thirteenth record was being written when the process died, after any number of bytes.
         let mut thirteenth = Vec::new();
         segment::frame(&mut thirteenth, STORE, 13, 113, &payload(13));
         let end = whole[..].iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -523,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn any_damage_to_what_was_acknowledged_is_refused_and_named() {
+    fn any_damage_to_acknowledged_records_is_refused_and_named() {
         let dir = tempfile::tempdir().unwrap();
         written(dir.path(), 25);
         for (_, path) in segments(dir.path()).unwrap() {
@@ -533,8 +543,8 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] ^= 0x08;
                 fs::write(&path, &bad).unwrap();
-                let said = refused(dir.path());
-                assert!(said.contains(path.file_name().unwrap().to_str().unwrap()), "{said}");
+                let message = refused(dir.path());
+                assert!(message.contains(path.file_name().unwrap().to_str().unwrap()), "{message}");
             }
             for length in [0, 3, HEAD, used / 2, used - 1] {
                 fs::write(&path, &good[..length]).unwrap();

@@ -1,4 +1,6 @@
-//! What can still be read of a damaged journal, and which of its records cannot.
+//! Reads the undamaged records of a damaged journal, and reports which records are lost.
+//!
+//! *Absent*: what the records mean, and what follows from a loss (`salvage` of the store).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,33 +10,33 @@ use super::segment::{self, HEAD, Record};
 use super::segments;
 use crate::store::error::StoreError;
 
-/// Records in a row that do not read back.
+/// Consecutive records that are unreadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Lost {
-    /// The segment that they were in, or the directory if that is gone.
+    /// The segment that had them, or the directory if the segment is missing.
     pub(in crate::store) path: PathBuf,
-    /// Where in it.
+    /// The offset in the segment.
     pub(in crate::store) from: u64,
-    /// How many.
+    /// The number of records.
     pub(in crate::store) records: u64,
-    /// What they wrote has a lower number than this.
+    /// The lost batches have lower sequence numbers than this.
     pub(in crate::store) before: u64,
 }
 
-/// A record that reads back.
+/// A readable record.
 struct Seen {
     number: u64,
     seqno: u64,
-    /// Its segment, by its place among them.
+    /// The index of its segment in the list of segments.
     segment: usize,
     end: usize,
 }
 
-/// Hands every record from `from` on that reads back to `visit`, in any order, and answers with those that
-/// are lost. `manifest` is the number of the store and the first record that is needed, if they are known.
+/// Passes every readable record from `from` on to `visit`, in any order, and returns the lost ones.
+/// `manifest` is the id of the store and `from`, the first record that is needed, if they are known.
 ///
 /// # Errors
-/// [`StoreError::Io`] if a file is there and may not be read.
+/// [`StoreError::Io`] if the process has no permission to read a file.
 pub(in crate::store) fn salvage(
     dir: &Path,
     manifest: Option<(u64, u64)>,
@@ -54,7 +56,8 @@ pub(in crate::store) fn salvage(
                 _ => continue,
             },
         };
-        // A segment says itself which store it is of; it is believed if its records agree.
+        // Without a manifest, the header of a segment names the store. The seeded checksums of the records
+        // confirm it.
         let named = bytes.get(16..24).and_then(|number| number.try_into().ok()).map(u64::from_le_bytes);
         let Some(of) = manifest.map(|(store, _)| store).or(named) else { continue };
         let mut at = HEAD;
@@ -77,7 +80,7 @@ pub(in crate::store) fn salvage(
     Ok(gaps(dir, &files, seen, manifest.map(|(_, from)| from), mark, torn))
 }
 
-/// The first record from `at` on that reads back.
+/// The first readable record at `at` or later.
 fn next_record(bytes: &[u8], mut at: usize, store: u64) -> Option<Record<'_>> {
     loop {
         if let Some(record) = segment::record(bytes, at, store) {
@@ -87,8 +90,8 @@ fn next_record(bytes: &[u8], mut at: usize, store: u64) -> Option<Record<'_>> {
     }
 }
 
-/// What is missing between the records that were seen, before the first and up to the mark. Without a mark,
-/// bytes behind the last record count as one that was acknowledged.
+/// The records that are missing between the readable ones, before the first of them, and after them up to
+/// the mark. Without a mark, non-zero bytes after the last record count as one acknowledged record.
 fn gaps(
     dir: &Path,
     files: &[(u64, PathBuf)],
@@ -100,7 +103,7 @@ fn gaps(
     seen.sort_unstable_by_key(|record| record.number);
     let first = files.first().map(|(first, _)| *first);
     let mut next = from.or(first).unwrap_or(1);
-    // The segment in which the next record is looked for by its name.
+    // The segment whose name says that it has the record.
     let named = |number: u64| files.iter().rfind(|(first, _)| *first <= number).map(|(_, path)| path.clone());
     let mut end = HEAD as u64;
     let mut lost = Vec::new();

@@ -1,34 +1,37 @@
-//! The bytes of a journal segment, format 1. Drawn in `docs/formats.md`.
+//! The bytes of a journal segment, format 1. `docs/formats.md` documents them.
 //!
 //! ```text
-//! head     "lkljrnl\n"  u32 format  u32 0  u64 store  u64 first record  u64 checksum of these
+//! header   "lkljrnl\n"  u32 format  u32 0  u64 store  u64 first record  u64 checksum of these
 //! record   u32 length  u64 number  u64 seqno  u64 checksum of the payload  u64 checksum of these
 //!          the payload
 //! ```
-//! Numbers are little-endian, checksums XXH3 of 64 bits. Those of heads and records are seeded with the number of the
-//! store, so that neither a segment of another store nor a text that looks like a record is taken for one.
-//! What follows the last record is zero, or what a crash left of one that nobody was told is stored.
+//! Numbers are little-endian, checksums are XXH3 of 64 bits. The checksums of headers are seeded with the
+//! id of the store, so a segment of another store, or a text that looks like a record, is not mistaken for
+//! a record. The bytes after the last record are zero, or the remains of a record that was never
+//! acknowledged.
+//!
+//! *Absent*: files, and the order of records across segments (the journal itself).
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-/// Bytes of a segment's head.
+/// Bytes of a segment's header.
 pub(super) const HEAD: usize = 40;
-/// Bytes before the payload of a record.
+/// Bytes of a record's header.
 pub(super) const RECORD: usize = 36;
 const MAGIC: &[u8; 8] = b"lkljrnl\n";
 const FORMAT: u32 = 1;
 
-/// A record that reads back.
+/// A record with correct checksums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Record<'a> {
     pub(super) number: u64,
     pub(super) seqno: u64,
     pub(super) payload: &'a [u8],
-    /// Where the next one begins.
+    /// The offset of the next record.
     pub(super) end: usize,
 }
 
-/// The head of the segment that begins with the record `first`.
+/// The header of the segment that begins with the record `first`.
 pub(super) fn head(store: u64, first: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD);
     bytes.extend(MAGIC);
@@ -41,10 +44,10 @@ pub(super) fn head(store: u64, first: u64) -> Vec<u8> {
     bytes
 }
 
-/// The number of the first record of a segment, or what is wrong with its head.
+/// The number of the first record of a segment, or what is wrong with the header.
 pub(super) fn read_head(bytes: &[u8], store: u64) -> Result<u64, &'static str> {
     let Some(head) = bytes.get(..HEAD) else {
-        return Err("it ends within its head");
+        return Err("it ends within its header");
     };
     if &head[..8] != MAGIC {
         return Err("it does not begin like a journal");
@@ -56,7 +59,7 @@ pub(super) fn read_head(bytes: &[u8], store: u64) -> Result<u64, &'static str> {
         return Err("it belongs to another store");
     }
     if xxh3_64_with_seed(&head[..32], store) != u64_at(head, 32) {
-        return Err("the checksum of its head differs");
+        return Err("the checksum of its header differs");
     }
     Ok(u64_at(head, 24))
 }
@@ -74,31 +77,31 @@ pub(super) fn frame(out: &mut Vec<u8>, store: u64, number: u64, seqno: u64, payl
     out.extend(payload);
 }
 
-/// The record at `at`; `None` if none reads back there.
+/// The record at `at`; `None` if its checksums are wrong.
 pub(super) fn record(bytes: &[u8], at: usize, store: u64) -> Option<Record<'_>> {
-    let (number, length) = heading(bytes, at, store)?;
+    let (number, length) = record_header(bytes, at, store)?;
     let payload = bytes.get(at + RECORD..at + RECORD + length)?;
     let whole = xxh3_64(payload) == u64_at(bytes, at + 20);
     whole.then(|| Record { number, seqno: u64_at(bytes, at + 12), payload, end: at + RECORD + length })
 }
 
-/// Where, from `from` on, the heading of a record with the number `least` or a later one stands. Then what is before it
-/// was no end.
+/// The offset, `from` or later, of a record header with a number of at least `least`. If there is one, the
+/// bytes before it are not the end of the journal.
 pub(super) fn later(bytes: &[u8], from: usize, store: u64, least: u64) -> Option<usize> {
     let last = bytes.len().checked_sub(RECORD)?;
     (from..=last).find(|at| {
-        // Most places are ruled out by the number alone.
+        // The number alone rules out most offsets, without a checksum.
         let number = u64_at(bytes, at + 4);
         let near = number >= least && number - least < 1 << 32;
-        near && heading(bytes, *at, store).is_some()
+        near && record_header(bytes, *at, store).is_some()
     })
 }
 
-/// Number and length of payload, if a heading stands at `at`.
-fn heading(bytes: &[u8], at: usize, store: u64) -> Option<(u64, usize)> {
-    let heading = bytes.get(at..at + RECORD)?;
-    let sound = xxh3_64_with_seed(&heading[..28], store) == u64_at(heading, 28);
-    sound.then(|| (u64_at(heading, 4), u32_at(heading, 0) as usize))
+/// The number and the payload length of the record header at `at`, if its checksum is correct.
+fn record_header(bytes: &[u8], at: usize, store: u64) -> Option<(u64, usize)> {
+    let record_header = bytes.get(at..at + RECORD)?;
+    let sound = xxh3_64_with_seed(&record_header[..28], store) == u64_at(record_header, 28);
+    sound.then(|| (u64_at(record_header, 4), u32_at(record_header, 0) as usize))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_reads_back() {
+    fn records_read_back() {
         let bytes = sample();
         assert_eq!(read_head(&bytes, 7), Ok(5));
         let first = record(&bytes, HEAD, 7).unwrap();
@@ -133,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn any_other_byte_is_noticed() {
+    fn every_changed_byte_is_noticed() {
         let good = sample();
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x40;
             let whole = read_head(&bad, 7) == Ok(5)
                 && record(&bad, HEAD, 7).is_some_and(|first| record(&bad, first.end, 7).is_some());
-            // The word that is always zero is covered by the checksum as well.
+            // The checksum also covers the word that is always zero.
             assert!(!whole, "byte {at}");
         }
         assert!(read_head(&good, 8).is_err());
@@ -148,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_behind_a_damaged_one_is_found() {
+    fn a_record_after_a_damaged_one_is_found() {
         let mut bytes = sample();
         let second = record(&bytes, HEAD, 7).unwrap().end;
         bytes[HEAD + 2] ^= 1;

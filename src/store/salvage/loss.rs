@@ -1,4 +1,6 @@
-//! What cannot be read any more, and what follows from that.
+//! Losses: unreadable parts of the files, and the rows that they may affect.
+//!
+//! *Absent*: finding them (`table`, and the journal).
 
 use std::fmt;
 use std::ops::{Bound, RangeBounds};
@@ -9,38 +11,38 @@ use crate::store::journal::Lost;
 /// Keys between two bounds.
 pub(super) type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// A part of a file that does not read back.
+/// An unreadable part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
     /// The file.
     pub path: PathBuf,
-    /// Where in it: the first byte of each part and the one after its last.
+    /// The places in the file: the first byte of each part, and the byte after its last one.
     pub places: Vec<(u64, u64)>,
-    /// What was there.
+    /// The lost content.
     pub part: LostPart,
-    /// Which rows may have been there.
+    /// The keys of the rows that may be lost.
     pub(super) keys: Vec<Keys>,
-    /// Rows of later batches than this were not there.
+    /// No row of a later batch than this is lost.
     pub(super) newest: u64,
 }
 
-/// What a loss consists of.
+/// The content of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LostPart {
-    /// Blocks of a table with so many entries: rows, older versions of rows, deletions.
+    /// Blocks of a table. Their entries are rows, older versions of rows, and deletions.
     Blocks {
-        /// How many blocks, if that is known.
+        /// The number of blocks, if it is known.
         blocks: Option<u64>,
-        /// How many entries, at least about, if that is known.
+        /// The number of entries, exact or estimated, if it is known.
         entries: Option<u64>,
-        /// How many of those are deletions, if that is known.
+        /// The number of deletions among the entries, if it is known.
         deletions: Option<u64>,
-        /// Whether `entries` is from the list of the table and not an estimate.
+        /// Whether `entries` is from the metadata of the table and not an estimate.
         is_exact: bool,
     },
     /// A whole table.
     Table,
-    /// So many batches of the journal.
+    /// This many batches of the journal.
     Batches(u64),
 }
 
@@ -65,7 +67,7 @@ impl Loss {
         }
     }
 
-    /// Whether the row of this key may be among what is lost.
+    /// Whether the row of this key may be lost.
     pub(super) fn covers(&self, key: &[u8]) -> bool {
         self.keys.iter().any(|(from, to)| {
             let (from, to) = (from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice));
@@ -73,7 +75,7 @@ impl Loss {
         })
     }
 
-    /// Whether something later than this version of a row may be lost.
+    /// Whether a later version of this row than `seqno` may be lost.
     pub(super) fn hides(&self, key: &[u8], seqno: u64) -> bool {
         seqno < self.newest && self.covers(key)
     }
@@ -102,7 +104,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// One end of a range of keys of rows, in words.
+/// One end of a range of row keys, in words.
 struct Edge<'a>(&'a Bound<Vec<u8>>, bool);
 
 impl fmt::Display for Edge<'_> {
@@ -121,7 +123,7 @@ impl fmt::Display for Edge<'_> {
                 let number = u32::from_be_bytes(*number);
                 write!(f, "{word} {:?} of collection {number}", String::from_utf8_lossy(id))
             }
-            None => write!(f, "{word} a key that is none"),
+            None => write!(f, "{word} an invalid key"),
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The last version of every key, from tables and journal together: each is sorted, so one pass is enough.
+//! The last version of every key, from the tables and the journal. All of them are sorted, so one merge
+//! pass is enough.
+//!
+//! *Absent*: which blocks are readable (`table`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,8 +11,8 @@ use super::table::{Reader, Tables};
 use crate::store::blocks::Entry;
 use crate::store::error::StoreError;
 
-/// In the order of a table: by key, of each key the last version first. A batch may write a key twice, then
-/// its last write counts.
+/// Sorts entries like a table: by key, and the last version of each key first. The writes of each batch
+/// must be in their order: if a batch wrote a key twice, its last write counts.
 pub(super) fn sort(entries: &mut [Entry]) {
     entries.reverse();
     entries.sort_by(|a, b| a.key.cmp(&b.key).then(b.seqno.cmp(&a.seqno)));
@@ -29,7 +32,7 @@ impl Source {
     }
 }
 
-/// An entry by its place in the order, and where it is from.
+/// The next entry of a source, and the index of the source.
 struct Head {
     entry: Entry,
     source: usize,
@@ -61,17 +64,17 @@ impl Ord for Head {
     }
 }
 
-/// The last version of each key, by key.
+/// Iterates over the last version of each key, by key.
 pub(super) struct Merge {
     sources: Vec<Source>,
     heads: BinaryHeap<Head>,
-    /// Sources of which the next entry is to be read.
+    /// Sources whose next entry must be read.
     due: Vec<usize>,
     last: Option<Vec<u8>>,
 }
 
 impl Merge {
-    /// `journal` is in the order of [`sort`].
+    /// `journal` must be sorted by [`sort`].
     pub(super) fn of(tables: &Tables, journal: Vec<Entry>) -> Merge {
         let mut sources: Vec<Source> = tables.readers().map(Source::Table).collect();
         sources.push(Source::Journal(journal.into_iter()));
@@ -87,7 +90,7 @@ impl Merge {
             }
             let Some(Head { entry, source }) = self.heads.pop() else { return Ok(None) };
             self.due.push(source);
-            // What follows under the same key is older.
+            // Later entries with the same key are older versions.
             if self.last.as_ref() != Some(&entry.key) {
                 self.last = Some(entry.key.clone());
                 return Ok(Some(entry));

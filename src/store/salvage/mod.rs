@@ -1,12 +1,14 @@
-//! Salvage: what can still be read of a damaged store, block by block.
+//! Salvage: reads the undamaged parts of a damaged store, block by block.
 //!
-//! Nothing is written. Every block of the tables and every record of the journal has a checksum of its own;
-//! those that are right are read, and for each key the version of the last batch counts, deletions too. What
-//! is not right is a [`Loss`]: it says where it is, how much was there as far as that is known, and which
-//! rows may be older than the last one that was acknowledged because of it.
+//! Nothing is written. Every block of the tables and every record of the journal has its own checksum.
+//! Those with a correct checksum are read, and for each key the version of the last batch counts, including
+//! deletions. Every other one is part of a [`Loss`]: its place, the lost amount as far as it is known, and
+//! the rows that may therefore be older than their last acknowledged version.
 //!
-//! Collections are written twice, in `meta` and among the rows, so that no damage to one file loses all that
-//! is known of a collection.
+//! Collections are written twice, in `meta` and in the tree of rows, so no damage to a single file loses
+//! everything known about a collection.
+//!
+//! *Absent*: writing a new store from the result (`engine`).
 
 mod loss;
 mod merge;
@@ -27,12 +29,13 @@ use crate::store::{CollectionRecord, Posting, PostingList, Row};
 use merge::Merge;
 use table::Tables;
 
-/// Entries by their keys: the number of the batch that wrote each, and its value if it was not deleted.
+/// Entries by key: the sequence number of the batch that wrote the entry, and the value unless it was
+/// deleted.
 type Newest = BTreeMap<Vec<u8>, (u64, Option<Vec<u8>>)>;
 
-/// What can be read of a damaged store.
+/// The readable content of a damaged store.
 pub struct Salvage {
-    /// Keeps servers out, if there is a file to lock.
+    /// Locks servers out, if there is a file to lock.
     _lock: Option<File>,
     dir: PathBuf,
     rows: Tables,
@@ -40,7 +43,7 @@ pub struct Salvage {
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether no entry of `meta` is lost.
     meta_is_read: bool,
-    /// Whether nothing of `meta` is damaged either, so that what is not there never was.
+    /// Whether nothing of `meta` is damaged either, so an absent entry never existed.
     meta_is_whole: bool,
     rows_are_proven: bool,
     losses: Vec<Loss>,
@@ -52,11 +55,11 @@ pub struct Salvage {
 pub struct SalvagedRow {
     /// Its collection.
     pub collection: CollectionId,
-    /// The document, if its id reads back.
+    /// The document, if its id is readable.
     pub id: Option<DocumentId>,
-    /// What was read, or why it cannot be.
+    /// The row, or the reason why it cannot be read.
     pub row: Result<Row, StoreError>,
-    /// Whether a later version or the deletion of it may be lost.
+    /// Whether a later version or the deletion of the row may be lost.
     pub is_uncertain: bool,
 }
 
@@ -64,7 +67,7 @@ impl Salvage {
     /// Reads the store in `dir`.
     ///
     /// # Errors
-    /// [`StoreError`] if it is in use, or if there is a file that cannot be read although it may be whole.
+    /// [`StoreError`] if the store is in use, or if a file that may be whole cannot be read.
     pub fn read(dir: &Path) -> Result<Salvage, StoreError> {
         std::fs::read_dir(dir).map_err(|source| StoreError::io(dir, "read", source))?;
         let lock = match lock_to_read(dir) {
@@ -76,12 +79,12 @@ impl Salvage {
         let manifest = match Manifest::read(dir) {
             Ok(Some(manifest)) => Some(manifest),
             Ok(None) => {
-                doubts.push(said(&verify::missing(&Manifest::path(dir))));
+                doubts.push(described(&verify::missing(&Manifest::path(dir))));
                 None
             }
             Err(error) if error.is_refused() => return Err(error),
             Err(error) => {
-                doubts.push(said(&error));
+                doubts.push(described(&error));
                 None
             }
         };
@@ -117,14 +120,14 @@ impl Salvage {
         let meta_is_read = meta_tables.losses.is_empty() && lost_records.is_empty();
         let meta_is_whole = meta_is_read && meta_tables.doubts.is_empty();
         let meta = joined(meta, meta_tables.is_whole(), copy, rows.is_whole());
-        // What the trees have on disk is everything up to some batch.
+        // The tree of rows has on disk every batch up to its newest, so earlier lost records lost no row.
         let on_disk = rows.newest;
         let lost_records = lost_records.into_iter().filter(|lost| lost.before > on_disk + 1);
         let mut losses: Vec<Loss> = lost_records.map(Loss::of_journal).collect();
         losses.append(&mut rows.losses);
         let rows_are_proven = manifest.is_some() && rows.doubts.is_empty();
-        doubts.extend(rows.doubts.iter().chain(&meta_tables.doubts).map(said));
-        // The copy among the rows makes up for it.
+        doubts.extend(rows.doubts.iter().chain(&meta_tables.doubts).map(described));
+        // The copies in the tree of rows replace what `meta` lost.
         doubts.extend(meta_tables.losses.iter().map(Loss::to_string));
         for entries in &mut journal {
             merge::sort(entries);
@@ -143,40 +146,40 @@ impl Salvage {
         })
     }
 
-    /// What is lost of the rows.
+    /// The lost parts of the rows.
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
 
-    /// What is damaged and cost no row, as far as that can be told.
+    /// Damage that lost no row, as far as can be known.
     pub fn doubts(&self) -> &[String] {
         &self.doubts
     }
 
-    /// Whether the lists of files are sound: then nothing is lost of the rows but [`Salvage::losses`].
+    /// Whether the lists of files are undamaged: then the rows lost nothing but [`Salvage::losses`].
     pub fn rows_are_proven(&self) -> bool {
         self.rows_are_proven
     }
 
-    /// The collections that exist.
+    /// The existing collections.
     pub fn collections(&self) -> Vec<CollectionRecord> {
         let records = self.meta.iter().filter(|(key, _)| key.starts_with(codec::COLLECTION));
         let records = records.filter_map(|(_, value)| codec::read_collection(value).ok());
         records.filter(|record| !self.is_garbage(record.id)).collect()
     }
 
-    /// Whether a collection was deleted, or was being restored, and its rows are not to be seen.
+    /// Whether a collection was deleted, or its restore was not complete. Its rows must not become visible.
     pub fn is_garbage(&self, collection: CollectionId) -> bool {
         self.meta.contains_key(&codec::garbage_key(collection))
     }
 
-    /// How many documents a collection had, if that is known.
+    /// The number of documents that a collection had, if it is known.
     pub fn recorded_documents(&self, collection: CollectionId) -> Option<u64> {
         let number = self.number(&codec::documents_key(collection)).filter(|_| self.meta_is_read);
         number.or(self.meta_is_whole.then_some(0))
     }
 
-    /// The last time that a commit recorded, in milliseconds since 1970-01-01 UTC; 0 if it is not known.
+    /// The last time that a commit recorded, in milliseconds since 1970-01-01 UTC; 0 if it is unknown.
     pub fn recorded_time(&self) -> u64 {
         self.number(codec::CLOCK).unwrap_or(0)
     }
@@ -185,10 +188,10 @@ impl Salvage {
         codec::read_number(self.meta.get(key)?).ok()
     }
 
-    /// The rows of all collections, by collection and id, garbage among them.
+    /// The rows of all collections, by collection and id, including those of deleted collections.
     ///
     /// # Errors
-    /// [`StoreError`] if a file that was read before cannot be read any more.
+    /// [`StoreError`] if a file that was readable before cannot be read any more.
     pub fn rows(&self) -> impl Iterator<Item = Result<SalvagedRow, StoreError>> + '_ {
         let blobs = self.dir.join(NAMES[Tree::Rows as usize]).join("blobs");
         let entries = Merge::of(&self.rows, self.journal[Tree::Rows as usize].clone());
@@ -207,7 +210,7 @@ impl Salvage {
                     Err(source) => return Some(Err(StoreError::io(&blobs, "read", source))),
                 },
             };
-            let damaged = || StoreError::Damaged("text beside its row");
+            let damaged = || StoreError::Damaged("blob");
             Some(Ok(SalvagedRow {
                 collection: CollectionId(u32::from_be_bytes(*collection)),
                 id: codec::read_row_key(&key).ok(),
@@ -217,16 +220,17 @@ impl Salvage {
         })
     }
 
-    /// Whether the row of a document may be among what is lost.
+    /// Whether the row of a document may be among the lost ones.
     pub fn may_have_lost(&self, collection: CollectionId, id: &DocumentId) -> bool {
         let key = codec::row_key(collection, id);
         self.losses.iter().any(|loss| loss.covers(&key))
     }
 
-    /// Which documents had which hashes, as far as that reads back; `width` knows the hashes of a collection.
+    /// The readable postings, with the collection and the hash of each. `width` gives the width of the
+    /// hashes of a collection; postings of other collections are left out.
     ///
     /// # Errors
-    /// [`StoreError`] if a file is there and cannot be read.
+    /// [`StoreError`] if a file exists and cannot be read.
     pub fn postings(
         &self,
         width: impl Fn(CollectionId) -> Option<Width> + Clone,
@@ -267,8 +271,8 @@ fn posting(
     Some((collection, hash, posting))
 }
 
-/// A flaw by its place.
-fn said(flaw: &StoreError) -> String {
+/// A flaw as text, beginning with its place.
+fn described(flaw: &StoreError) -> String {
     match flaw {
         StoreError::Damage { path, offset, what } => format!("{} at byte {offset}: {what}", path.display()),
         error => error.to_string(),
@@ -285,8 +289,8 @@ fn note(newest: &mut Newest, key: &[u8], entry: &Entry) {
     }
 }
 
-/// What is known of the collections. If one of the two copies is whole, it alone is believed: the other may
-/// lack the deletion of what it shows.
+/// The entries about the collections, from both copies. If one of the copies is whole, only that one
+/// counts: the other may lack the deletion of an entry that it shows.
 fn joined(
     mut meta: Newest,
     meta_is_whole: bool,
@@ -303,7 +307,8 @@ fn joined(
             }
         }
     }
-    // A restored collection is garbage until it is complete: the later of the two says which it is.
+    // A collection that is being restored is garbage until it is complete. The later of the two entries
+    // decides.
     let garbage: Vec<(Vec<u8>, u64)> = meta
         .iter()
         .filter_map(|(key, (seqno, value))| {

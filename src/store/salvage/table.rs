@@ -1,4 +1,6 @@
-//! The tables of a tree: which blocks of them read back, and what is lost with the others.
+//! The tables of a tree: which of their blocks are readable, and what the other blocks lost.
+//!
+//! *Absent*: the layout of a block (`blocks`).
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +17,7 @@ use crate::store::blocks::{self, Entry, Kind, Value};
 use crate::store::error::StoreError;
 use crate::store::verify;
 
-/// The blocks of data of a table that read back: first byte and length.
+/// The readable data blocks of a table: first byte and length.
 struct Table {
     path: PathBuf,
     blocks: Vec<(u64, usize)>,
@@ -26,18 +28,18 @@ struct Table {
 pub(super) struct Tables {
     readable: Vec<Table>,
     pub(super) losses: Vec<Loss>,
-    /// What is damaged and seems to have cost no entry.
+    /// Damage that apparently lost no entry.
     pub(super) doubts: Vec<StoreError>,
-    /// The last batch of which something is here.
+    /// The last batch that the tables have entries of.
     pub(super) newest: u64,
 }
 
 impl Tables {
-    /// Looks through the tables of the tree in `dir`, whose version is `least` or later, and hands every
+    /// Scans the tables of the tree in `dir`, whose version is `least` or later, and passes every readable
     /// entry to `each`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if a file is there and may not be read.
+    /// [`StoreError::Io`] if the process has no permission to read a file.
     pub(super) fn scan(dir: &Path, least: u64, each: &mut dyn FnMut(&Entry)) -> Result<Tables, StoreError> {
         let mut tables = Tables::default();
         let folder = dir.join("tables");
@@ -45,7 +47,7 @@ impl Tables {
             Ok((files, _)) => files.into_iter().map(|(id, checksum)| (id, Some(checksum))).collect(),
             Err(error) if error.is_refused() => return Err(error),
             Err(error) => {
-                // Nobody knows which tables count: all that are there.
+                // It is unknown which tables are in use, so all that exist are read.
                 tables.doubts.push(error);
                 numbers(&folder)?.into_iter().map(|id| (id, None)).collect::<Vec<_>>()
             }
@@ -56,7 +58,7 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Whether every entry is surely here.
+    /// Whether certainly every entry is readable.
     pub(super) fn is_whole(&self) -> bool {
         self.losses.is_empty() && self.doubts.is_empty()
     }
@@ -108,7 +110,7 @@ impl Tables {
     }
 }
 
-/// The names in a folder that are numbers.
+/// The file names in a directory that are numbers.
 fn numbers(folder: &Path) -> Result<Vec<u64>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -119,24 +121,25 @@ fn numbers(folder: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(names.filter_map(|name| name.to_str()?.parse().ok()).collect())
 }
 
-/// A part of a table that may have held blocks of data.
+/// An unreadable part of a table that may have contained data blocks.
 struct Gap {
     from: usize,
     to: usize,
+    /// The last key before it.
     after: Option<Vec<u8>>,
-    /// The first key behind it.
+    /// The first key after it.
     through: Option<Vec<u8>>,
 }
 
-/// One look through the bytes of a table.
+/// One scan of the bytes of a table.
 #[derive(Default)]
 struct Scan {
     blocks: Vec<(u64, usize)>,
     entries: Vec<Entry>,
     gaps: Vec<Gap>,
-    /// What the table says of itself, if that reads back.
+    /// The metadata of the table, if it is readable.
     meta: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// Whether a block was seen that stands behind those of data.
+    /// Whether a block was seen that follows the data blocks.
     is_past_data: bool,
     newest: u64,
     bytes: usize,
@@ -156,7 +159,7 @@ impl Scan {
         scan
     }
 
-    /// Reads what stands at `at`, and answers where it ends.
+    /// Reads the block at `at`, and returns where it ends.
     fn step(&mut self, bytes: &[u8], at: usize) -> usize {
         let rest = &bytes[at..];
         let Some(block) = blocks::block(rest) else {
@@ -180,8 +183,8 @@ impl Scan {
             Kind::Data => {}
             Kind::Meta | Kind::Other => {
                 self.is_past_data = true;
-                let said = if block.kind == Kind::Meta { block.entries() } else { None };
-                for entry in said.into_iter().flatten() {
+                let metadata = if block.kind == Kind::Meta { block.entries() } else { None };
+                for entry in metadata.into_iter().flatten() {
                     if let Value::Bytes(value) = entry.value {
                         self.meta.insert(entry.key, value);
                     }
@@ -210,19 +213,19 @@ impl Scan {
         self.gaps.push(Gap { from, to, after, through: None });
     }
 
-    /// A number that the table says of itself.
+    /// A number from the metadata of the table.
     fn number(&self, key: &[u8]) -> Option<u64> {
         let bytes = self.meta.get(key)?;
         Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))
     }
 
-    /// What is lost of the table.
+    /// The loss of this table, if entries are missing.
     fn loss(&self, path: &Path) -> Option<Loss> {
         let deletions = self.entries.iter().filter(|entry| entry.value == Value::Deleted).count() as u64;
         let read = self.entries.len() as u64;
         let of = |key: &[u8], read: u64| self.number(key).map(|all| all.saturating_sub(read));
         let entries = of(b"item_count", read);
-        // The table says how many there were: then a gap is that of another block.
+        // With a known count and all entries read, the gaps are blocks of other kinds, and nothing is lost.
         if entries == Some(0) || entries.is_none() && self.gaps.is_empty() {
             return None;
         }
@@ -244,18 +247,18 @@ impl Scan {
     }
 
     fn keys(&self, gap: &Gap) -> Keys {
-        let said = |key: &[u8]| self.meta.get(key).cloned().map_or(Bound::Unbounded, Bound::Included);
-        let from = gap.after.clone().map_or_else(|| said(b"key#min"), Bound::Excluded);
-        // The last version of a key stands first: that of the first key behind a gap may have been in it,
-        // unless the table has one version of each.
+        let from_meta = |key: &[u8]| self.meta.get(key).cloned().map_or(Bound::Unbounded, Bound::Included);
+        let from = gap.after.clone().map_or_else(|| from_meta(b"key#min"), Bound::Excluded);
+        // The versions of a key are stored newest first. So the newest version of the first key after a gap
+        // may have been in the gap, unless the table has only one version of each key.
         let is_single =
             self.number(b"key_count").is_some() && self.number(b"key_count") == self.number(b"item_count");
         let next = if is_single { Bound::Excluded } else { Bound::Included };
-        (from, gap.through.clone().map_or_else(|| said(b"key#max"), next))
+        (from, gap.through.clone().map_or_else(|| from_meta(b"key#max"), next))
     }
 }
 
-/// The entries of a table, one block in memory at a time.
+/// Reads the entries of a table, one block in memory at a time.
 pub(super) struct Reader {
     path: PathBuf,
     blocks: IntoIter<(u64, usize)>,
@@ -273,7 +276,7 @@ impl Reader {
             let read = File::open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, at));
             read.map_err(|source| StoreError::io(&self.path, "read", source))?;
             let entries = blocks::block(&bytes).and_then(|block| block.entries());
-            let what = || "it read back a moment ago, and now it does not".to_owned();
+            let what = || "it was readable before and is not any more".to_owned();
             let changed = || StoreError::Damage { path: self.path.clone(), offset: at, what: what() };
             self.entries = entries.ok_or_else(changed)?.into_iter();
         }

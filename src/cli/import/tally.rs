@@ -1,7 +1,7 @@
-//! What a run has met: what the server answered for, and what of the files became no line for it.
+//! Counts of a run: what the server answered, and which records became no line.
 //!
-//! The reader is ahead of the server and may have to read again when a server asks to be tried later; each record is
-//! told and counted once all the same, by its number.
+//! The reader is ahead of the server, and reads the files again when a request is repeated. Each record is
+//! still reported and counted only once, by its number.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
-use super::archive::Passed;
+use super::archive::Skipped;
 use super::records::Found;
 
-/// Bad lines shown one by one, of the files and of the server each; after that they are only counted.
+/// Bad lines that are printed, of the files and of the server each; further ones are only counted.
 pub(super) const SHOWN: u64 = 20;
 
-/// What became of the lines that the server answered for.
+/// The outcomes of the lines that the server answered.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) created: u64,
@@ -32,28 +32,28 @@ impl Counts {
     }
 }
 
-/// What of the files became no line. Shared with the thread that reads.
-pub(super) struct Told {
+/// The records that became no line. Shared with the thread that reads.
+pub(super) struct Tally {
     bar: ProgressBar,
     so_far: Mutex<SoFar>,
 }
 
 #[derive(Default)]
 struct SoFar {
-    /// The last record that was told or counted, or an earlier run has done.
+    /// The last record that was reported or counted, in this run or an earlier one.
     number: u64,
     bad: u64,
     files: u64,
-    passed: BTreeMap<Passed, u64>,
+    passed: BTreeMap<Skipped, u64>,
 }
 
-impl Told {
-    /// What comes after this record is told.
-    pub(super) fn after(number: u64, bar: ProgressBar) -> Told {
-        Told { bar, so_far: Mutex::new(SoFar { number, ..SoFar::default() }) }
+impl Tally {
+    /// Reports and counts the records after this one.
+    pub(super) fn after(number: u64, bar: ProgressBar) -> Tally {
+        Tally { bar, so_far: Mutex::new(SoFar { number, ..SoFar::default() }) }
     }
 
-    /// Takes note of a record that is no line, the `place`th of its file.
+    /// Notes a record that is no line: the `place`th of its file, from 1.
     pub(super) fn take(&self, number: u64, path: &Path, place: u64, found: &io::Result<Found>) {
         let mut so_far = self.so_far.lock();
         if number <= so_far.number {
@@ -62,7 +62,7 @@ impl Told {
         so_far.number = number;
         match found {
             Ok(Found::Line(_) | Found::Nothing) => {}
-            Ok(Found::Passed(reason)) => *so_far.passed.entry(*reason).or_default() += 1,
+            Ok(Found::Skipped(reason)) => *so_far.passed.entry(*reason).or_default() += 1,
             Ok(Found::Bad(why)) => {
                 so_far.bad += 1;
                 if so_far.bad <= SHOWN {
@@ -80,13 +80,13 @@ impl Told {
         }
     }
 
-    /// Lines that are no documents, and files that could not be read to their end.
+    /// The numbers of bad records, and of files that could not be read to their end.
     pub(super) fn failed(&self) -> (u64, u64) {
         let so_far = self.so_far.lock();
         (so_far.bad, so_far.files)
     }
 
-    /// Prints what a run came to, whether it came to its end or not.
+    /// Prints the totals of a run, complete or not.
     pub(super) fn sum_up(&self, counts: &Counts) {
         let Counts { created, updated, duplicates, bad } = counts;
         let (unread, files) = self.failed();
@@ -101,14 +101,14 @@ impl Told {
         );
         let passed = &self.so_far.lock().passed;
         if !passed.is_empty() {
-            eprintln!("{}", PassedOver(passed));
+            eprintln!("{}", SkippedRecords(passed));
         }
     }
 }
 
-struct PassedOver<'a>(&'a BTreeMap<Passed, u64>);
+struct SkippedRecords<'a>(&'a BTreeMap<Skipped, u64>);
 
-impl fmt::Display for PassedOver<'_> {
+impl fmt::Display for SkippedRecords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         write!(f, "{} records passed over: {}", self.0.values().sum::<u64>(), reasons.join(", "))
