@@ -207,7 +207,10 @@ mod tests {
             let accountant = Accountant::new(800).with_ceiling(Some(ceiling));
             let [one, two] = ["one", "two"].map(|name| Client::of(&name));
             accountant.reserve(one, most / 2).unwrap();
-            assert!(matches!(accountant.reserve(two, most / 2 + 1), Err(NoMemory::Taken { .. } | NoMemory::TooLarge { .. })));
+            assert!(matches!(
+                accountant.reserve(two, most / 2 + 1),
+                Err(NoMemory::Taken { .. } | NoMemory::TooLarge { .. })
+            ));
             accountant.reserve(two, most / 2).unwrap();
         }
         // What requests hold is part of what is resident, and is not counted twice.
