@@ -217,10 +217,9 @@ mod tests {
         RESIDENT.store(9_600, Ordering::Relaxed);
         let accountant = Accountant::new(800).with_ceiling(Some(ceiling));
         let client = Client::of(&"one");
-        accountant.reserve(client, 400).unwrap();
-        RESIDENT.store(10_000, Ordering::Relaxed);
+        accountant.reserve(client, 300).unwrap();
+        RESIDENT.store(9_900, Ordering::Relaxed);
         std::thread::sleep(VALID);
-        accountant.release(client, 100);
         accountant.reserve(client, 100).unwrap();
     }
 

@@ -39,7 +39,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -190,12 +190,11 @@ impl Server {
     fn page(&self, request: Request) -> BoxFuture<'static, Response> {
         let uri = request.uri().clone();
         let page = self.pages.clone().call(request);
-        page.map(move |Ok(page)| match page.status() {
-            // The pages answer without a body where there is none.
-            StatusCode::NOT_FOUND => no_route(&Method::GET, &uri).into_response(),
-            _ => page,
-        })
-        .boxed()
+        // The router of the pages answers without a body if there is no such page.
+        let explained = move |page: Response| {
+            if page.status().is_client_error() { no_route(&Method::GET, &uri).into_response() } else { page }
+        };
+        page.map(move |Ok(page)| explained(page)).boxed()
     }
 }
 

@@ -298,7 +298,7 @@ fn eval_refuses_invalid_labels_and_profiles() {
     let cases: [(&str, &str, &[&str], &str); 9] = [
         ("pairs.tsv", "1\t2\n", &["-p", "minhash"], "profile minhash@1 makes signatures"),
         ("pairs.tsv", "1\t2\n", &["-p", "longest-sentences"], "makes signatures"),
-        ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is none of the sets"),
+        ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is not one of the sets"),
         ("pairs.tsv", "1\t2\n3\t3\n", &[], "pairs.tsv:2: a document is paired with itself"),
         ("pairs.tsv", "90\t2\n", &[], "none of the pairs is one to be found"),
         ("pairs.tsv", "1 2\n", &[], "pairs.tsv:1: two ids separated by a tab are needed"),
