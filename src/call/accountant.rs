@@ -95,6 +95,7 @@ impl Accountant {
     }
 
     /// The same accountant with a ceiling.
+    #[must_use]
     pub fn with_ceiling(self, ceiling: Option<Ceiling>) -> Accountant {
         Accountant { ceiling, ..self }
     }

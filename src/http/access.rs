@@ -74,7 +74,7 @@ fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Pr
         Need::Collection(role) => match matched.collection(path) {
             None => (role, Place::Collection(CollectionName::default_collection().clone())),
             Some(name) => {
-                let name = name.and_then(|name| CollectionName::new(&name).ok());
+                let name = name.ok().and_then(|name| CollectionName::new(&name).ok());
                 // No key is limited to a name that no collection can have.
                 (role, name.map_or(Place::All, Place::Collection))
             }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::str::Utf8Error;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -32,7 +33,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Target, Problem> {
         match path_parameter(parts, Matched::collection) {
             None => Ok(Target(CollectionName::default_collection().clone())),
-            Some(name) => CollectionName::new(&name.ok_or_else(|| not_utf8("collection"))?)
+            Some(name) => CollectionName::new(&name.map_err(|_| not_utf8("collection"))?)
                 .map(Target)
                 .map_err(|error| Problem::parameter(Code::InvalidField, "collection", error.to_string())),
         }
@@ -46,18 +47,19 @@ impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<DocumentPath, Problem> {
-        let id = path_parameter(parts, Matched::id).unwrap_or_default().ok_or_else(|| not_utf8("id"))?;
+        let id =
+            path_parameter(parts, Matched::id).unwrap_or(Ok(String::new())).map_err(|_| not_utf8("id"))?;
         DocumentId::new(&id)
             .map(DocumentPath)
             .map_err(|error| Problem::parameter(Code::InvalidField, "id", error.to_string()))
     }
 }
 
-/// A parameter of the path; `Some(None)` if it is no UTF-8.
+/// A parameter of the path; an error if it is no UTF-8.
 fn path_parameter(
     parts: &Parts,
-    of: impl Fn(&Matched, &str) -> Option<Option<String>>,
-) -> Option<Option<String>> {
+    of: impl Fn(&Matched, &str) -> Option<Result<String, Utf8Error>>,
+) -> Option<Result<String, Utf8Error>> {
     parts.extensions.get::<Matched>().and_then(|matched| of(matched, parts.uri.path()))
 }
 

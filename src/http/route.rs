@@ -5,7 +5,9 @@
 //!
 //! *Absent*: what a route does.
 
+use std::borrow::Cow;
 use std::ops::Range;
+use std::str::Utf8Error;
 
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
@@ -213,13 +215,13 @@ impl Matched {
         if self.collection.is_some() { self.route.path_in_collection() } else { self.route.path() }
     }
 
-    /// The name of the collection in the path; `Some(None)` if it is no UTF-8.
-    pub(super) fn collection(&self, path: &str) -> Option<Option<String>> {
+    /// The name of the collection in the path; an error if it is no UTF-8.
+    pub(super) fn collection(&self, path: &str) -> Option<Result<String, Utf8Error>> {
         self.collection.clone().map(|range| decoded(&path[range]))
     }
 
-    /// The id of the document in the path; `Some(None)` if it is no UTF-8.
-    pub(super) fn id(&self, path: &str) -> Option<Option<String>> {
+    /// The id of the document in the path; an error if it is no UTF-8.
+    pub(super) fn id(&self, path: &str) -> Option<Result<String, Utf8Error>> {
         self.id.clone().map(|range| decoded(&path[range]))
     }
 }
@@ -244,8 +246,8 @@ fn parameter(path: &str, from: usize) -> Option<Range<usize>> {
     (length > 0).then_some(from..from + length)
 }
 
-fn decoded(text: &str) -> Option<String> {
-    percent_decode_str(text).decode_utf8().ok().map(std::borrow::Cow::into_owned)
+fn decoded(text: &str) -> Result<String, Utf8Error> {
+    percent_decode_str(text).decode_utf8().map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -266,9 +268,9 @@ mod tests {
             let path = template.replace("{collection}", "n%65ws").replace("{id}", "a%2Fb");
             let matched = Matched::of(&path);
             assert_eq!((matched.route, matched.template()), (route, template), "{path}");
-            let expected = template.contains("{collection}").then(|| Some("news".to_owned()));
+            let expected = template.contains("{collection}").then(|| Ok("news".to_owned()));
             assert_eq!(matched.collection(&path), expected, "{path}");
-            assert_eq!(matched.id(&path), template.contains(ID).then(|| Some("a/b".to_owned())), "{path}");
+            assert_eq!(matched.id(&path), template.contains(ID).then(|| Ok("a/b".to_owned())), "{path}");
         }
     }
 

@@ -49,7 +49,7 @@ pub(super) fn at_once(state: &State, matched: &Matched, request: &Request) -> Op
     }
     let named = match matched.collection(request.uri().path()) {
         None => None,
-        Some(name) => Some(CollectionName::new(&name?).ok()?),
+        Some(name) => Some(CollectionName::new(&name.ok()?).ok()?),
     };
     let collection = named.as_ref().unwrap_or_else(|| CollectionName::default_collection());
     let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;

@@ -47,7 +47,7 @@ pub(super) fn reserve_for_fingerprint(profile: &Profile, content: &Content) -> R
     reserve_for(content, profile.memory_per_byte())
 }
 
-/// Reserves memory for reserve_for_explanation a content.
+/// Reserves memory for the explanation of a content.
 pub(super) fn reserve_for_explanation(content: &Content) -> Result<Reserved, NoMemory> {
     reserve_for(content, Profile::EXPLAINED_PER_BYTE)
 }

@@ -74,7 +74,7 @@ impl<'a> Batch<'a> {
         let key = codec::posting_list_key(collection, hash);
         match posting_list {
             Some(posting_list) => {
-                self.writes.insert(Tree::PostingLists, key, codec::write_posting_list(posting_list))
+                self.writes.insert(Tree::PostingLists, key, codec::write_posting_list(posting_list));
             }
             None => self.writes.remove(Tree::PostingLists, key),
         }

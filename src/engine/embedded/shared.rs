@@ -34,7 +34,7 @@ pub(super) struct Shared {
     pub(super) rolled_back: AtomicU64,
     /// Whether the writer has deferred background work until the disk has free space.
     pub(super) is_deferred: AtomicBool,
-    /// The deadline of background work, set when the engine close_deadline.
+    /// The deadline of background work, set when the engine closes.
     pub(super) close_deadline: OnceLock<Instant>,
     /// Why no writes are accepted, if that is so. Locked for the time of one copy.
     read_only: Mutex<Option<String>>,
