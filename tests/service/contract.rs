@@ -1,4 +1,4 @@
-//! The contract as clients and operators see it: OpenAPI, documentation pages, health, metrics, logs and
+//! The contract as clients and operators see it: `OpenAPI`, documentation pages, health, metrics, logs and
 //! snapshots.
 
 use reqwest::StatusCode;
