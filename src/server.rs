@@ -211,6 +211,7 @@ async fn start(
     service: &Service,
 ) -> Result<Arc<dyn Engine>, ServerError> {
     let path = settings.data.dir.clone();
+    disable_huge_pages_if_small(settings);
     log_memory_budget(settings);
     let embedded = embedded(settings);
     let progress = Arc::clone(service.starting());
@@ -369,6 +370,16 @@ fn memory_budget(settings: &Settings) -> Option<MemoryBudget> {
             Some(MemoryBudget { bytes: limit.bytes / 5 * 4, from })
         }
         (None, None) => None,
+    }
+}
+
+/// The budget from which huge pages are used: they make lookups in a large index faster, and a small budget cannot pay for
+/// the memory that they waste.
+const HUGE_PAGES_FROM: u64 = 1 << 30;
+
+fn disable_huge_pages_if_small(settings: &Settings) {
+    if memory_budget(settings).is_some_and(|budget| budget.bytes < HUGE_PAGES_FROM) {
+        machine::disable_huge_pages();
     }
 }
 
