@@ -26,8 +26,8 @@ pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")
 }
 
-/// Makes the kernel back the memory of this process with small pages alone. With huge pages, a process with many threads that
-/// allocate and free at random places keeps about twice the memory that it uses. Does nothing where that is not possible.
+/// Makes the kernel use only small pages for this process, if it can. With huge pages, a process with many
+/// threads that allocate and free at random places keeps about twice the memory that it uses.
 pub fn disable_huge_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {
@@ -78,8 +78,8 @@ fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
         let Some(group) = group_of(groups, hierarchy.controller) else {
             continue;
         };
-        // In a container the path of the group may be outside its own mount: the root of the mount is the
-        // group then.
+        // In a container the path of the group may be outside its own mount. Then the root of the mount is
+        // the group.
         let below = Path::new(group).strip_prefix(&hierarchy.top).unwrap_or(Path::new(""));
         let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
         for above in below.ancestors() {
@@ -87,7 +87,7 @@ fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
             for file in hierarchy.files {
                 let from = directory.join(file);
                 let text = fs::read_to_string(&from).unwrap_or_default();
-                // If there is no limit, version 2 has "max", and version 1 a number larger than any memory.
+                // Without a limit, version 2 has "max", and version 1 a number larger than any memory.
                 if let Ok(bytes) = text.trim().parse() {
                     limits.push(MemoryLimit { bytes, from });
                 }
@@ -99,11 +99,11 @@ fn group_limits(root: &Path, groups: &str, mounts: &str) -> Vec<MemoryLimit> {
 
 /// A line of `mountinfo`: … root mount-point options - type source options.
 fn hierarchy(line: &str) -> Option<Hierarchy> {
-    let (front, back) = line.split_once(" - ")?;
-    let mut front = front.split(' ').skip(3);
-    let (top, mount) = (front.next()?.into(), front.next()?.into());
-    let mut back = back.split(' ');
-    match (back.next()?, back.nth(1)?) {
+    let (place, kind) = line.split_once(" - ")?;
+    let mut place = place.split(' ').skip(3);
+    let (top, mount) = (place.next()?.into(), place.next()?.into());
+    let mut kind = kind.split(' ');
+    match (kind.next()?, kind.nth(1)?) {
         ("cgroup2", _) => {
             Some(Hierarchy { top, mount, files: &["memory.max", "memory.high"], controller: "" })
         }

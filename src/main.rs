@@ -22,8 +22,8 @@ const PURGE_DELAY: c_int = 15;
 /// The default of the allocator. With it, a server exceeds a small memory budget for a long time after a
 /// burst.
 const DEFAULT_DELAY: c_long = 1_000;
-/// The delay that this program sets: none. With 10 ms, 60 clients with large batches make a server with a budget of 205 MiB grow
-/// to 238 MiB; without a delay to 172 MiB. Imports take about a twentieth longer.
+/// The delay that this program sets: none. With 60 clients with large batches, a server with a budget of
+/// 205 MiB grows to 172 MiB; with a delay of 10 ms to 238 MiB. Imports take about a twentieth longer.
 const DELAY: c_long = 0;
 
 fn main() -> ExitCode {

@@ -6,7 +6,7 @@
 //! Start: the port is open from the beginning, and `/readyz` returns 503 until the data has been read.
 //!
 //! Stop: `/readyz` returns 503 while requests are still accepted, so that clients choose another server.
-//! Then no connection is accepted any more. Running requests get three quarters of the drain time and are
+//! Then it accepts no more connections. Running requests get three quarters of the drain time and are
 //! cut after that; queued writes are written; a last snapshot is taken. The caller must end the process
 //! when [`longest_stop`] has passed.
 
@@ -32,10 +32,10 @@ use crate::profiles::{self, ProfilesError};
 use crate::service::{Limits, Service, ServiceError, Surroundings, WantedCollection};
 use crate::telemetry::Metrics;
 
-/// How often recorded metrics are folded.
+/// The interval at which recorded metrics are folded.
 const METRICS_UPKEEP: Duration = Duration::from_secs(2);
-/// How often the files of keys and certificates are checked for changes.
-const FILES: Duration = Duration::from_secs(1);
+/// The interval at which the files of keys and certificates are checked for changes.
+const FILE_CHECKS: Duration = Duration::from_secs(1);
 /// The minimum time for closing the engine.
 const LEAST_CLOSE: Duration = Duration::from_secs(1);
 /// The name of the file of keys in the data directory, if no other file is set.
@@ -115,10 +115,10 @@ pub async fn run(
     let draining = Arc::new(AtomicBool::new(false));
     let stop = Arc::new(Notify::new());
 
-    let mut following = tokio::task::JoinSet::new();
-    following.spawn(Arc::clone(&keys).follow_file(FILES));
+    let mut followers = tokio::task::JoinSet::new();
+    followers.spawn(Arc::clone(&keys).follow_file(FILE_CHECKS));
     if let Some(tls) = tls.clone() {
-        following.spawn(tls.follow_files(FILES));
+        followers.spawn(tls.follow_files(FILE_CHECKS));
     }
     let limits = edge_limits(&settings);
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -180,8 +180,8 @@ pub async fn run(
 }
 
 /// The maximum time from the signal to stop to the end of the process: the lame duck time, if it applies,
-/// and the drain time. Anything slower, such as a disk that does not respond, is not waited for: nothing
-/// acknowledged depends on it.
+/// and the drain time. The process does not wait for anything slower, such as a disk that does not respond:
+/// acknowledged writes do not depend on it.
 pub fn longest_stop(settings: &Settings, how: Stop) -> Duration {
     let lame_duck = if how == Stop::AfterLameDuck { settings.server.lame_duck_seconds } else { 0 };
     Duration::from_secs(lame_duck) + drain(settings).max(2 * LEAST_CLOSE)
@@ -222,8 +222,8 @@ async fn start(
     // Created before the first request can see the engine, because the unprefixed routes use it.
     match engine.settings(&default).await {
         Err(EngineError::NoCollection(_)) => {
-            let made = service.make_collection(&engine, &default, default_collection(settings)).await;
-            made.map_err(ServerError::Default)?;
+            let created = service.make_collection(&engine, &default, default_collection(settings)).await;
+            created.map_err(ServerError::Default)?;
         }
         Err(error) => return Err(ServerError::Default(error.into())),
         Ok(_) => {}
@@ -373,8 +373,8 @@ fn memory_budget(settings: &Settings) -> Option<MemoryBudget> {
     }
 }
 
-/// The budget from which huge pages are used: they make lookups in a large index faster, and a small budget cannot pay for
-/// the memory that they waste.
+/// The smallest budget with huge pages. They make lookups in a large index faster, but a small budget cannot
+/// afford the memory that they waste.
 const HUGE_PAGES_FROM: u64 = 1 << 30;
 
 fn disable_huge_pages_if_small(settings: &Settings) {

@@ -7,8 +7,8 @@
 //! One client may hold half of the memory, so that a client at its limit leaves the other half to all
 //! others.
 //!
-//! A [`Ceiling`] bounds what requests and the rest of the process hold together: right after a large import, or with full
-//! caches, requests get less than the capacity.
+//! A [`Ceiling`] limits the memory of requests and the rest of the process together: right after a large
+//! import, or with full caches, requests get less than the capacity.
 //!
 //! *Absent*: bodies and answers of a few kilobytes, which the number of connections limits; and the memory
 //! of the index, the store and the write queue, each of which has a separate limit.
@@ -65,9 +65,9 @@ pub struct Ceiling {
 
 /// How long a measurement of resident memory is valid.
 const VALID: Duration = Duration::from_millis(50);
-/// The share of the capacity that requests may hold however much the rest of the process holds: the server must be able to
-/// answer.
-const LEAST_SHARE: usize = 8;
+/// Requests may always hold the capacity divided by this, however much the rest of the process holds: the
+/// server must be able to answer.
+const MIN_SHARE_DIVISOR: usize = 8;
 
 /// Counts the memory that requests hold.
 #[derive(Debug)]
@@ -75,12 +75,12 @@ pub struct Accountant {
     capacity: usize,
     ceiling: Option<Ceiling>,
     /// Locked for one addition, never across an `.await`.
-    books: Mutex<Books>,
+    totals: Mutex<Totals>,
     released: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Totals {
     all: usize,
     /// The bytes that the ceiling leaves to requests, and when that was measured.
     left: Option<(usize, Instant)>,
@@ -91,7 +91,7 @@ struct Books {
 impl Accountant {
     /// An accountant with this capacity in bytes.
     pub fn new(capacity: usize) -> Accountant {
-        Accountant { capacity, ceiling: None, books: Mutex::default(), released: Notify::new() }
+        Accountant { capacity, ceiling: None, totals: Mutex::default(), released: Notify::new() }
     }
 
     /// The same accountant with a ceiling.
@@ -107,7 +107,7 @@ impl Accountant {
 
     /// The bytes that all requests hold.
     pub fn reserved(&self) -> usize {
-        self.books.lock().all
+        self.totals.lock().all
     }
 
     /// The bytes that one client can have.
@@ -123,30 +123,30 @@ impl Accountant {
         if asked == 0 {
             return Ok(());
         }
-        let mut books = self.books.lock();
-        let capacity = self.available(&mut books);
-        let own = books.clients.get(&client).copied().unwrap_or_default();
-        if own + asked > most || books.all + asked > capacity {
+        let mut totals = self.totals.lock();
+        let capacity = self.available(&mut totals);
+        let own = totals.clients.get(&client).copied().unwrap_or_default();
+        if own + asked > most || totals.all + asked > capacity {
             metrics::counter!("lookalike_memory_refusals_total").increment(1);
-            return Err(NoMemory::Taken { asked, client: own, all: books.all, capacity });
+            return Err(NoMemory::Taken { asked, client: own, all: totals.all, capacity });
         }
-        books.all += asked;
-        books.clients.insert(client, own + asked);
+        totals.all += asked;
+        totals.clients.insert(client, own + asked);
         Ok(())
     }
 
-    /// The bytes that requests may hold now: the capacity, or what the rest of the process leaves below the ceiling.
-    fn available(&self, books: &mut Books) -> usize {
+    /// The bytes that requests may hold now: the capacity, or less if less is left below the ceiling.
+    fn available(&self, totals: &mut Totals) -> usize {
         let Some(Ceiling { bytes, resident }) = self.ceiling else {
             return self.capacity;
         };
-        match books.left {
+        match totals.left {
             Some((left, measured)) if measured.elapsed() < VALID => left,
             _ => {
-                let others = resident().unwrap_or_default().saturating_sub(books.all as u64);
+                let others = resident().unwrap_or_default().saturating_sub(totals.all as u64);
                 let left = usize::try_from(bytes.saturating_sub(others)).unwrap_or(usize::MAX);
-                let left = left.clamp(self.capacity / LEAST_SHARE, self.capacity);
-                books.left = Some((left, Instant::now()));
+                let left = left.clamp(self.capacity / MIN_SHARE_DIVISOR, self.capacity);
+                totals.left = Some((left, Instant::now()));
                 left
             }
         }
@@ -156,15 +156,15 @@ impl Accountant {
         if bytes == 0 {
             return;
         }
-        let mut books = self.books.lock();
-        books.all -= bytes;
-        if let Some(own) = books.clients.get_mut(&client) {
+        let mut totals = self.totals.lock();
+        totals.all -= bytes;
+        if let Some(own) = totals.clients.get_mut(&client) {
             *own -= bytes;
             if *own == 0 {
-                books.clients.remove(&client);
+                totals.clients.remove(&client);
             }
         }
-        drop(books);
+        drop(totals);
         self.released.notify_waiters();
     }
 
@@ -196,11 +196,11 @@ mod tests {
         accountant.release(two, 400);
         accountant.release(three, 500);
         assert_eq!(accountant.reserved(), 0);
-        assert!(accountant.books.lock().clients.is_empty());
+        assert!(accountant.totals.lock().clients.is_empty());
     }
 
     #[test]
-    fn requests_get_what_the_rest_of_the_process_leaves() {
+    fn requests_get_the_memory_that_the_rest_of_the_process_leaves() {
         static RESIDENT: AtomicU64 = AtomicU64::new(0);
         let ceiling = Ceiling { bytes: 10_000, resident: || Some(RESIDENT.load(Ordering::Relaxed)) };
         for (resident, most) in [(0, 800), (9_200, 800), (9_600, 400), (9_950, 100), (20_000, 100)] {
@@ -214,7 +214,7 @@ mod tests {
             ));
             accountant.reserve(two, most / 2).unwrap();
         }
-        // What requests hold is part of what is resident, and is not counted twice.
+        // The memory of requests is part of the resident memory, and is not counted twice.
         RESIDENT.store(9_600, Ordering::Relaxed);
         let accountant = Accountant::new(800).with_ceiling(Some(ceiling));
         let client = Client::of(&"one");
@@ -227,7 +227,7 @@ mod tests {
     proptest::proptest! {
         /// Compares the accountant with a model: a list of all reservations.
         #[test]
-        fn the_books_are_the_sum_of_all_reservations(
+        fn the_totals_are_the_sum_of_all_reservations(
             steps in proptest::collection::vec((0_u8..3, 1_usize..400, 0_usize..9), 0..60),
         ) {
             let accountant = Accountant::new(1_000);

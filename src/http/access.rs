@@ -1,6 +1,6 @@
-//! Whether the key of a request has what its route needs.
+//! Authorization: whether the key of a request allows what its route needs.
 //!
-//! Decided before the handler from the route and the method alone, so that no handler can forget it (see `route`).
+//! It depends only on the method and the path, and is checked before the handler, so that none can forget it.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::call::Client;
 use crate::ids::CollectionName;
 use crate::keys::{Held, Key, Scope};
 
-/// The secret that a request brings: `Authorization: Bearer`, or else `X-API-Key`.
+/// The secret in the head of a request: `Authorization: Bearer`, or else `X-API-Key`.
 fn secret(headers: &HeaderMap) -> Option<&[u8]> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
         let value = value.as_bytes();
@@ -23,7 +23,7 @@ fn secret(headers: &HeaderMap) -> Option<&[u8]> {
     headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii())
 }
 
-/// Lets a request pass, or says why not. The key goes with it, for handlers that answer to a part of the question.
+/// Checks that a request may use its route, and adds its key to its extensions.
 pub(super) fn check(keys: Option<&[Held]>, matched: &Matched, request: &mut Request) -> Result<(), Problem> {
     let Some(keys) = keys else {
         return Ok(());
@@ -34,11 +34,11 @@ pub(super) fn check(keys: Option<&[Held]>, matched: &Matched, request: &mut Requ
     }
     let Some(secret) = secret(request.headers()) else {
         let detail =
-            "this server asks for a key: send it as `Authorization: Bearer lk_…` or as `X-API-Key: lk_…`";
+            "this server requires a key: send it as `Authorization: Bearer lk_…` or as `X-API-Key: lk_…`";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
     let Some(held) = crate::keys::find(keys, secret) else {
-        let detail = "the key is not known here: it was mistyped or revoked, or belongs to another server";
+        let detail = "the key is unknown: it was mistyped or revoked, or belongs to another server";
         return Err(Problem::new(Code::Unauthorized, detail));
     };
     allows(&held.key, need, matched, request.uri().path())?;
@@ -47,36 +47,36 @@ pub(super) fn check(keys: Option<&[Held]>, matched: &Matched, request: &mut Requ
         metrics::counter!("lookalike_rate_limited_requests_total", "key" => held.key.name.clone())
             .increment(1);
         let detail = format!(
-            "the key {:?} has used its {rate} units a second; try again in {:.1} s, or store many documents as one \
-             stream, which is slowed down in place of failing",
+            "the key {:?} has used its {rate} units a second; try again in {:.1} s, or store many documents \
+             as one stream, which is slowed down instead of refused",
             held.key.name,
             wait.as_secs_f64()
         );
         return Err(Problem::new(Code::RateLimited, detail).retry_in(wait));
     }
-    request.extensions_mut().insert(Bearer(held.clone()));
+    request.extensions_mut().insert(RequestKey(held.clone()));
     Ok(())
 }
 
-/// Who sends a request that was let pass: the key, or the address where no keys are asked for.
+/// The sender of a request that has passed [`check`]: its key, or its address if requests need no key.
 pub(super) fn client(request: &Request, address: IpAddr) -> Client {
-    match request.extensions().get::<Bearer>() {
-        Some(Bearer(held)) => Client::of(&held.key.name),
+    match request.extensions().get::<RequestKey>() {
+        Some(RequestKey(held)) => Client::of(&held.key.name),
         None => Client::of(&address),
     }
 }
 
 fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Problem> {
-    let (role, place) = match need {
+    let (role, scope) = match need {
         Need::Nothing => return Ok(()),
-        Need::Any(role) => (role, Place::Any),
-        Need::All(role) => (role, Place::All),
+        Need::Any(role) => (role, RequiredScope::Any),
+        Need::All(role) => (role, RequiredScope::All),
         Need::Collection(role) => match matched.collection(path) {
-            None => (role, Place::Collection(CollectionName::default_collection().clone())),
+            None => (role, RequiredScope::Collection(CollectionName::default_collection().clone())),
             Some(name) => {
                 let name = name.ok().and_then(|name| CollectionName::new(&name).ok());
                 // No key is limited to a name that no collection can have.
-                (role, name.map_or(Place::All, Place::Collection))
+                (role, name.map_or(RequiredScope::All, RequiredScope::Collection))
             }
         },
     };
@@ -89,27 +89,27 @@ fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Pr
         );
         return Err(Problem::new(Code::Forbidden, detail));
     }
-    let (is_allowed, detail) = match place {
-        Place::Any => return Ok(()),
-        Place::All => (
+    let (is_allowed, detail) = match scope {
+        RequiredScope::Any => return Ok(()),
+        RequiredScope::All => (
             key.scope == Scope::All,
-            format!("the key {:?} is good for named collections alone; this needs one for all", key.name),
+            format!("the key {:?} is limited to some collections; this needs one for all", key.name),
         ),
-        Place::Collection(name) => (
+        RequiredScope::Collection(name) => (
             key.scope.holds(&name),
-            format!("the key {:?} is not good for the collection {:?}", key.name, name.as_str()),
+            format!("the key {:?} does not include the collection {:?}", key.name, name.as_str()),
         ),
     };
     if is_allowed { Ok(()) } else { Err(Problem::new(Code::Forbidden, detail)) }
 }
 
-/// Where a key must be valid.
-enum Place {
+/// The collections that a key must include.
+enum RequiredScope {
     Any,
     Collection(CollectionName),
     All,
 }
 
-/// The key of a request, in its extensions; absent where none is asked for.
+/// The key of a request, in the extensions of the request; absent if the route or the server needs no key.
 #[derive(Clone, Debug)]
-pub(super) struct Bearer(pub(super) Held);
+pub(super) struct RequestKey(pub(super) Held);

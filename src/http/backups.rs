@@ -1,6 +1,6 @@
-//! Backups: a collection as a tar, out and in again.
+//! Backups: reads a collection as a tar archive, and creates a collection from one.
 
-use axum::body::Body as Stream;
+use axum::body::Body as ResponseBody;
 use axum::extract::{Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -8,16 +8,17 @@ use futures::TryStreamExt;
 
 use super::State;
 use super::condition::etag;
-use super::error::{Body, NoRoom, NotFound, Problem, Refused, Unavailable};
+use super::error::{Body, NotFound, OutOfSpace, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type};
 use super::json::Json;
 use super::route::Route;
 use super::wire::RestoredOut;
 
-/// Streams a backup of a collection: a tar of one moment, taken while others write.
+/// Streams a backup of a collection as a tar archive.
 ///
-/// It is whole if its last entry is `end.json`; `lookalike restore --check` verifies every byte. A client that takes
-/// it too slowly is cut off, after a minute at 256 KiB a second.
+/// The backup has the state of one moment; writes go on meanwhile. It is complete if its last entry is
+/// `end.json`; `lookalike restore --check` verifies every byte. The connection of a client that reads too
+/// slowly is closed, after a minute at 256 KiB a second.
 #[utoipa::path(
     get, path = Route::Backup.path(), tag = "operations",
     params(("collection" = String, Path, description = "The collection.")),
@@ -31,8 +32,8 @@ pub(super) async fn backup(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Response, Problem> {
-    let pieces = state.service.backup(&collection).await?;
-    let pieces = pieces.map_err(|error| {
+    let chunks = state.service.backup(&collection).await?;
+    let chunks = chunks.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         std::io::Error::other(format!("{error}: {cause}"))
     });
@@ -40,25 +41,29 @@ pub(super) async fn backup(
         (header::CONTENT_TYPE, "application/x-tar".to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{collection}.tar\"")),
     ];
-    Ok((headers, Stream::from_stream(pieces)).into_response())
+    Ok((headers, ResponseBody::from_stream(chunks)).into_response())
 }
 
-/// Makes a collection of a backup.
+/// Creates a collection from a backup.
 ///
-/// The backup is verified whole before anything is written, and its documents are held to the limits of documents that are
-/// added. The collection must not exist; it appears at once and complete, or not at all.
+/// The whole backup is verified before anything is written, and its documents must respect the same limits
+/// as added documents. The collection must not exist; it appears complete, or not at all.
 #[utoipa::path(
     post, path = Route::Restore.path(), tag = "operations",
-    params(("collection" = String, Path, description = "The collection to be made.")),
+    params(("collection" = String, Path, description = "The collection to create.")),
     request_body(content = String, content_type = "application/x-tar"),
     responses(
-        (status = 201, description = "The collection was made.", body = RestoredOut,
-            headers(("etag" = String, description = "Stands for the settings of the collection."))),
-        (status = 400, description = "The body ended before its end.", body = Body, content_type = "application/problem+json"),
-        (status = 409, description = "There is a collection of that name.", body = Body, content_type = "application/problem+json"),
-        (status = 413, description = "A document is larger than the server keeps.", body = Body, content_type = "application/problem+json"),
-        (status = 415, description = "The body has another type.", body = Body, content_type = "application/problem+json"),
-        Refused, Unavailable, NoRoom,
+        (status = 201, description = "The collection was created.", body = RestoredOut,
+            headers(("etag" = String, description = "Identifies the settings of the collection."))),
+        (status = 400, description = "The body is incomplete.", body = Body,
+            content_type = "application/problem+json"),
+        (status = 409, description = "A collection with this name exists.", body = Body,
+            content_type = "application/problem+json"),
+        (status = 413, description = "A document is larger than the server stores.", body = Body,
+            content_type = "application/problem+json"),
+        (status = 415, description = "The body has another type.", body = Body,
+            content_type = "application/problem+json"),
+        Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn restore(

@@ -1,16 +1,14 @@
-//! What pages in a browser may ask: the server's own pages everything, others nothing unless `server.origins`
-//! names them.
+//! Requests of web pages: the server's own pages may send any request, and other pages none, unless
+//! `server.origins` names them.
 //!
-//! A browser on this machine or network reaches the server, and sends what any page tells it to. Three
-//! headers, which no page can forge, say who asks. `Host` is the name in the URL: an attacker can let a name
-//! of its own resolve to this server (DNS rebinding), so without keys only known names are answered. `Origin`
-//! is the page that sent the request, and `Sec-Fetch-Site` says whether it is another one where there is no
-//! `Origin`.
+//! A browser on this machine or network can reach the server, and sends the requests of any page. No page can
+//! forge these three headers. `Host` is the name in the URL: an attacker can make a name of its own resolve
+//! to this server (DNS rebinding), so without keys only known names are accepted. `Origin` is the page that
+//! sent the request. Without `Origin`, `Sec-Fetch-Site` states whether the page belongs to another site.
 //!
-//! An IP address as `Host` is always taken: a page that comes from an address comes from what is at that
-//! address, and no name server has a say in it. Where keys are asked for, any name is taken unless
-//! `server.hosts` is set: the page of an attacker has no key, and there is no cookie that a browser would
-//! add.
+//! An IP address as `Host` is always accepted: a page from an address comes from the server at that address,
+//! and DNS is not involved. With keys, any name is accepted unless `server.hosts` is set: the page of an
+//! attacker has no key, and there is no cookie that a browser would add.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -23,50 +21,50 @@ use axum::response::Response;
 use super::error::{Code, Problem};
 use super::head;
 
-/// Every answer has it: a browser takes none for another type than it says.
+/// A header of every answer: a browser must not guess another content type.
 pub(super) const NO_SNIFFING: (HeaderName, HeaderValue) =
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-/// What a page of the server may load and run: its own files. `data:` is for the icons in Swagger's style
-/// sheet.
-const PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
-                    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+/// What a page of the server may load and run: files of the server. `data:` is for the icons in the style
+/// sheet of Swagger.
+const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+                           connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
-/// What a page of an allowed origin may send, and what of an answer it may read beside the body.
+/// The methods and headers that a page of an allowed origin may send, and the headers that it may read.
 const METHODS: &str = "GET, HEAD, POST, PUT, DELETE";
-const SENT: &str =
+const REQUEST_HEADERS: &str =
     "authorization, content-type, if-match, traceparent, x-api-key, x-request-id, x-timeout-ms";
-const READ: &str = "etag, location, retry-after, x-request-id";
-/// Seconds for which a browser may remember the answer to a preflight; no browser takes more.
-const REMEMBERED: &str = "86400";
+const RESPONSE_HEADERS: &str = "etag, location, retry-after, x-request-id";
+/// Seconds for which a browser may cache the answer to a preflight; no browser accepts more.
+const PREFLIGHT_SECONDS: &str = "86400";
 
 /// The names of this server, and the origins whose pages may use it.
 #[derive(Clone, Debug)]
 pub struct Sites {
     /// `server.hosts`, without ports.
     pub hosts: Vec<String>,
-    /// `server.origins`, as browsers send them.
+    /// `server.origins`, in the form that browsers send.
     pub origins: Vec<String>,
-    /// Whether the server speaks TLS: then a page that came without is not its own.
+    /// Whether the server uses TLS: then a page that was loaded without TLS is not its own.
     pub is_encrypted: bool,
 }
 
-/// The origin of a request that `server.origins` names, in the request's extensions.
+/// The origin of a request if `server.origins` names it; an extension of the request.
 #[derive(Clone, Debug)]
 pub(super) struct AllowedOrigin(HeaderValue);
 
 impl Sites {
-    /// Refuses a request for an unknown host, and one that a page of an unknown origin sent.
-    pub(super) fn check(&self, are_keys_asked: bool, request: &mut Request) -> Result<(), Problem> {
+    /// Refuses requests for unknown hosts, and requests of pages with unknown origins.
+    pub(super) fn check(&self, has_keys: bool, request: &mut Request) -> Result<(), Problem> {
         let host = head::host(request)?.map(|host| host.to_str().unwrap_or_default());
-        // A proxy's form of the request line: it counts in place of `Host`, and browsers send both alike.
+        // A request line with the host takes precedence over `Host`. Browsers send the same host in both.
         let authority = request.uri().authority().map(Authority::as_str);
-        if !are_keys_asked || !self.hosts.is_empty() {
-            let wrong = [authority, host].into_iter().flatten().find(|host| !self.is_known(host));
-            wrong.map_or(Ok(()), |host| Err(self.unknown_host(host)))?;
+        if !has_keys || !self.hosts.is_empty() {
+            let unknown = [authority, host].into_iter().flatten().find(|host| !self.is_known(host));
+            unknown.map_or(Ok(()), |host| Err(self.unknown_host(host)))?;
         }
         let Some(origin) = request.headers().get(header::ORIGIN) else {
-            return if is_of_another_page(request) { Err(without_origin()) } else { Ok(()) };
+            return if is_from_another_site(request) { Err(without_origin()) } else { Ok(()) };
         };
         let text = origin.to_str().unwrap_or_default();
         if self.is_own(text, authority.or(host)) {
@@ -86,7 +84,7 @@ impl Sites {
         is_address(name) || is_loopback(name) || self.hosts.iter().any(|known| is_name(known))
     }
 
-    /// Whether a page of this origin is one that the server itself served under this host.
+    /// Whether this is the origin of the server's own pages, for requests with this host.
     fn is_own(&self, origin: &str, host: Option<&str>) -> bool {
         let authority = match origin.split_once("://") {
             Some(("http", authority)) if !self.is_encrypted => authority,
@@ -100,38 +98,39 @@ impl Sites {
     fn unknown_host(&self, host: &str) -> Problem {
         let name = name(host).to_ascii_lowercase();
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        let way_out = if name.is_empty() || !name.bytes().all(is_name) {
-            "Ask for a host name".to_owned()
+        let remedy = if name.is_empty() || !name.bytes().all(is_name) {
+            "Use a host name".to_owned()
         } else {
-            let mut way_out = format!("If it is this server's, set {}", setting("hosts", &self.hosts, &name));
+            let mut remedy = format!("If it is this server's, set {}", setting("hosts", &self.hosts, &name));
             if self.hosts.is_empty() {
-                way_out += ", or make a key (lookalike keys create): with a key every name is taken";
+                remedy += ", or create a key (lookalike keys create): with keys every name is accepted";
             }
-            way_out
+            remedy
         };
         let detail = format!(
-            "the request is for the host {host:?}; this server answers to localhost, IP addresses and server.hosts \
-             alone, so that no web page reaches it under a name of its own (DNS rebinding). {way_out}"
+            "the request is for the host {host:?}; this server accepts only localhost, IP addresses and \
+             server.hosts, so that a web page cannot reach it by another name (DNS rebinding). {remedy}"
         );
         Problem::new(Code::UnknownHost, detail)
     }
 
     #[cold]
     fn foreign_origin(&self, origin: &str) -> Problem {
-        let way_out = if origin.contains("://") {
+        let remedy = if origin.contains("://") {
             format!("If it may use this server, set {}", setting("origins", &self.origins, origin))
         } else {
-            "A page without an origin (a file, a sandboxed frame, a redirect) cannot be let in: serve it by HTTP"
+            "A page without an origin (a file, a sandboxed frame, a redirect) cannot be allowed: serve it by \
+             HTTP"
                 .to_owned()
         };
         let detail = format!(
-            "a web page of the origin {origin:?} sent the request, and that is not this server's own. {way_out}"
+            "a web page of the origin {origin:?} sent the request, which is not this server's own. {remedy}"
         );
         Problem::new(Code::ForeignOrigin, detail)
     }
 }
 
-/// A list setting with one more value, as a file and as the environment have it.
+/// A list setting with one more value, in the syntax of the file and of the environment.
 fn setting(name: &str, before: &[String], more: &str) -> String {
     let all: Vec<&str> = before.iter().map(String::as_str).chain([more]).collect();
     format!("server.{name} = {all:?} (LOOKALIKE_SERVER__{}={})", name.to_ascii_uppercase(), all.join(","))
@@ -139,14 +138,14 @@ fn setting(name: &str, before: &[String], more: &str) -> String {
 
 #[cold]
 fn without_origin() -> Problem {
-    let detail = "a web page of another site sent the request (Sec-Fetch-Site), without CORS. If that page may use \
-                  this server, let it send the request with CORS, and name its origin in server.origins";
+    let detail = "a web page of another site sent the request (Sec-Fetch-Site), without CORS. If that page \
+                  may use this server, it must use CORS, and server.origins must name its origin";
     Problem::new(Code::ForeignOrigin, detail)
 }
 
-/// Whether a page of another site sent this without saying which. Following a link is no such request: a page
-/// sees nothing of where its links lead.
-fn is_of_another_page(request: &Request) -> bool {
+/// Whether a page of another site sent a request without `Origin`. A followed link is allowed: the page that
+/// has the link cannot read the answer.
+fn is_from_another_site(request: &Request) -> bool {
     let headers = request.headers();
     let Some(site) = headers.get(FETCH_SITE) else { return false };
     let is_another = site == "cross-site" || site == "same-site";
@@ -155,7 +154,7 @@ fn is_of_another_page(request: &Request) -> bool {
     is_another && !is_link
 }
 
-/// The host without its port, and without the dot that may end a name.
+/// The host without its port and without a final dot.
 fn name(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -171,47 +170,46 @@ fn is_address(name: &str) -> bool {
     }
 }
 
-/// Names that no name server can give away: RFC 6761, section 6.3.
+/// Whether a name is reserved for loopback addresses, and so cannot be an attacker's: RFC 6761, section 6.3.
 fn is_loopback(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or_default();
     last.eq_ignore_ascii_case("localhost")
 }
 
-/// Whether a browser only asks whether it may send a request, for a page of an allowed origin. It sends no
-/// key along.
+/// Whether this is a preflight request for a page of an allowed origin. A browser sends no key with it.
 pub(super) fn is_preflight(request: &Request) -> bool {
     *request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
         && request.extensions().get::<AllowedOrigin>().is_some()
 }
 
-/// The answer to that.
+/// The answer to a preflight request.
 pub(super) fn preflight() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENT));
-    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(REMEMBERED));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS));
     response
 }
 
-/// Adds what every answer has, and what the browser of an allowed page has to see in it.
+/// Adds the headers of every answer, and those that the browser needs for a page of an allowed origin.
 pub(super) fn finish(headers: &mut HeaderMap, allowed: Option<AllowedOrigin>) {
     let (name, value) = NO_SNIFFING;
     headers.insert(name, value);
     if let Some(AllowedOrigin(origin)) = allowed {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(READ));
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(RESPONSE_HEADERS));
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
 }
 
-/// Adds what a page of the server has: what it may load, that nobody may frame it, and that it tells nobody
-/// its URL.
+/// Adds the headers of the server's own pages: what a page may load, that it may not be framed, and that it
+/// sends no `Referer`.
 pub(super) async fn page(mut response: Response) -> Response {
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     response
 }
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_nobody_else_can_have_are_known_with_and_without_a_port() {
+    fn loopback_names_addresses_and_set_names_are_known_with_and_without_a_port() {
         let sites = sites(&["Lookalike.Example", "lookalike"], &[]);
         for host in [
             "localhost",
@@ -274,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_pages_may_ask_and_others_may_not() {
+    fn only_the_servers_own_pages_have_its_origin() {
         let host = Some("localhost:8080");
         let own = sites(&[], &[]);
         for origin in ["http://localhost:8080", "https://localhost:8080", "http://LOCALHOST:8080"] {
@@ -295,12 +293,12 @@ mod tests {
         assert!(encrypted.is_own("https://localhost:8080", host));
         assert!(
             !encrypted.is_own("http://localhost:8080", host),
-            "whoever is on the way can write such a page"
+            "without TLS, a machine on the path can forge the page"
         );
     }
 
     #[test]
-    fn what_a_browser_says_of_a_request_without_an_origin_counts() {
+    fn without_an_origin_the_headers_sec_fetch_decide() {
         let refused = |method: &str, site: &str, mode: &str| {
             let headers = [("host", "localhost"), ("sec-fetch-site", site), ("sec-fetch-mode", mode)];
             sites(&[], &[]).check(false, &mut request(method, &headers)).is_err()
@@ -309,32 +307,32 @@ mod tests {
         assert!(!refused("GET", "none", "navigate"), "typed by the user");
         assert!(!refused("GET", "cross-site", "navigate"), "a link");
         assert!(refused("GET", "cross-site", "no-cors"), "an image, a script");
-        assert!(refused("GET", "same-site", "no-cors"), "of another port");
+        assert!(refused("GET", "same-site", "no-cors"), "a page from another port");
         assert!(refused("POST", "cross-site", "navigate"), "a form");
     }
 
     #[test]
-    fn an_unknown_name_is_told_with_the_setting_that_makes_it_known() {
-        let told = |sites: &Sites, host: &str| {
+    fn the_error_for_an_unknown_name_has_the_setting_that_allows_it() {
+        let error = |sites: &Sites, host: &str| {
             let problem = sites.check(false, &mut request("GET", &[("host", host)])).unwrap_err();
             assert_eq!(problem.name(), "unknown_host");
             problem.body_text()
         };
-        let first = told(&sites(&[], &[]), "Lookalike:8080");
+        let first = error(&sites(&[], &[]), "Lookalike:8080");
         assert!(
             first.contains("server.hosts = [\"lookalike\"] (LOOKALIKE_SERVER__HOSTS=lookalike)"),
             "{first}"
         );
         assert!(first.contains("lookalike keys create"), "{first}");
-        let second = told(&sites(&["a.example"], &[]), "lookalike");
+        let second = error(&sites(&["a.example"], &[]), "lookalike");
         assert!(second.contains("(LOOKALIKE_SERVER__HOSTS=a.example,lookalike)"), "{second}");
-        assert!(!told(&sites(&[], &[]), "a\"b").contains("LOOKALIKE_SERVER__HOSTS"));
+        assert!(!error(&sites(&[], &[]), "a\"b").contains("LOOKALIKE_SERVER__HOSTS"));
     }
 
     #[test]
-    fn with_keys_every_name_is_taken_unless_names_are_set() {
-        let check = |sites: &Sites, are_keys_asked| {
-            sites.check(are_keys_asked, &mut request("GET", &[("host", "evil.example")])).is_ok()
+    fn with_keys_every_name_is_accepted_unless_names_are_set() {
+        let check = |sites: &Sites, has_keys| {
+            sites.check(has_keys, &mut request("GET", &[("host", "evil.example")])).is_ok()
         };
         assert!(!check(&sites(&[], &[]), false));
         assert!(check(&sites(&[], &[]), true));
@@ -342,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_in_the_request_line_counts_as_the_header_does() {
+    fn a_host_in_the_request_line_is_checked_like_the_header() {
         let check = |uri: &str, host: &str| {
             let request = axum::http::Request::get(uri).header("host", host).body(Body::empty());
             sites(&[], &[]).check(false, &mut request.unwrap()).is_ok()

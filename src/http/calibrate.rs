@@ -1,11 +1,11 @@
-//! Calibration of a collection: begin it, ask how far it is and what it found, end it.
+//! Calibration of a collection: start it, read its progress and its result, end it.
 
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::access::Bearer;
+use super::access::RequestKey;
 use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
@@ -14,18 +14,19 @@ use super::wire::{CalibrateIn, CalibrationOut};
 use crate::ids::CollectionName;
 use crate::service::{ServiceError, WantedCalibration};
 
-/// Begins to measure which profile and which k suit the documents of a collection.
+/// Starts to measure which profile and which k suit the documents of a collection.
 ///
-/// Copies to be found are made of a sample of its texts by stated edits, or are pairs that you mark. It runs beside the
-/// other work; `GET` of the same path tells how far it has come and what it found. Nothing is changed by it.
+/// The pairs to find are sampled texts with copies made by known edits, or pairs that you mark. It runs in
+/// the background and changes nothing; `GET` of the same path returns its progress and its result.
 #[utoipa::path(
     post, path = Route::Calibrate.path(), tag = "collections", operation_id = "begin_calibration",
     params(("collection" = String, Path, description = "The collection.")),
     request_body(content = Option<CalibrateIn>, content_type = "application/json"),
     responses(
-        (status = 202, description = "It was begun.", body = CalibrationOut,
-            headers(("location" = String, description = "Where to ask how far it has come."))),
-        (status = 409, description = "One of this collection runs.", body = Body, content_type = "application/problem+json"),
+        (status = 202, description = "The calibration was started.", body = CalibrationOut,
+            headers(("location" = String, description = "The path of the progress and the result."))),
+        (status = 409, description = "The collection is being calibrated.", body = Body,
+            content_type = "application/problem+json"),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
@@ -33,7 +34,7 @@ pub(super) async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
-    bearer: Option<Extension<Bearer>>,
+    key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let kind = check_type(request.headers(), &["application/json"]);
@@ -44,22 +45,22 @@ pub(super) async fn begin(
         kind?;
         parse_aside(&state, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?.into()
     };
-    let shown = |name: &CollectionName| {
-        bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
+    let may_see = |name: &CollectionName| {
+        key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
-    let begun = state.service.calibrate(&collection, wanted).await.map_err(|error| match error {
-        ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !shown(&of) => {
+    let started = state.service.calibrate(&collection, wanted).await.map_err(|error| match error {
+        ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !may_see(&of) => {
             ServiceError::OtherCalibration { collection: None, seconds, is_ending }
         }
         error => error,
     })?;
-    let place = [(header::LOCATION, format!("/collections/{collection}/calibrate"))];
-    Ok((StatusCode::ACCEPTED, place, Json(CalibrationOut::from(begun))).into_response())
+    let location = [(header::LOCATION, format!("/collections/{collection}/calibrate"))];
+    Ok((StatusCode::ACCEPTED, location, Json(CalibrationOut::from(started))).into_response())
 }
 
-/// How far the calibration of a collection has come, and what it found.
+/// Returns the progress and the result of the calibration of a collection.
 ///
-/// It is kept in memory until the next one, or until the server ends.
+/// The result is kept in memory until the next calibration or until the server stops.
 #[utoipa::path(
     get, path = Route::Calibrate.path(), tag = "collections", operation_id = "get_calibration",
     params(("collection" = String, Path, description = "The collection.")),
@@ -76,11 +77,11 @@ pub(super) async fn get(
     Ok(Json(state.service.calibration(&collection).await?.into()))
 }
 
-/// Ends the calibration of a collection if it runs, and forgets what it found.
+/// Ends the calibration of a collection if it is running, and deletes its result.
 #[utoipa::path(
     delete, path = Route::Calibrate.path(), tag = "collections", operation_id = "forget_calibration",
     params(("collection" = String, Path, description = "The collection.")),
-    responses((status = 204, description = "It is forgotten."), NotFound, Refused, Unavailable)
+    responses((status = 204, description = "The calibration was deleted."), NotFound, Refused, Unavailable)
 )]
 pub(super) async fn forget(
     From_(state): From_<State>,

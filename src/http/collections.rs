@@ -1,13 +1,13 @@
-//! Collections: make, change, list, delete.
+//! Collections: create, change, list, delete.
 
 use axum::extract::{Extension, State as From_};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::access::Bearer;
+use super::access::RequestKey;
 use super::condition::{Conditional, etag};
-use super::error::{Body, BodyRefused, NoRoom, NotAsExpected, NotFound, Problem, Refused, Unavailable};
+use super::error::{Body, BodyRefused, ConditionFailed, NotFound, OutOfSpace, Problem, Refused, Unavailable};
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
 use super::route::Route;
@@ -15,32 +15,32 @@ use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
 use crate::ids::CollectionName;
 use crate::service::Changed;
 
-/// All collections for which the key is good.
+/// Lists the collections that the key includes.
 #[utoipa::path(
     get, path = Route::Collections.path(), tag = "collections", operation_id = "list_collections",
-    responses((status = 200, description = "All collections, by name.", body = CollectionsOut))
+    responses((status = 200, description = "The collections, by name.", body = CollectionsOut))
 )]
 pub(super) async fn list(
     From_(state): From_<State>,
     _: NoParams,
-    bearer: Option<Extension<Bearer>>,
+    key: Option<Extension<RequestKey>>,
 ) -> Result<Json<CollectionsOut>, Problem> {
     let collections = state.service.engine()?.collections().await?;
-    let shown = |name: &CollectionName| {
-        bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
+    let may_see = |name: &CollectionName| {
+        key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
-    let collections = collections.into_iter().filter(|info| shown(&info.name));
+    let collections = collections.into_iter().filter(|info| may_see(&info.name));
     let collections = collections.map(CollectionOut::from).collect();
     Ok(Json(CollectionsOut { collections }))
 }
 
-/// A collection.
+/// Returns the settings and the counts of a collection.
 #[utoipa::path(
     get, path = Route::Collection.path(), tag = "collections", operation_id = "get_collection",
     params(("collection" = String, Path, description = "The collection.")),
     responses(
         (status = 200, description = "The collection.", body = CollectionOut,
-            headers(("etag" = String, description = "Stands for the settings, and not for the counts."))),
+            headers(("etag" = String, description = "Identifies the settings, not the counts."))),
         NotFound, Refused,
     )
 )]
@@ -53,26 +53,28 @@ pub(super) async fn get(
     Ok((etag(info.version), Json(CollectionOut::from(info))).into_response())
 }
 
-/// Makes a collection, or changes its settings.
+/// Creates a collection, or changes its settings.
 ///
-/// Only what the body names is changed: of two changes at once neither undoes the other, and each answer shows the
-/// settings right after its change. To change settings only if they are as you read them, send their `ETag` as `If-Match`.
-/// What stored documents would not fit is refused.
+/// Only the settings in the body change: concurrent requests do not undo each other's changes, and each
+/// answer has the settings right after its change. To change settings only if they are as you read them,
+/// send their `ETag` as `If-Match`. A change that conflicts with stored documents is refused.
 #[utoipa::path(
     put, path = Route::Collection.path(), tag = "collections", operation_id = "put_collection",
     params(
         ("collection" = String, Path, description = "The collection."),
-        ("If-Match" = Option<String>, Header, description = "ETags, of which the collection must have one; `*` if it must be there."),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be no such collection."),
+        ("If-Match" = Option<String>, Header,
+            description = "ETags, of which the collection must have one; `*`: it must exist."),
+        ("If-None-Match" = Option<String>, Header, description = "`*`: the collection must not exist."),
     ),
     request_body = CollectionIn,
     responses(
         (status = 200, description = "The settings were changed.", body = CollectionOut,
-            headers(("etag" = String, description = "Stands for the settings, and not for the counts."))),
-        (status = 201, description = "The collection was made.", body = CollectionOut,
-            headers(("etag" = String, description = "Stands for the settings, and not for the counts."))),
-        (status = 409, description = "A setting that what is stored would not fit: profile, bands or sketches.", body = Body, content_type = "application/problem+json"),
-        BodyRefused, NotAsExpected, Refused, Unavailable, NoRoom,
+            headers(("etag" = String, description = "Identifies the settings, not the counts."))),
+        (status = 201, description = "The collection was created.", body = CollectionOut,
+            headers(("etag" = String, description = "Identifies the settings, not the counts."))),
+        (status = 409, description = "A setting conflicts with stored documents: profile, bands or sketches.",
+            body = Body, content_type = "application/problem+json"),
+        BodyRefused, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn put(
@@ -89,8 +91,8 @@ pub(super) async fn put(
 
 /// Deletes a collection with all its documents.
 ///
-/// The collection `default` is no exception: the routes that name no collection answer 404 until it is made anew,
-/// perhaps with another profile. The next start makes it if it is not there.
+/// The collection `default` can be deleted too: the routes without a collection in the path then return 404
+/// until it is created again, perhaps with another profile. The next start of the server creates it.
 #[utoipa::path(
     delete, path = Route::Collection.path(), tag = "collections", operation_id = "delete_collection",
     params(
@@ -98,8 +100,8 @@ pub(super) async fn put(
         ("If-Match" = Option<String>, Header, description = "ETags, of which the collection must have one."),
     ),
     responses(
-        (status = 204, description = "It was deleted."),
-        NotFound, NotAsExpected, Refused, Unavailable, NoRoom,
+        (status = 204, description = "The collection was deleted."),
+        NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn delete(

@@ -1,4 +1,4 @@
-//! `POST /compare`: two of text, page, stored document and hash side by side.
+//! `POST /compare`: compares any two of text, page, stored document and hash.
 
 use axum::extract::{Request, State as From_};
 
@@ -10,15 +10,15 @@ use super::json::Json;
 use super::route::Route;
 use super::wire::{CompareIn, ComparisonOut};
 
-/// Compares two of text, page, stored document and hash, and says why they match or do not.
+/// Compares any two of text, page, stored document and hash, and explains why they match or do not.
 ///
-/// Features, their similarity and the word-by-word comparison are there if both texts are: a stored document has
-/// its text if the collection keeps texts.
+/// The answer has features, their similarity and a comparison by words if both texts are known. The text of
+/// a stored document is known if the collection keeps texts.
 #[utoipa::path(
     post, path = Route::Compare.path(), tag = "fingerprints",
     request_body = CompareIn,
     responses(
-        (status = 200, description = "Both side by side.", body = ComparisonOut),
+        (status = 200, description = "The comparison.", body = ComparisonOut),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]

@@ -1,9 +1,8 @@
-//! Under which condition a request changes a collection: `If-Match` and `If-None-Match` of RFC 9110, section 13, and the
-//! `ETag` that they name.
+//! Conditional requests: `If-Match`, `If-None-Match` and `ETag` of RFC 9110, section 13, for collections.
 //!
-//! The tag of a collection stands for its settings and for which collection of its name it is. Its counts change
-//! without it, so it is no key for caches; there is no answer 304. Whether a condition holds is decided by the engine, at
-//! the moment of the change.
+//! The tag of a collection identifies its settings, and differs from that of a deleted collection with the
+//! same name. It does not change with the counts, so caches cannot use it, and no answer has status 304.
+//! The engine checks the condition at the moment of the change.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -27,7 +26,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditional {
 /// The header with the tag of a collection.
 pub(super) fn etag(version: SettingsVersion) -> [(HeaderName, HeaderValue); 1] {
     let quoted = format!("\"{version}\"");
-    [(ETAG, HeaderValue::try_from(quoted).expect("digits between quotation marks are a value"))]
+    [(ETAG, HeaderValue::try_from(quoted).expect("quoted hexadecimal digits are a header value"))]
 }
 
 fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
@@ -35,24 +34,24 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
         (None, None) => Ok(Condition::None),
         (Some(tags), None) if tags == "*" => Ok(Condition::Present),
         (Some(tags), None) => Ok(Condition::Version(versions(&tags).ok_or_else(|| {
-            let detail = "If-Match is * or a list of ETags, each between quotation marks as an answer had it";
+            let detail = "If-Match is * or a list of ETags, each with its quotation marks, as in an answer";
             Problem::parameter(Code::InvalidField, "If-Match", detail)
         })?)),
         (None, Some(tags)) if tags == "*" => Ok(Condition::Absent),
         (None, Some(_)) => {
-            let detail = "If-None-Match is * here, which is to make a collection and change none; send If-Match with an \
-                          ETag to change one";
+            let detail = "If-None-Match must be *, to create a collection and change none; send If-Match \
+                          with an ETag to change one";
             Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
         }
         (Some(_), Some(_)) => {
             let detail =
-                "If-Match wants that the collection is there, If-None-Match that it is not; leave one out";
+                "If-Match requires that the collection exists, If-None-Match that it does not; leave one out";
             Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
         }
     }
 }
 
-/// A header that may be sent in several lines.
+/// The value of a header, which may be sent in several lines.
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
     let lines: Result<Vec<&str>, _> = headers.get_all(name).iter().map(HeaderValue::to_str).collect();
     let lines = lines.map_err(|_| {
@@ -62,8 +61,8 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Prob
     Ok((!lines.is_empty()).then(|| lines.join(",").trim().to_owned()))
 }
 
-/// The versions that a list of tags names; `None` if it is no such list. Weak tags and those that this server did not
-/// give count for nothing: they match no collection.
+/// The versions in a list of tags; `None` if it is not such a list. Weak tags, and tags that this server does
+/// not issue, are left out: they match no collection.
 fn versions(tags: &str) -> Option<Vec<SettingsVersion>> {
     let (mut rest, mut found) = (tags, Vec::new());
     loop {
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_are_read_as_rfc_9110_has_them() {
+    fn conditions_are_read_as_rfc_9110_defines_them() {
         let (one, two) = ("\"0000000000000001\"", "\"00000000000000ff\"");
         let version = |numbers: &[u64]| {
             Some(Condition::Version(numbers.iter().copied().map(SettingsVersion).collect()))

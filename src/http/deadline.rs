@@ -1,7 +1,6 @@
-//! How long a client is answered at all: as long as the server allows, or less if the client says so.
+//! The deadline of a request: the limit of the server, or less if the client sends `X-Timeout-Ms`.
 //!
-//! The time runs from when the body is there. Nothing is set for what is answered at once: only who has to wait for it
-//! gets a timer.
+//! The time starts when the body has been read. Work that finishes when it is first polled needs no timer.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use futures::FutureExt;
 use super::State;
 use super::error::{Code, Problem};
 
-/// The header by which a client asks for less.
+/// The header with which a client asks for a shorter deadline.
 const HEADER: &str = "x-timeout-ms";
 
 /// How long a request may take.
@@ -22,7 +21,7 @@ const HEADER: &str = "x-timeout-ms";
 pub(super) struct Deadline {
     query: Duration,
     write: Duration,
-    is_asked_for: bool,
+    is_from_client: bool,
 }
 
 impl FromRequestParts<State> for Deadline {
@@ -30,62 +29,63 @@ impl FromRequestParts<State> for Deadline {
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Deadline, Problem> {
         let limits = state.service.limits();
-        let deadline = Deadline { query: limits.query_time, write: limits.write_time, is_asked_for: false };
+        let deadline = Deadline { query: limits.query_time, write: limits.write_time, is_from_client: false };
         let Some(value) = parts.headers.get(HEADER) else {
             return Ok(deadline);
         };
-        let asked: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|ms| *ms > 0);
-        let Some(asked) = asked.map(Duration::from_millis) else {
+        let requested = value.to_str().ok().and_then(|text| text.parse::<u64>().ok()).filter(|ms| *ms > 0);
+        let Some(requested) = requested.map(Duration::from_millis) else {
             let detail = "X-Timeout-Ms is a whole number of milliseconds, 1 or more";
             return Err(Problem::parameter(Code::InvalidField, "X-Timeout-Ms", detail));
         };
-        let (query, write) = (deadline.query.min(asked), deadline.write.min(asked));
-        Ok(Deadline { query, write, is_asked_for: true })
+        let (query, write) = (deadline.query.min(requested), deadline.write.min(requested));
+        Ok(Deadline { query, write, is_from_client: true })
     }
 }
 
 impl Deadline {
-    /// Whether a client says how long it waits.
+    /// Whether the client sets a deadline.
     pub(super) fn is_set(headers: &HeaderMap) -> bool {
         headers.contains_key(HEADER)
     }
 
-    /// Does what changes nothing.
+    /// Runs work that changes nothing.
     pub(super) fn query<T, E, F>(self, work: F) -> impl Future<Output = Result<T, Problem>>
     where
         F: Future<Output = Result<T, E>>,
         Problem: From<E>,
     {
-        let late = move || Err(self.problem(self.query, "limits.query_ms"));
-        within(self.query, work).map(move |done| done.unwrap_or_else(late))
+        let too_late = move || Err(self.problem(self.query, "limits.query_ms"));
+        within(self.query, work).map(move |done| done.unwrap_or_else(too_late))
     }
 
-    /// Does what changes something: it may be done all the same when nobody waits for it any more.
+    /// Runs work that changes something. After the deadline it may still take effect: the outcome is unknown.
     pub(super) fn write<T, E, F>(self, work: F) -> impl Future<Output = Result<T, Problem>>
     where
         F: Future<Output = Result<T, E>>,
         Problem: From<E>,
     {
-        let late = move || Err(self.problem(self.write, "limits.write_ms").with_unknown_outcome());
-        within(self.write, work).map(move |done| done.unwrap_or_else(late))
+        let too_late = move || Err(self.problem(self.write, "limits.write_ms").with_unknown_outcome());
+        within(self.write, work).map(move |done| done.unwrap_or_else(too_late))
     }
 
-    /// The time for a question that follows a write which took so long: both together take no longer than a write may.
-    pub(super) fn after_write(self, taken: Duration) -> Deadline {
-        let write = self.write.saturating_sub(taken);
+    /// The deadline of a query after a write that took this long: both together take at most the time of a
+    /// write.
+    pub(super) fn after_write(self, elapsed: Duration) -> Deadline {
+        let write = self.write.saturating_sub(elapsed);
         Deadline { query: self.query.min(write), write, ..self }
     }
 
     fn problem(self, time: Duration, limit: &str) -> Problem {
-        let whose = if self.is_asked_for { "X-Timeout-Ms" } else { limit };
+        let source = if self.is_from_client { "X-Timeout-Ms" } else { limit };
         let detail =
-            format!("there was no answer in {} ms ({whose}); ask less at a time, or later", time.as_millis());
+            format!("there was no answer in {} ms ({source}); request less, or try later", time.as_millis());
         Problem::new(Code::DeadlineExceeded, detail)
     }
 }
 
-/// The result, if it is there in time. The work is boxed: an `async fn` would have room for it twice, and so would each
-/// one around it.
+/// The result, or `None` after this time. The work is boxed: an `async fn` would contain it twice, and so
+/// would each future around it.
 fn within<T, E>(
     time: Duration,
     work: impl Future<Output = Result<T, E>>,
@@ -109,9 +109,9 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_is_late_is_given_up_and_a_write_says_that_nobody_knows() {
+    async fn after_the_deadline_work_is_dropped_and_the_outcome_of_a_write_is_unknown() {
         let time = Duration::from_millis(10);
-        let deadline = Deadline { query: time, write: time, is_asked_for: true };
+        let deadline = Deadline { query: time, write: time, is_from_client: true };
         assert_eq!(deadline.query(std::future::ready(Ok::<_, Problem>(1))).await.unwrap(), 1);
         let never = std::future::pending::<Result<(), Problem>>;
         let query = serde_json::to_value(deadline.query(never()).await.unwrap_err().body()).unwrap();

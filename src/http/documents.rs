@@ -1,8 +1,8 @@
-//! Documents: add, read back, delete, export.
+//! Documents: add, read, delete, export.
 
 use std::time::Instant;
 
-use axum::body::{Body as Bytes_, Bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -10,10 +10,10 @@ use futures::{TryStreamExt, stream};
 use serde_json::value::RawValue;
 
 use super::State;
-use super::access::Bearer;
+use super::access::RequestKey;
 use super::bulk::{self, Framing, Into_};
 use super::deadline::Deadline;
-use super::error::{BodyRefused, Code, NoRoom, NotFound, Problem, Refused, Unavailable};
+use super::error::{BodyRefused, Code, NotFound, OutOfSpace, Problem, Refused, Unavailable};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
     read_sized,
@@ -28,23 +28,25 @@ use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::{Offered, Outcome, Page, Patience};
 
-/// Bytes of documents read from the engine at a time while exporting. The document that reaches them belongs to the page.
+/// Bytes of a page of an export. The document that reaches this size is the last one of the page.
 const EXPORT_BYTES: usize = 256 << 10;
 
 /// Stores one document, an array of documents, or a stream of documents.
 ///
-/// A stream is `application/x-ndjson`, a document a line, of any length. Its answer streams too: a result
-/// for each line, in order, and a summary at the end; read it while you send. A bad line fails alone.
+/// A stream is `application/x-ndjson` of any length, with one document per line. The answer is a stream of
+/// one result per line, in order, and a summary at the end; read it while you send. A bad line fails alone.
 #[utoipa::path(
-    post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents", params(NearParams),
+    post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
+    params(NearParams),
     request_body(content(
         (DocumentIn = "application/json"), (String = "application/x-ndjson")
     )),
     responses(
-        (status = 200, description = "A document was updated or is a duplicate; or the results of an array or a stream.",
+        (status = 200,
+            description = "A document was updated or is a duplicate; or the results of an array or a stream.",
             content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
+        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn add(
@@ -52,26 +54,26 @@ pub(super) async fn add(
     Target(collection): Target,
     Params(params): Params<NearParams>,
     deadline: Deadline,
-    bearer: Option<Extension<Bearer>>,
+    key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params).await?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
-    let bucket = bearer.and_then(|Extension(Bearer(held))| held.bucket);
+    let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
     let into = Into_ { state: state.clone(), collection: collection.clone(), unless_within, bucket };
     if kind == "application/x-ndjson" {
-        let waits = request.headers().contains_key(header::EXPECT);
+        let is_expecting = request.headers().contains_key(header::EXPECT);
         let body = request.into_body().into_data_stream();
         let mut lines = bulk::lines(body, limits.document_bytes, bulk::enough(&state.service));
-        if waits {
+        if is_expecting {
             lines = bulk::told_to_go_on(lines).await;
         }
         return bulk::respond(into, lines, Framing::Lines).await;
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes =
-        read_sized(request, size, "many documents go as a stream, application/x-ndjson, of any length")
+        read_sized(request, size, "send many documents as a stream, application/x-ndjson, of any length")
             .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
@@ -82,15 +84,16 @@ pub(super) async fn add(
     store(&state, &collection, offered, unless_within, deadline).await
 }
 
-/// Stores a document under this id, in place of the one that has it.
+/// Stores a document with this id, and replaces the stored document that has it.
 #[utoipa::path(
     put, path = Route::Document.path(), tag = "documents", operation_id = "put_document",
     params(("id" = String, Path, description = "The document."), NearParams),
     request_body = DocumentIn,
     responses(
-        (status = 200, description = "The document was updated, or is a duplicate and was not stored.", body = AddedOut),
+        (status = 200, description = "The document was updated, or is a duplicate and was not stored.",
+            body = AddedOut),
         (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable, NoRoom,
+        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn put(
@@ -106,7 +109,7 @@ pub(super) async fn put(
     store(&state, &collection, offered, unless_within, deadline).await
 }
 
-/// Reads a document back.
+/// Returns a document.
 #[utoipa::path(
     get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
     params(("id" = String, Path, description = "The document.")),
@@ -130,7 +133,7 @@ pub(super) async fn get(
     delete, path = Route::Document.path(), tag = "documents", operation_id = "delete_document",
     params(("id" = String, Path, description = "The document.")),
     responses(
-        (status = 204, description = "It was deleted."),
+        (status = 204, description = "The document was deleted."),
         NotFound, Refused, Unavailable,
     )
 )]
@@ -145,13 +148,14 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Streams every document as NDJSON, by id: lines that `POST /documents` takes.
+/// Streams all documents as NDJSON, by id. `POST /documents` accepts these lines.
 ///
-/// Documents that come or go meanwhile may or may not be among them.
+/// Documents that are added or deleted during the export may or may not be included.
 #[utoipa::path(
     get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
     responses(
-        (status = 200, description = "A document a line.", body = String, content_type = "application/x-ndjson"),
+        (status = 200, description = "One document per line.", body = String,
+            content_type = "application/x-ndjson"),
         NotFound,
     )
 )]
@@ -160,19 +164,19 @@ pub(super) async fn export(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Response, Problem> {
-    // The first page before the status: a collection that is not there is a 404, not a broken stream.
+    // The first page is read before the status is sent: a missing collection is a 404, not a broken stream.
     let call = Call::current();
     let wanted = page_bytes(&state, call.as_deref());
     let first = page(&state, &collection, None, reserve(wanted)?).await?;
-    let pages = stream::try_unfold((Some(first), call), move |(page_before, call)| {
+    let pages = stream::try_unfold((Some(first), call), move |(previous, call)| {
         let (state, collection) = (state.clone(), collection.clone());
         async move {
-            let (lines, after) = match page_before {
+            let (lines, after) = match previous {
                 Some((lines, Some(last))) => (lines, last),
                 Some((lines, None)) => return Ok(Some((lines, (None, call)))),
                 None => return Ok::<_, Problem>(None),
             };
-            // A page is read when the one before goes out, so that the client need not wait for it.
+            // The next page is read before this one is sent, so that the client does not wait for it.
             let reserved = reserve_in_time(call.as_ref(), wanted).await?;
             let next = page(&state, &collection, Some(after), reserved);
             let next = for_call(call.clone(), next).await?;
@@ -180,11 +184,11 @@ pub(super) async fn export(
         }
     });
     let body = pages.map_err(|problem| std::io::Error::other(problem.body_text()));
-    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
-    Ok((kind, Bytes_::from_stream(body)).into_response())
+    let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    Ok((content_type, Body::from_stream(body)).into_response())
 }
 
-/// The most that a page takes, rows and lines made of them; or what its client can have, if that is less.
+/// The memory to reserve for a page, for its rows and its lines: at most what the client can have.
 fn page_bytes(state: &State, call: Option<&Call>) -> usize {
     let limits = state.service.limits();
     let most = 2 * (EXPORT_BYTES + limits.document_bytes + limits.metadata_bytes);
@@ -196,8 +200,8 @@ fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
     let Few(elements) = parse::<Few<&RawValue>>(bytes)?;
     if elements.len() > most {
         let detail = format!(
-            "the array has {} documents; at most {most} are taken in one (limits.batch_documents): send more as a \
-             stream, application/x-ndjson, of any length",
+            "the array has {} documents; at most {most} are accepted (limits.batch_documents): send more as \
+             a stream, application/x-ndjson, of any length",
             elements.len()
         );
         return Err(Problem::new(Code::InvalidField, detail));
@@ -205,7 +209,7 @@ fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
     Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
 }
 
-/// A page of lines, and the last id if there may be more.
+/// A page of lines, and its last id if more pages may follow.
 async fn page(
     state: &State,
     collection: &CollectionName,
@@ -215,7 +219,7 @@ async fn page(
     let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection).await?;
-    let write = move || {
+    let serialize = move || {
         let mut lines = Vec::new();
         for document in documents {
             bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
@@ -223,12 +227,12 @@ async fn page(
         lines.shrink_to_fit();
         lines
     };
-    let lines = state.service.on_pool(Patience::Bulk, write).await?;
+    let lines = state.service.on_pool(Patience::Bulk, serialize).await?;
     reserved.shrink_to(lines.len());
     Ok((reserved.bytes_of(lines), last))
 }
 
-/// Stores a document, and tells its neighbours if they can be looked up in what is left of the time.
+/// Stores a document, and returns its neighbours if the deadline leaves time for the lookup.
 async fn store(
     state: &State,
     collection: &CollectionName,
@@ -236,16 +240,16 @@ async fn store(
     unless_within: Option<u32>,
     deadline: Deadline,
 ) -> Result<Response, Problem> {
-    let begun = Instant::now();
+    let start = Instant::now();
     let added = deadline.write(state.service.add(collection, offered, unless_within)).await?;
-    let left = deadline.after_write(begun.elapsed());
-    // The document is stored, whatever becomes of the lookup.
-    let similar = left.query(state.service.neighbours(collection, &added)).await;
+    let remaining = deadline.after_write(start.elapsed());
+    // The document is stored even if the lookup fails, so that does not change the status.
+    let similar = remaining.query(state.service.neighbours(collection, &added)).await;
     let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(AddedOut::new(added, similar))).into_response())
 }
 
-/// The distance within which a stored document keeps another from being stored.
+/// The distance within which a stored document prevents storing the new one; `None` to store it always.
 async fn unless_within(
     state: &State,
     collection: &CollectionName,
@@ -258,7 +262,7 @@ async fn unless_within(
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 
-/// Shapes that are streamed and so never built whole.
+/// Schemas of answers that are streamed, which no handler returns as one value.
 #[derive(utoipa::OpenApi)]
 #[openapi(components(schemas(BulkOut, SummaryOut, OnDuplicate)))]
 pub(super) struct Streamed;

@@ -1,7 +1,7 @@
-//! Errors on the wire: RFC 9457 problem details. This file alone knows statuses.
+//! Errors on the wire: RFC 9457 problem details. Only this file maps errors to HTTP statuses.
 //!
-//! Every kind of error has a stable `code`. `docs/errors.md` tells cause and remedy of each, and a test
-//! keeps it complete.
+//! Every kind of error has a stable `code`. `docs/errors.md` states the cause and the remedy of each; a test
+//! checks that it is complete.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -21,12 +21,12 @@ use crate::service::EngineError;
 use crate::service::PoolError;
 use crate::service::ServiceError;
 
-/// Seconds after which a client that was turned away may try again.
+/// Seconds after which a refused client may try again.
 const RETRY_AFTER: u64 = 1;
 
 macro_rules! codes {
     ($($variant:ident $status:ident $code:literal $title:literal;)*) => {
-        /// The kinds of errors.
+        /// The kinds of error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Code { $($variant),* }
 
@@ -60,7 +60,7 @@ codes! {
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
-    UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body has a type that the route does not take";
+    UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body's type is not accepted";
     UnknownHost MISDIRECTED_REQUEST "unknown_host" "The server does not answer to this host name";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
@@ -94,17 +94,16 @@ impl Code {
         self.facts().0
     }
 
-    /// Whether it is a fault of the server.
+    /// Whether the server is at fault.
     pub(super) fn is_fault(self) -> bool {
         self.status() == StatusCode::INTERNAL_SERVER_ERROR
     }
 
-    /// Whether the server cannot do now what is right to ask. Whoever polls for readiness asks before it is
-    /// there: that is no failure.
+    /// Whether the server refuses a valid request in its present state. `Starting` is excluded: it is the
+    /// expected answer to a poll for readiness.
     pub(super) fn is_shed(self) -> bool {
-        let is_not_now =
-            [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE].contains(&self.status());
-        is_not_now && self != Code::Starting
+        let statuses = [StatusCode::SERVICE_UNAVAILABLE, StatusCode::INSUFFICIENT_STORAGE];
+        statuses.contains(&self.status()) && self != Code::Starting
     }
 }
 
@@ -121,11 +120,11 @@ pub(super) struct FieldProblem {
     pub(super) detail: String,
 }
 
-/// An error, as RFC 9457 has it.
+/// An error in the form of RFC 9457.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Problem)]
 pub(super) struct Body {
-    /// Where the error is explained: a path on this server.
+    /// The path on this server that explains the error.
     #[schema(example = "/docs/errors#invalid_field")]
     r#type: String,
     /// The kind of error, in words.
@@ -133,40 +132,40 @@ pub(super) struct Body {
     /// The HTTP status.
     #[schema(example = 422)]
     status: u16,
-    /// The kind of error, for programs; never changes.
+    /// The kind of error, for programs. It never changes.
     #[schema(example = "invalid_field")]
     code: &'static str,
-    /// What is wrong, what the limit is, and the way out.
+    /// What is wrong, the limit, and the remedy.
     detail: String,
     /// The fields that are wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldProblem>,
-    /// Of a write: `not_applied` if nothing was stored, `unknown` if that cannot be told.
+    /// For a write: `not_applied` if nothing was stored, `unknown` if it may or may not be stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
 }
 
 impl Body {
-    /// Says no more than the code and this.
+    /// Replaces the detail and removes the fields.
     pub(super) fn shorten(&mut self, detail: &str) {
         detail.clone_into(&mut self.detail);
         self.errors.clear();
     }
 }
 
-/// An error on its way to a client.
+/// An error to be sent to a client.
 #[derive(Clone, Debug)]
 pub(super) struct Problem {
     code: Code,
     detail: String,
     errors: Vec<FieldProblem>,
-    /// Of a write whose code does not say it.
+    /// The outcome of a write, if the code does not imply it.
     outcome: Option<&'static str>,
-    /// Of a refusal that knows when it ends.
+    /// Seconds after which the request may succeed, if that is known.
     retry_after: Option<u64>,
-    /// Of who asks whether the server is ready, and not for what its code forbids.
+    /// Whether this is the answer of `/readyz`: then the status is 503 for every code.
     is_unavailable: bool,
-    /// Of a request after which nobody can tell where the next one begins.
+    /// Whether the connection must be closed, because the start of the next request is uncertain.
     ends_connection: bool,
 }
 
@@ -183,22 +182,22 @@ impl Problem {
         }
     }
 
-    /// The same for a write of which nobody can tell whether it will be stored.
+    /// The same for a write that may or may not be stored.
     pub(super) fn with_unknown_outcome(self) -> Problem {
         Problem { outcome: Some("unknown"), ..self }
     }
 
-    /// The same as the answer to whether the server is ready: 503, whatever else the code stands for.
+    /// The same as the answer of `/readyz`, with status 503 for every code.
     pub(super) fn of_readiness(self) -> Problem {
         Problem { is_unavailable: true, ..self }
     }
 
-    /// The same for a request after which the connection cannot be trusted.
+    /// The same, and closes the connection.
     pub(super) fn ending_connection(self) -> Problem {
         Problem { ends_connection: true, ..self }
     }
 
-    /// The same for what may be done after this time.
+    /// The same for a request that may succeed after this time.
     pub(super) fn retry_in(self, wait: Duration) -> Problem {
         Problem { retry_after: Some(wait.as_secs() + 1), ..self }
     }
@@ -217,7 +216,7 @@ impl Problem {
         Problem { errors: vec![field], ..Problem::new(code, detail) }
     }
 
-    /// The same for what is wrong within a part of the body.
+    /// The same for an error in the part of the body at the JSON pointer `place`.
     pub(super) fn within(mut self, place: &str) -> Problem {
         if self.errors.is_empty() {
             return Problem::field(self.code, place, self.detail);
@@ -228,12 +227,12 @@ impl Problem {
         self
     }
 
-    /// The same for what is wrong with one of several questions.
+    /// The same for an error in one of several queries.
     pub(super) fn of_question(self, at: usize) -> Problem {
         self.within(&format!("/queries/{at}"))
     }
 
-    /// The same for a request whose fields stand in the query in place of the body.
+    /// The same for a request whose fields are parameters of the query string.
     pub(super) fn in_query(mut self) -> Problem {
         for field in &mut self.errors {
             field.parameter = field.pointer.take().map(|pointer| pointer.trim_start_matches('/').to_owned());
@@ -265,12 +264,12 @@ impl Problem {
     }
 }
 
-/// Why a request was refused, for the log; goes with the answer and not over the wire.
+/// Why a request was refused, for the log: an extension of the response, not part of its body.
 #[derive(Clone, Debug)]
 pub(super) struct Reason {
     /// The kind of error.
     pub(super) code: Code,
-    /// What the client was told.
+    /// The detail that the client gets.
     pub(super) detail: Arc<str>,
 }
 
@@ -288,7 +287,7 @@ impl IntoResponse for Problem {
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"lookalike\""));
         }
-        // For the line in the log, which is written where the request's id is known.
+        // `observe::answer` logs it, because it knows the id of the request.
         response.extensions_mut().insert(Reason { code: self.code, detail: self.detail.into() });
         response
     }
@@ -362,7 +361,7 @@ impl From<&EngineError> for Problem {
             }
             EngineError::NoMemory(error) => return Problem::from(*error),
             EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
-            // Only whoever waits in vain could be told.
+            // Work is cancelled only if its caller stops waiting, so no client gets this.
             EngineError::Pool(PoolError::Cancelled) => Code::DeadlineExceeded,
             EngineError::ReadOnly(_) => Code::ReadOnly,
             EngineError::DiskFull(_) => Code::DiskFull,
@@ -398,36 +397,36 @@ impl Problem {
         if self.is_unavailable { StatusCode::SERVICE_UNAVAILABLE } else { self.code.status() }
     }
 
-    /// The stable name of its kind.
+    /// The stable name of the code.
     pub(super) fn name(&self) -> &'static str {
         self.code.name()
     }
 
-    /// Seconds after which the same request may be taken.
+    /// Seconds after which the same request may succeed.
     pub(super) fn retry_after(&self) -> Option<u64> {
         self.retry_after.or_else(|| (self.status() == StatusCode::SERVICE_UNAVAILABLE).then_some(RETRY_AFTER))
     }
 
-    /// The error in one line, for a stream that breaks.
+    /// The error in one line, for a stream that it ends.
     pub(super) fn body_text(&self) -> String {
         format!("{}: {}", self.code.name(), self.detail)
     }
 
-    /// A snapshot that was not taken. Who asks for one looks after the disk and is told what it said.
+    /// A snapshot that failed. The client is an operator, so the answer includes the causes.
     fn of_snapshot(detail: &str, source: &(dyn Error + 'static)) -> Problem {
         let detail = format!("{detail}: {}", causes(source));
         let is_full = chain(source).any(|cause| cause.downcast_ref().is_some_and(is_full));
         Problem::new(if is_full { Code::DiskFull } else { Code::Internal }, detail)
     }
 
-    /// A failure whose cause belongs into the log, not to the client.
+    /// A failure whose cause is logged, and not sent to the client.
     fn internal(detail: &str, source: &(dyn Error + 'static)) -> Problem {
         tracing::error!(detail, cause = causes(source), "the engine failed");
         Problem::new(Code::Internal, detail)
     }
 }
 
-/// An error and what caused it, the deepest last.
+/// An error and its causes, the root cause last.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| (*error).source())
 }
@@ -436,7 +435,7 @@ fn causes(error: &(dyn Error + 'static)) -> String {
     chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Defines sets of errors that handlers name in the contract: a status and what it means, each.
+/// Defines sets of error responses for the contract of the handlers: each status with its meaning.
 macro_rules! errors {
     ($($(#[$about:meta])* $name:ident { $($status:literal $meaning:literal)* })*) => {$(
         $(#[$about])*
@@ -451,31 +450,31 @@ macro_rules! errors {
 }
 
 errors! {
-    /// What can be wrong with a body before its fields are looked at.
+    /// Errors of a body that has not been parsed yet.
     BodyRefused {
         "400" "The body cannot be read."
         "408" "The body came too slowly."
         "413" "The body is too large."
         "415" "The body has another type."
     }
-    /// The document or the collection is not there.
+    /// The document or the collection does not exist.
     NotFound { "404" "There is no such document or collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
-    /// The request has a condition, and it does not hold.
-    NotAsExpected { "412" "The collection is not as `If-Match` or `If-None-Match` says. Nothing was done." }
-    /// No room.
-    NoRoom { "507" "There is no room on the disk or in the memory budget." }
-    /// What can be wrong with every request where keys are asked for.
+    /// The condition of the request does not hold.
+    ConditionFailed { "412" "The condition `If-Match` or `If-None-Match` does not hold. Nothing was done." }
+    /// The disk or the memory budget is full.
+    OutOfSpace { "507" "The disk or the memory budget is full." }
+    /// Errors of every request that needs a key.
     NotAllowed {
-        "401" "The server asks for a key, and none that it knows came."
+        "401" "The server requires a key, and the request has none or an unknown one."
         "403" "The key does not allow this, or a web page of another origin sent the request."
         "429" "The key has used its units."
     }
-    /// Anything else that is no success.
-    AnyProblem { "default" "The request cannot be read, comes too slowly or too often, or cannot be done now." }
-    /// Not now.
-    Unavailable { "503" "The server is starting, stopping, too busy, or takes no writes." }
+    /// Any other error.
+    AnyProblem { "default" "The request is unreadable, too slow or too frequent, or cannot be done now." }
+    /// The server cannot do it now.
+    Unavailable { "503" "The server is starting, stopping, too busy, or accepts no writes." }
 }
 
 fn problem(meaning: &str) -> RefOr<Contract> {
@@ -488,7 +487,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_a_server_that_needs_a_restart() {
+    fn a_full_disk_and_another_failure_of_a_snapshot_have_different_codes() {
         let failed = |source: std::io::Error| Problem::of_snapshot("no snapshot was taken", &source).body();
         let full = failed(std::io::ErrorKind::StorageFull.into());
         assert_eq!((full.status, full.code), (507, "disk_full"));

@@ -1,4 +1,4 @@
-//! `POST /fingerprint`: from texts to hashes, nothing stored.
+//! `POST /fingerprint`: computes the fingerprints of texts. It stores nothing.
 
 use std::borrow::Cow;
 
@@ -14,17 +14,18 @@ use super::route::Route;
 use super::wire::{Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 use crate::service::Content;
 
-/// Turns a text, a page or several texts into fingerprints.
+/// Computes the fingerprint of a text or a page, or the fingerprints of several texts.
 ///
-/// A `text/plain` or `text/html` body stands for `{"text"}` or `{"html"}`. It may be in another charset than UTF-8: by
-/// that of the content type, by what a page says itself, or by what it looks like (GBK, Big5 and others).
+/// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
+/// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others).
 #[utoipa::path(
     post, path = Route::Fingerprint.path(), tag = "fingerprints",
     request_body(content(
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
     responses(
-        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.", body = FingerprintedOneOrSeveral),
+        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.",
+            body = FingerprintedOneOrSeveral),
         BodyRefused, Refused, Unavailable,
     )
 )]
@@ -50,17 +51,17 @@ pub(super) async fn fingerprint(
     let wanted: FingerprintIn = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref()).await?;
     let explain = wanted.explain;
-    let several = wanted.texts.is_some();
+    let is_list = wanted.texts.is_some();
     let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;
     if explain {
         let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
         let explained = deadline.query(state.service.explain(profile, content)).await?;
         return Ok(Json(FingerprintOut::from(explained)).into_response());
     }
-    let made = deadline.query(state.service.fingerprint(profile, contents)).await?;
-    let mut fingerprints: Vec<FingerprintOut> = made.into_iter().map(FingerprintOut::from).collect();
+    let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
+    let mut fingerprints: Vec<FingerprintOut> = computed.into_iter().map(FingerprintOut::from).collect();
     match fingerprints.pop() {
-        Some(one) if !several => Ok(Json(one).into_response()),
+        Some(one) if !is_list => Ok(Json(one).into_response()),
         last => {
             fingerprints.extend(last);
             Ok(Json(FingerprintsOut { fingerprints }).into_response())
@@ -68,17 +69,17 @@ pub(super) async fn fingerprint(
     }
 }
 
-fn contents(wanted: FingerprintIn, text_limit: usize, most: usize) -> Result<Vec<Content>, Problem> {
+fn contents(wanted: FingerprintIn, limit: usize, most: usize) -> Result<Vec<Content>, Problem> {
     let contents: Vec<Content> = match (wanted.text, wanted.html, wanted.texts) {
         (Some(text), None, None) => vec![Content::Text(text)],
         (None, Some(html), None) => vec![Content::Html(html)],
         (None, None, Some(_)) if wanted.explain => {
-            let detail = "explain goes with text or html, not with texts; ask for one at a time";
+            let detail = "explain can be combined with text or html, not with texts; send one text at a time";
             return Err(Problem::field(Code::InvalidField, "/explain", detail));
         }
         (None, None, Some(Few(texts))) if texts.len() > most => {
             let detail = format!(
-                "there are {} texts; at most {most} are taken in one request (limits.batch_items)",
+                "there are {} texts; at most {most} are accepted in one request (limits.batch_items)",
                 texts.len()
             );
             return Err(Problem::field(Code::InvalidField, "/texts", detail));
@@ -87,14 +88,13 @@ fn contents(wanted: FingerprintIn, text_limit: usize, most: usize) -> Result<Vec
         _ => return Err(Problem::new(Code::InvalidField, "exactly one of text, html and texts is needed")),
     };
     let too_long = contents.iter().find_map(|content| match content {
-        Content::Text(text) | Content::Html(text) if text.len() > text_limit => Some(text.len()),
+        Content::Text(text) | Content::Html(text) if text.len() > limit => Some(text.len()),
         _ => None,
     });
     match too_long {
         None => Ok(contents),
         Some(bytes) => {
-            let detail =
-                format!("a text has {bytes} bytes; at most {text_limit} are taken (limits.document_bytes)");
+            let detail = format!("a text has {bytes} bytes; the limit is {limit} (limits.document_bytes)");
             Err(Problem::new(Code::TooLarge, detail))
         }
     }

@@ -1,7 +1,6 @@
-//! What `/metrics` reads at the moment it is asked, in the text format of Prometheus.
+//! Gauges that are read when `/metrics` is requested, in the text format of Prometheus.
 //!
-//! Written by hand and not through the recorder, which would go on telling the last value of a collection that was
-//! deleted.
+//! They do not use the recorder, which would keep the last value of a deleted collection.
 
 use std::fmt::Write;
 
@@ -12,9 +11,9 @@ use crate::service::{EngineError, Health, Memory, MemoryState};
 struct Gauge {
     name: &'static str,
     about: &'static str,
-    /// What tells the samples apart, if there are several.
+    /// The name of the label that distinguishes the samples; empty if there is only one sample.
     label: &'static str,
-    /// The value of the label, and that of the sample.
+    /// The value of the label, and the value of the sample.
     samples: Vec<(Option<String>, f64)>,
 }
 
@@ -24,11 +23,11 @@ impl Gauge {
     }
 
     fn write(&self, out: &mut String) {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "# HELP {} {}\n# TYPE {} gauge", self.name, self.about, self.name);
-        for (collection, value) in &self.samples {
-            let _ = match collection {
-                Some(of) => writeln!(out, "{}{{{}=\"{of}\"}} {value}", self.name, self.label),
+        for (label, value) in &self.samples {
+            let _ = match label {
+                Some(label) => writeln!(out, "{}{{{}=\"{label}\"}} {value}", self.name, self.label),
                 None => writeln!(out, "{} {value}", self.name),
             };
         }
@@ -50,7 +49,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let ready = service.engine().is_ok_and(|engine| engine.health() == Health::Ready) && !is_draining;
     gauges.push(Gauge::one(
         "lookalike_ready",
-        "1 if the server does all its work, else 0.",
+        "1 if the server is ready, else 0.",
         f64::from(u8::from(ready)),
     ));
     let waiting = service.waiting() as f64;
@@ -63,7 +62,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let Ok(engine) = service.engine() else {
         return gauges;
     };
-    let collections = told(engine.collections().await).unwrap_or_default();
+    let collections = or_warn(engine.collections().await).unwrap_or_default();
     let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
         let samples =
             collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
@@ -74,42 +73,42 @@ async fn read(state: &State) -> Vec<Gauge> {
     of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
     let (mut largest, mut ages) = (Vec::new(), Vec::new());
     for info in &collections {
-        // A collection that was deleted meanwhile has none.
+        // A collection that was deleted in the meantime has none.
         if let Ok((sizes, age_ms)) = service.bucket_sizes(info).await {
             largest.push((Some(info.name.to_string()), sizes.largest as f64));
             ages.push((Some(info.name.to_string()), age_ms as f64 / 1_000.0));
         }
     }
-    let about = "Hashes in the largest bucket of the index: skew, which makes queries dear.";
+    let about = "Hashes in the largest bucket of the index: skew, which makes queries slow.";
     let name = "lookalike_largest_bucket_hashes";
     gauges.push(Gauge { name, about, label: "collection", samples: largest });
-    let about = "How long ago the largest bucket was counted; of a large collection that is done once in ten seconds.";
+    let about = "Age of the largest bucket's size; a large collection is counted at most every ten seconds.";
     let name = "lookalike_largest_bucket_age_seconds";
     gauges.push(Gauge { name, about, label: "collection", samples: ages });
     gauges.extend(memory(&engine.memory()));
-    if let Some(stats) = told(engine.stats().await) {
+    if let Some(stats) = or_warn(engine.stats().await) {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
         one(
             "lookalike_log_entries",
-            "Changes that the oldest kept snapshot does not have.",
+            "Changes that the oldest kept snapshot does not contain.",
             stats.log_entries,
         );
         one("lookalike_write_queue_operations", "Operations waiting to be written.", stats.queued_operations);
         if let Some(written) = stats.snapshot.and_then(|snapshot| snapshot.written_ms) {
-            let about = "When the newest snapshot was written, since 1970-01-01 UTC.";
+            let about = "Time of the newest snapshot, in seconds since 1970-01-01 UTC.";
             gauges.push(Gauge::one("lookalike_snapshot_timestamp_seconds", about, written as f64 / 1_000.0));
         }
     }
     gauges
 }
 
-/// What could be read. What could not is missing from the metrics, which is not 0, and the log says why.
-fn told<T>(read: Result<T, EngineError>) -> Option<T> {
+/// The value that was read. After an error, the metrics are absent, which is not 0, and a warning is logged.
+fn or_warn<T>(read: Result<T, EngineError>) -> Option<T> {
     read.inspect_err(|error| tracing::warn!(%error, "some metrics are missing: they cannot be read")).ok()
 }
 
-/// The memory budget and what it refuses.
+/// Gauges of the memory budget.
 fn memory(memory: &Memory) -> Vec<Gauge> {
     let mut gauges = vec![Gauge::one(
         "lookalike_memory_resident_bytes",

@@ -1,35 +1,35 @@
-//! Answers as JSON.
+//! Responses with a JSON body.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 
-use super::room::Counted;
+use super::room::AlreadyReserved;
 use crate::call::{self, NoMemory, Reserved};
 
-/// What most answers fit into: written without asking for more room.
-const USUAL: usize = 256;
+/// The initial capacity of a body in bytes. Most bodies fit, so that they are written without reallocation.
+const TYPICAL_BYTES: usize = 256;
 
-/// An answer that is written as JSON. The framework's own goes through one layer of buffers and two of headers
-/// more, which takes a tenth of the time of a lookup.
+/// A response with a JSON body. The type of the framework adds one layer of buffers and two of headers, which
+/// cost a tenth of the time of a lookup.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
     fn into_response(self) -> Response {
-        written(USUAL, |text| write(text, &self.0))
+        written(TYPICAL_BYTES, |text| write(text, &self.0))
     }
 }
 
-/// An answer whose JSON this writes, of about so many bytes.
+/// A response whose JSON body `write` appends, of about `bytes` bytes.
 pub(super) fn written(bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut text = Vec::with_capacity(bytes);
     write(&mut text);
     response(text)
 }
 
-/// An answer with one list, `results`. Its elements are written as they are computed; memory is reserved before the text
-/// grows.
+/// A response with one list, `results`. The elements are written as they are computed. Memory is reserved
+/// before the text grows.
 pub(super) struct Results {
     text: Vec<u8>,
     reserved: Reserved,
@@ -38,7 +38,7 @@ pub(super) struct Results {
 impl Results {
     /// A list of about this many elements.
     pub(super) fn of(elements: usize) -> Result<Results, NoMemory> {
-        let bytes = USUAL / 2 * (elements + 2);
+        let bytes = TYPICAL_BYTES / 2 * (elements + 2);
         let reserved = call::reserve(bytes)?;
         let mut text = Vec::with_capacity(bytes);
         text.extend(b"{\"results\":[");
@@ -47,10 +47,10 @@ impl Results {
 
     /// Adds the element that `write` writes, of about this many bytes.
     pub(super) fn push(&mut self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), NoMemory> {
-        let wanted = self.text.len() + bytes + END.len();
-        if wanted > self.text.capacity() {
-            // While the text moves, it is in memory twice.
-            let (before, after) = (self.text.capacity(), wanted.max(2 * self.text.capacity()));
+        let needed = self.text.len() + bytes + END.len();
+        if needed > self.text.capacity() {
+            // During the reallocation the text is in memory twice.
+            let (before, after) = (self.text.capacity(), needed.max(2 * self.text.capacity()));
             self.reserved.grow_to(before + after)?;
             self.text.reserve_exact(after - self.text.len());
             self.reserved.shrink_to(after);
@@ -70,14 +70,14 @@ impl IntoResponse for Results {
         let Results { mut text, reserved } = self;
         text.extend(b"]}");
         let mut response = response(reserved.bytes_of(text));
-        response.extensions_mut().insert(Counted);
+        response.extensions_mut().insert(AlreadyReserved);
         response
     }
 }
 
 /// Appends a value as JSON.
 pub(super) fn write<T: Serialize>(text: &mut Vec<u8>, value: &T) {
-    serde_json::to_writer(text, value).expect("wire types always serialise into memory");
+    serde_json::to_writer(text, value).expect("wire types can always be serialised to memory");
 }
 
 fn response(text: impl Into<Body>) -> Response {

@@ -1,5 +1,5 @@
-//! Links of the contract: what can be done next with what an answer names. Programs that try a service out
-//! follow them from request to request, and pages about the contract show them.
+//! Links of the contract: the operations that can follow an answer, with the parameters that it provides.
+//! Test generators follow them from request to request, and the pages of the contract show them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use utoipa::openapi::{OpenApi, RefOr};
 
 use super::openapi::{IN_COLLECTION, operations};
 
-/// What is known after an answer: the parameter of the next operation, and where its value stands.
+/// A parameter of the next operation, and the place of its value in the request or the answer.
 type Known = (&'static str, &'static str);
 
 const ADDED: Known = ("id", "$response.body#/id");
 const NAMED: Known = ("id", "$request.path.id");
 const COLLECTION: Known = ("collection", "$request.path.collection");
 
-/// Operation and status, what is known then, and the operations that it leads to.
+/// An operation and a status, the parameter that is known then, and the operations that can follow.
 const LINKS: [(&str, &str, Known, &[&str]); 6] = [
     (
         "add_documents",
@@ -50,7 +50,7 @@ const LINKS: [(&str, &str, Known, &[&str]); 6] = [
     ("begin_calibration", "202", COLLECTION, &["get_calibration", "forget_calibration"]),
 ];
 
-/// Adds the links. Those between operations about documents are there once more for every collection.
+/// Adds the links, and the same links between the variants of operations with the collection in the path.
 pub(super) fn add(contract: &mut OpenApi) {
     for operation in contract.paths.paths.values_mut().flat_map(operations) {
         let id = operation.operation_id.clone().unwrap_or_default();
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_link_is_in_the_contract_and_leads_somewhere() {
+    fn every_link_is_in_the_contract_and_has_a_target() {
         let mut contract = super::super::openapi::contract();
         let all: Vec<&mut Operation> = contract.paths.paths.values_mut().flat_map(operations).collect();
         let ids: BTreeSet<&str> =

@@ -1,9 +1,9 @@
-//! HTTP: what every request passes, and the handlers of all routes on one screen.
+//! HTTP: the checks of every request, and the dispatch to the handlers of all routes.
 //!
-//! A handler takes a request apart, calls the service once, and puts the answer together. `error` alone
-//! knows statuses, `wire` alone shapes, `bulk` the streams of documents, `openapi` the contract.
+//! A handler parses a request, calls the service once, and builds the answer. Only `error` knows statuses and
+//! only `wire` the JSON types; `bulk` has the streams of documents, `openapi` the contract.
 //!
-//! *Absent*: how documents are kept and found, threads, files.
+//! *Absent*: storage, lookup, threads, files.
 
 mod access;
 mod backups;
@@ -60,7 +60,7 @@ use crate::service::Service as Lookalike;
 use error::{Code, Problem};
 use route::{Matched, Route};
 
-/// What handlers share.
+/// The state that all handlers share.
 pub struct Shared {
     /// The service.
     pub service: Arc<Lookalike>,
@@ -68,7 +68,7 @@ pub struct Shared {
     pub render_metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// Whether the server is shutting down.
     pub is_draining: Box<dyn Fn() -> bool + Send + Sync>,
-    /// Who may do what.
+    /// The keys.
     pub keys: Arc<Keyring>,
     /// The memory that requests hold.
     pub accountant: Arc<Accountant>,
@@ -79,8 +79,8 @@ pub struct Shared {
 /// One pointer, because it is copied for every request.
 type State = Arc<Shared>;
 
-/// Serves all routes until `stop` resolves and the last connection has ended or was cut after the drain time; returns how
-/// many were cut.
+/// Serves all routes until `stop` resolves and all connections have ended. Connections that are open after
+/// the drain time are cut; returns their number.
 pub async fn serve(
     listener: TcpListener,
     shared: Shared,
@@ -112,7 +112,7 @@ pub async fn serve(
                 return Either::Left(ready(response));
             }
             let call = Call::begin(client(&request), &state.accountant);
-            let answering = server.handle(matched.clone(), request).map(room::held);
+            let answering = server.handle(matched.clone(), request).map(room::reserve_body);
             Either::Right(call.surround(answering))
         };
         observe::answer(matched.template(), &gate, &handle, request)
@@ -120,7 +120,7 @@ pub async fn serve(
     edge::serve(listener, answer, limits, tls, stop).await
 }
 
-/// Answers what needs no future.
+/// Answers requests that need no future.
 fn at_once(state: &State, matched: &Matched, request: &Request) -> Option<Response> {
     if browser::is_preflight(request) {
         return Some(browser::preflight());
@@ -133,7 +133,7 @@ struct Server {
     state: State,
     /// `GET /export`, compressed if the client takes that.
     export: Router,
-    /// The contract to read and try in a browser, and the errors explained.
+    /// The pages of the contract and of the errors.
     pages: Router,
 }
 
@@ -143,8 +143,8 @@ impl Server {
         Server { export: export.with_state(Arc::clone(&state)), pages: pages(), state }
     }
 
-    /// Calls the handler of a route. The match is flat and has a line for each operation of the contract, in place of a
-    /// router that would parse the path a second time.
+    /// Calls the handler of a route. The match has a line for each operation of the contract. A router would
+    /// parse the path a second time.
     fn handle(&self, matched: Matched, mut request: Request) -> BoxFuture<'static, Response> {
         let (route, method) = (matched.route, request.method().clone());
         let state = Arc::clone(&self.state);
@@ -190,15 +190,15 @@ impl Server {
     fn page(&self, request: Request) -> BoxFuture<'static, Response> {
         let uri = request.uri().clone();
         let page = self.pages.clone().call(request);
-        // The router of the pages answers without a body if there is no such page.
-        let explained = move |page: Response| {
+        // The router of the pages answers without a body if the page does not exist.
+        let with_body = move |page: Response| {
             if page.status().is_client_error() { no_route(&Method::GET, &uri).into_response() } else { page }
         };
-        page.map(move |Ok(page)| explained(page)).boxed()
+        page.map(move |Ok(page)| with_body(page)).boxed()
     }
 }
 
-/// Everything on these pages comes from this process: the validator that Swagger would ask elsewhere is turned off.
+/// The pages load everything from this process: the external validator of Swagger is turned off.
 fn pages() -> Router {
     let config = Config::from(route::DOCS_CONTRACT).validator_url("none").try_it_out_enabled(true);
     let swagger = SwaggerUi::new(route::DOCS).url(route::DOCS_CONTRACT, openapi::contract()).config(config);

@@ -1,7 +1,7 @@
-//! What happens around every request: an id, a count, a time, a line in the log.
+//! Observes every request: its id, its count and time in the metrics, its log line, and panics.
 //!
-//! One function around the router in place of several layers on each route, because `GET /similar` is answered
-//! in a few microseconds and each layer costs some hundred nanoseconds of them.
+//! It is one function around all handlers, not several layers on each route: `GET /similar` takes a few
+//! microseconds, and each layer would add some hundred nanoseconds.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -22,38 +22,38 @@ use metrics::{Counter, Histogram};
 use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 
-use super::access::Bearer;
+use super::access::RequestKey;
 use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
 use super::spans::RequestSpan;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The longest request id taken over from a client.
+/// The maximum length of a request id that is accepted from a client.
 const MAX_REQUEST_ID: usize = 128;
 
-/// What tells this process's request ids from those of others.
+/// The prefix of the request ids of this process, which differs from that of every other process.
 static PROCESS: LazyLock<String> =
     LazyLock::new(|| format!("{:016x}-", uuid::Uuid::new_v4().as_u64_pair().0));
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
-/// Numbers of requests that a thread takes at a time, and those that it has left.
-const IDS: u64 = 256;
+/// The number of request numbers that a thread takes at a time. [`NUMBERS`] has those that it has not used.
+const NUMBERS_AT_A_TIME: u64 = 256;
 thread_local!(static NUMBERS: Cell<Range<u64>> = const { Cell::new(0..0) });
 
-/// What the threads have counted and not handed on yet, each in a place of its own: processors that write to the same line
-/// of memory for each request wait for each other.
+/// The requests that each thread has counted and not flushed to the metrics. With one list for all threads,
+/// the processors would contend for the same cache lines at each request.
 static COUNTED: LazyLock<ThreadLocal<Mutex<Vec<Counted>>>> = LazyLock::new(ThreadLocal::default);
 
-/// The times of requests that a thread has counted.
+/// The times of the requests of one series that a thread has counted.
 struct Counted {
     series: Series,
     seconds: Vec<f64>,
 }
 
-/// Requests of a series that a thread counts before it hands them on, at most.
-const HELD: usize = 256;
+/// The maximum number of requests of a series that a thread counts before it flushes them.
+const MAX_COUNTED: usize = 256;
 
-/// Counters of a method, route and status. Looking them up here costs less than naming their labels anew.
+/// The metrics of each series. A lookup here is cheaper than building their labels again.
 static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = LazyLock::new(DashMap::default);
 
 /// Method, route and status.
@@ -75,30 +75,30 @@ where
     let span = RequestSpan::of(&request, method, route, &id);
     let passed = gate(&mut request);
     let allowed = request.extensions().get::<AllowedOrigin>().cloned();
-    let bucket = request.extensions().get::<Bearer>().and_then(|Bearer(held)| held.bucket.clone());
-    // A panic costs its own request and no other; what it may have left half done is the handler's own.
+    let bucket = request.extensions().get::<RequestKey>().and_then(|RequestKey(held)| held.bucket.clone());
+    // A panic affects only its own request: state that it leaves inconsistent belongs to that handler alone.
     let answer = match passed {
-        Ok(()) => match span.within(|| catch_unwind(AssertUnwindSafe(|| handle(request)))) {
+        Ok(()) => match span.in_scope(|| catch_unwind(AssertUnwindSafe(|| handle(request)))) {
             Ok(answer) => Either::Left(answer),
             Err(payload) => Either::Right(ready(panicked(payload.as_ref()))),
         },
         Err(problem) => Either::Right(ready(problem.into_response())),
     };
-    // Not an async block, which would have room for the answer twice and move it from one to the other.
-    span.around(AssertUnwindSafe(answer).catch_unwind()).map(move |answer| {
+    // Not an async block, which would contain the future of the answer twice and move it.
+    span.attach(AssertUnwindSafe(answer).catch_unwind()).map(move |answer| {
         let mut response = answer.unwrap_or_else(|payload| panicked(payload.as_ref()));
         let status = response.status().as_u16();
         let elapsed = start.elapsed();
-        span.answered(status);
+        span.record_status(status);
         count(method, route, status, elapsed.as_secs_f64());
         if let Some(bucket) = bucket {
-            // The first unit was taken before.
+            // `access::check` has taken the first unit.
             bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
         }
         let elapsed_ms = elapsed.as_secs_f64() * 1e3;
         tracing::debug!(method, route, status, elapsed_ms, request_id = id_text(&id), "answered");
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
-            refused::tell(method, route, status, &reason, &id);
+            refused::log(method, route, status, &reason, &id);
         }
         let headers = response.headers_mut();
         headers.insert(REQUEST_ID, id);
@@ -107,12 +107,12 @@ where
     })
 }
 
-/// Counts a request that could not be read, and so has neither method nor route.
+/// Counts a request that could not be parsed, and so has neither method nor route.
 pub(super) fn count_refused(status: u16) {
     count("other", "none", status, 0.0);
 }
 
-/// The client's own id, if it is a sensible one, or a new one.
+/// The id that the client has sent, if it is valid, or a new one.
 fn request_id(request: &Request) -> HeaderValue {
     if let Some(given) = request.headers().get(&REQUEST_ID)
         && given.len() <= MAX_REQUEST_ID
@@ -124,18 +124,18 @@ fn request_id(request: &Request) -> HeaderValue {
     new_id()
 }
 
-/// An id as the log has it: as it stands in the header, so that one is found by the other.
+/// An id for the log, with the same text as in the header.
 pub(super) fn id_text(id: &HeaderValue) -> &str {
     id.to_str().unwrap_or_default()
 }
 
-/// An id that no other request has.
+/// A new, unique id.
 pub(super) fn new_id() -> HeaderValue {
     let number = NUMBERS.with(|numbers| {
         let mut left = numbers.take();
         let number = left.next().unwrap_or_else(|| {
-            let first = REQUESTS.fetch_add(IDS, Ordering::Relaxed);
-            left = first + 1..first + IDS;
+            let first = REQUESTS.fetch_add(NUMBERS_AT_A_TIME, Ordering::Relaxed);
+            left = first + 1..first + NUMBERS_AT_A_TIME;
             first
         });
         numbers.set(left);
@@ -145,7 +145,7 @@ pub(super) fn new_id() -> HeaderValue {
     HeaderValue::try_from(id).unwrap_or_else(|_| HeaderValue::from_static("unknown"))
 }
 
-/// The method, if it is one that a route has: others would make a series each.
+/// The method, or `other` if no route has it: otherwise each unknown method would create a series.
 fn method(request: &Request) -> &'static str {
     match request.method().as_str() {
         "GET" => "GET",
@@ -161,22 +161,22 @@ fn count(method: &'static str, route: &'static str, status: u16, seconds: f64) {
     let mut counted = COUNTED.get_or_default().lock();
     let series = (method, route, status);
     let at = counted.iter().position(|counted| counted.series == series).unwrap_or_else(|| {
-        counted.push(Counted { series, seconds: Vec::with_capacity(HELD) });
+        counted.push(Counted { series, seconds: Vec::with_capacity(MAX_COUNTED) });
         counted.len() - 1
     });
     counted[at].seconds.push(seconds);
-    if counted[at].seconds.len() == HELD {
-        counted[at].hand_on();
+    if counted[at].seconds.len() == MAX_COUNTED {
+        counted[at].flush();
     }
 }
 
-/// Hands on what all threads have counted, for somebody who is about to read the metrics.
-pub(super) fn hand_on_counts() {
-    COUNTED.iter().for_each(|counted| counted.lock().iter_mut().for_each(Counted::hand_on));
+/// Flushes the counts of all threads. Call it before the metrics are read.
+pub(super) fn flush_counts() {
+    COUNTED.iter().for_each(|counted| counted.lock().iter_mut().for_each(Counted::flush));
 }
 
 impl Counted {
-    fn hand_on(&mut self) {
+    fn flush(&mut self) {
         let handles = SERIES.entry(self.series).or_insert_with(|| {
             let (method, route, status) = self.series;
             let labels =
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_panic_in_a_handler_is_an_answer_and_the_service_goes_on() {
+    async fn a_panic_in_a_handler_is_answered_with_500_and_later_requests_succeed() {
         let handler = |request: Request| {
             assert!(request.uri().path() != "/panic", "on purpose");
             async move {

@@ -1,4 +1,4 @@
-//! The contract, generated from the handlers. `openapi.yaml` is its text, and a test keeps the two equal.
+//! The OpenAPI contract, generated from the handlers. A test checks that `openapi.yaml` is equal to it.
 
 use std::sync::LazyLock;
 
@@ -21,7 +21,7 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
 #[openapi(
     info(
         title = "lookalike",
-        description = "Exact near-duplicate lookup: fingerprints, documents, and which of them lie within Hamming distance k."
+        description = "Exact near-duplicate lookup: fingerprints, and documents within Hamming distance k."
     ),
     paths(
         fingerprint::fingerprint, compare::compare,
@@ -33,22 +33,23 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut, BatchOut)),
+    components(schemas(Body, Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut,
+        BatchOut)),
     tags(
-        (name = "fingerprints", description = "From text to hash."),
-        (name = "documents", description = "What is stored."),
-        (name = "similar", description = "Which stored documents are near."),
+        (name = "fingerprints", description = "Fingerprints of texts."),
+        (name = "documents", description = "The stored documents."),
+        (name = "similar", description = "Lookup of near stored documents."),
         (name = "collections", description = "Separate sets of documents, each with its profile."),
-        (name = "operations", description = "Health, numbers, snapshots."),
+        (name = "operations", description = "Health, metrics, snapshots, backups."),
     )
 )]
 struct Contract;
 
-/// The suffix of the operation ids of routes about a named collection.
+/// The suffix of the ids of operations with the collection in the path.
 pub(super) const IN_COLLECTION: &str = "_in_collection";
 
 static YAML: LazyLock<String> =
-    LazyLock::new(|| contract().to_yaml().expect("the contract is plain data and always serialises"));
+    LazyLock::new(|| contract().to_yaml().expect("the contract can always be serialised"));
 
 /// The contract as YAML.
 pub fn yaml() -> &'static str {
@@ -59,7 +60,7 @@ pub fn yaml() -> &'static str {
 pub(super) fn contract() -> utoipa::openapi::OpenApi {
     let mut contract = Contract::openapi();
     contract.merge(documents::Streamed::openapi());
-    for route in Route::OF_EITHER {
+    for route in Route::OF_OPTIONAL_COLLECTION {
         if let Some(item) = contract.paths.paths.get(route.path()) {
             let item = per_collection(item.clone());
             contract.paths.paths.insert(route.path_in_collection().to_owned(), item);
@@ -68,9 +69,9 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
     for (path, item) in &mut contract.paths.paths {
         let is_open = Matched::of(path).route.need(&Method::GET) == Need::Nothing;
         operations(item).for_each(|operation| {
-            add_refusals(operation, is_open);
-            name_parameters(operation);
-            free_texts(operation);
+            add_errors(operation, is_open);
+            add_parameter_schemas(operation);
+            remove_text_schemas(operation);
         });
     }
     links::add(&mut contract);
@@ -79,7 +80,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
     schemes.insert("key".to_owned(), SecurityScheme::ApiKey(header).into());
     let none: [&str; 0] = [];
-    // Nothing is asked for where the server has no keys.
+    // The first alternative is no key at all, for a server without keys.
     contract.security = Some(vec![
         SecurityRequirement::default(),
         SecurityRequirement::new("bearer", none),
@@ -92,8 +93,8 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
     [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
 }
 
-/// Gives the parameters of the path and the conditions in the head the form that they must have.
-fn name_parameters(operation: &mut Operation) {
+/// Adds the schemas of the parameters in the path and of the conditions in the headers.
+fn add_parameter_schemas(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
         parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
@@ -113,8 +114,8 @@ fn text(pattern: &str, example: &str) -> RefOr<Schema> {
     RefOr::T(schema.pattern(Some(pattern)).examples([example]).into())
 }
 
-/// A body of text or of lines has no schema: there is nothing that it must be but text.
-fn free_texts(operation: &mut Operation) {
+/// Removes the schemas of bodies of text or of lines, which can be any text.
+fn remove_text_schemas(operation: &mut Operation) {
     let Some(RefOr::T(body)) = &mut operation.request_body else {
         return;
     };
@@ -127,8 +128,8 @@ fn free_texts(operation: &mut Operation) {
     }
 }
 
-/// What may be wrong with any request.
-fn add_refusals(operation: &mut Operation, is_open: bool) {
+/// Adds the errors that any request can get.
+fn add_errors(operation: &mut Operation, is_open: bool) {
     if !is_open {
         operation.responses.responses.extend(NotAllowed::responses());
     }
@@ -156,7 +157,7 @@ fn add_collection(operation: &mut Operation) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_file_openapi_yaml_is_what_the_binary_generates() {
+    fn openapi_yaml_is_equal_to_the_generated_contract() {
         let file = include_str!("../../openapi.yaml");
         assert!(file == super::yaml(), "openapi.yaml is stale: run `cargo run -- openapi > openapi.yaml`");
     }

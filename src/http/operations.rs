@@ -1,4 +1,4 @@
-//! What operators ask: health, numbers, snapshots, version, the contract.
+//! Routes for operators: health, statistics, metrics, snapshots, version, the contract.
 
 use axum::extract::{Request, State as From_};
 use axum::http::{StatusCode, header};
@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http_body::Body as _;
 
 use super::State;
-use super::error::{Body, Code, NoRoom, Problem, Unavailable};
+use super::error::{Body, Code, OutOfSpace, Problem, Unavailable};
 use super::extract::{NoParams, Target, check_type};
 use super::gauges;
 use super::json::Json;
@@ -16,21 +16,22 @@ use super::route::Route;
 use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::service::Health;
 
-/// Whether the process lives.
+/// Returns 200 while the process runs.
 #[utoipa::path(
     get, path = Route::Livez.path(), tag = "operations",
-    responses((status = 200, description = "It does.", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "The process runs.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn livez() -> &'static str {
     "live\n"
 }
 
-/// Whether the server does all its work: it has read its data, takes writes and is not shutting down.
+/// Returns 200 if the server is ready: it has read its data, accepts writes and is not shutting down.
 #[utoipa::path(
     get, path = Route::Readyz.path(), tag = "operations",
     responses(
-        (status = 200, description = "It does.", body = String, content_type = "text/plain"),
-        (status = 503, description = "It does not, and why.", body = Body, content_type = "application/problem+json"),
+        (status = 200, description = "The server is ready.", body = String, content_type = "text/plain"),
+        (status = 503, description = "The reason why it is not ready.", body = Body,
+            content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, Problem> {
@@ -45,13 +46,14 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     }
 }
 
-/// The numbers of a collection and of the server. The sizes of the buckets of a large collection are counted once in ten
-/// seconds.
+/// Returns statistics of a collection and of the server. The buckets of a large collection are counted at
+/// most once in ten seconds.
 #[utoipa::path(
     get, path = Route::Stats.path(), tag = "operations", operation_id = "get_stats",
     responses(
-        (status = 200, description = "The numbers.", body = StatsOut),
-        (status = 404, description = "There is no such collection.", body = Body, content_type = "application/problem+json"),
+        (status = 200, description = "The statistics.", body = StatsOut),
+        (status = 404, description = "There is no such collection.", body = Body,
+            content_type = "application/problem+json"),
     )
 )]
 pub(super) async fn stats(
@@ -73,9 +75,9 @@ pub(super) async fn stats(
     post, path = Route::Snapshots.path(), tag = "operations", operation_id = "take_snapshot",
     responses(
         (status = 201, description = "The snapshot.", body = SnapshotOut),
-        (status = 500, description = "The disk refused; no document is lost.", body = Body, content_type = "application/problem+json"),
-        NoRoom,
-        Unavailable,
+        (status = 500, description = "The snapshot could not be written; no document is lost.", body = Body,
+            content_type = "application/problem+json"),
+        OutOfSpace, Unavailable,
     )
 )]
 pub(super) async fn snapshot(
@@ -83,7 +85,8 @@ pub(super) async fn snapshot(
     _: NoParams,
     request: Request,
 ) -> Result<Response, Problem> {
-    // A body has no meaning here, but a web page of others can send one without asking first.
+    // A body has no meaning here. But its type is checked, because a foreign web page can send one of another
+    // type without a preflight.
     if !request.body().is_end_stream() {
         check_type(request.headers(), &["application/json"])?;
     }
@@ -92,10 +95,10 @@ pub(super) async fn snapshot(
     Ok((StatusCode::CREATED, Json(out)).into_response())
 }
 
-/// The snapshots kept.
+/// Lists the snapshots.
 #[utoipa::path(
     get, path = Route::Snapshots.path(), tag = "operations", operation_id = "list_snapshots",
-    responses((status = 200, description = "The newest first.", body = SnapshotsOut))
+    responses((status = 200, description = "The snapshots, the newest first.", body = SnapshotsOut))
 )]
 pub(super) async fn snapshots(
     From_(state): From_<State>,
@@ -107,20 +110,20 @@ pub(super) async fn snapshots(
     Ok(Json(SnapshotsOut { snapshots }))
 }
 
-/// Metrics in the text format of Prometheus.
+/// Returns metrics in the text format of Prometheus.
 #[utoipa::path(
     get, path = Route::Metrics.path(), tag = "operations",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"))
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
-    observe::hand_on_counts();
+    observe::flush_counts();
     state.service.hand_on_counts();
     let mut text = (state.render_metrics)();
     gauges::append(&state, &mut text).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
 }
 
-/// What answers here.
+/// Returns the name, the version and the profiles of the server.
 #[utoipa::path(
     get, path = Route::Version.path(), tag = "operations",
     responses((status = 200, description = "Name, version and profiles.", body = VersionOut))
@@ -130,7 +133,7 @@ pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<Ver
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
 }
 
-/// The contract, as YAML.
+/// Returns the OpenAPI contract as YAML.
 #[utoipa::path(
     get, path = Route::Contract.path(), tag = "operations",
     responses((status = 200, description = "The contract.", body = Object, content_type = "application/yaml"))
@@ -139,8 +142,8 @@ pub(super) async fn contract() -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], openapi::yaml()).into_response()
 }
 
-/// The errors explained, where their `type` points.
+/// The explanations of the errors; the `type` of an error links to its own.
 pub(super) async fn errors() -> Response {
-    let kind = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
-    (kind, include_str!("../../docs/errors.md")).into_response()
+    let content_type = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];
+    (content_type, include_str!("../../docs/errors.md")).into_response()
 }

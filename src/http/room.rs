@@ -1,6 +1,5 @@
-//! Memory for bodies, of requests and of answers: reserved as they grow, released when they were handled or sent.
-//!
-//! What has a few kilobytes is not counted: there are no more of them than connections.
+//! Memory of the bodies of requests and responses: reserved as they grow, released when they are handled or
+//! sent. Small bodies are not counted, because the number of connections limits them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -12,16 +11,16 @@ use http_body::{Body as _, Frame, SizeHint};
 use super::error::Problem;
 use crate::call::{self, NoMemory, Reserved};
 
-/// Bytes of a body that are not counted.
+/// Bodies of at most this many bytes are not counted.
 const SMALL: usize = 16 << 10;
-/// Bytes of an answer that a connection takes at a time.
-const PIECE: usize = 64 << 10;
+/// The maximum size of a frame of a response in bytes.
+const FRAME: usize = 64 << 10;
 
-/// A body of a request that is read whole.
+/// The body of a request that is read completely before it is handled.
 #[derive(Default)]
 pub(super) struct Growing {
     pub(super) bytes: Vec<u8>,
-    /// Bytes that it will have, if that was announced.
+    /// The value of `Content-Length`, if the request has one.
     announced: Option<usize>,
     reserved: Option<Reserved>,
 }
@@ -41,7 +40,7 @@ impl Growing {
             let twice = 2 * self.bytes.capacity();
             let capacity = needed.max(self.announced.map_or(twice, |announced| announced.min(twice)));
             if capacity > SMALL {
-                // Both are there while one is copied to the other.
+                // During the copy, both buffers are reserved.
                 let grown = call::reserve(capacity)?;
                 let mut bytes = Vec::with_capacity(capacity);
                 bytes.extend_from_slice(&self.bytes);
@@ -53,7 +52,7 @@ impl Growing {
         Ok(())
     }
 
-    /// The body; its memory is released with the last slice of it.
+    /// The body. Its memory is released when its last slice is dropped.
     pub(super) fn into_bytes(self) -> Bytes {
         match self.reserved {
             Some(reserved) => reserved.bytes_of(self.bytes),
@@ -62,37 +61,37 @@ impl Growing {
     }
 }
 
-/// In the extensions of a response: the memory of its body is reserved.
+/// An extension of a response whose body has a reservation already.
 #[derive(Clone, Copy)]
-pub(super) struct Counted;
+pub(super) struct AlreadyReserved;
 
-/// An answer, with memory reserved for its body until that was sent. Where there is none, the answer says so instead.
+/// Reserves memory for the body of a response until it is sent; without memory, returns that error instead.
 ///
-/// Bodies without a known length are streams, which reserve memory for each part of them.
-pub(super) fn held(mut response: Response) -> Response {
-    if response.extensions_mut().remove::<Counted>().is_some() {
+/// Bodies without a known length are streams, which reserve memory for each of their parts.
+pub(super) fn reserve_body(mut response: Response) -> Response {
+    if response.extensions_mut().remove::<AlreadyReserved>().is_some() {
         return response;
     }
     let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.filter(|bytes| *bytes > SMALL).map(call::reserve) {
         None => response,
         Some(Ok(reserved)) => {
-            response.map(|body| Body::new(Held { body, rest: Bytes::new(), _reserved: reserved }))
+            response.map(|body| Body::new(ReservedBody { body, rest: Bytes::new(), _reserved: reserved }))
         }
         Some(Err(error)) => Problem::from(error).into_response(),
     }
 }
 
-/// A body that goes out in pieces: the connection takes as many as it has room for, and memory stays reserved until it has
-/// taken the last one.
-struct Held {
+/// A body that is sent in frames of limited size. A connection takes as many as its buffer holds, and the
+/// memory stays reserved until it has taken the last one.
+struct ReservedBody {
     body: Body,
-    /// What of the body is there and was not taken yet.
+    /// Data of the inner body that the connection has not taken yet.
     rest: Bytes,
     _reserved: Reserved,
 }
 
-impl http_body::Body for Held {
+impl http_body::Body for ReservedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -110,8 +109,8 @@ impl http_body::Body for Held {
                 None => return Poll::Ready(None),
             }
         }
-        let piece = self.rest.len().min(PIECE);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+        let bytes = self.rest.len().min(FRAME);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -134,7 +133,7 @@ mod tests {
     use crate::call::{Accountant, Call, Client};
 
     #[test]
-    fn a_body_is_counted_as_it_grows_until_its_last_slice_goes() {
+    fn a_body_is_counted_as_it_grows_until_its_last_slice_is_dropped() {
         let accountant = Arc::new(Accountant::new(1 << 20));
         let call = Call::begin(Client::SERVER, &accountant);
         call.within(|| {
@@ -156,18 +155,18 @@ mod tests {
 
             let mut body = Growing::default();
             while body.extend(&[3; SMALL]).is_ok() {}
-            assert!(body.bytes.len() <= 512 << 10, "half is one client's");
+            assert!(body.bytes.len() <= 512 << 10, "one client can have half");
             drop(body);
             assert_eq!(accountant.reserved(), 0);
         });
     }
 
     #[test]
-    fn an_answer_is_counted_until_it_was_sent() {
+    fn a_response_is_counted_until_it_is_dropped() {
         let accountant = Arc::new(Accountant::new(1 << 20));
         let answer = |bytes: usize| {
             let call = Call::begin(Client::SERVER, &accountant);
-            call.within(|| held(Response::new(Body::from(vec![0; bytes]))))
+            call.within(|| reserve_body(Response::new(Body::from(vec![0; bytes]))))
         };
         let (small, large) = (answer(SMALL), answer(400 << 10));
         assert_eq!(accountant.reserved(), 400 << 10);
@@ -180,11 +179,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_goes_out_in_pieces_and_is_counted_until_the_last_one() {
+    async fn a_response_is_sent_in_frames_and_counted_until_the_last_one() {
         let accountant = Arc::new(Accountant::new(1 << 20));
         let call = Call::begin(Client::SERVER, &accountant);
         let all: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
-        let mut body = call.within(|| held(Response::new(Body::from(all.clone())))).into_body();
+        let mut body = call.within(|| reserve_body(Response::new(Body::from(all.clone())))).into_body();
         let mut sent = Vec::new();
         while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
         {

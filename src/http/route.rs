@@ -1,9 +1,9 @@
-//! The routes: their paths, what they need, and which one a request means.
+//! The routes: their paths, the keys that they need, and the route of a request.
 //!
-//! Every path of the server is spelled here and nowhere else. A path is parsed once, before the gate; authorisation, load
-//! shedding, metrics, the contract and the dispatch to handlers use the [`Matched`] route.
+//! Every path of the server is written only here. A path is parsed once, before all checks. Authorization,
+//! load shedding, metrics, the contract and the dispatch to handlers use the [`Matched`] route.
 //!
-//! *Absent*: what a route does.
+//! *Absent*: the handlers.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -14,7 +14,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::keys::Role;
 
-/// What precedes the routes of a named collection.
+/// The path of a route with the collection in it.
 macro_rules! collection {
     ($rest:literal) => {
         concat!("/collections/{collection}", $rest)
@@ -25,63 +25,64 @@ macro_rules! routes {
     (
         server { $($server:ident = $path:literal,)* }
         collection { $($collection:ident = $in_collection:literal,)* }
-        either { $($either:ident = $suffix:literal,)* }
+        optional_collection { $($optional:ident = $suffix:literal,)* }
     ) => {
         /// A route of the server.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[allow(missing_docs, reason = "the paths say it")]
+        #[allow(missing_docs, reason = "the paths document the routes")]
         pub(super) enum Route {
             $($server,)*
             $($collection,)*
-            $($either,)*
-            /// The pages about the contract.
+            $($optional,)*
+            /// The documentation pages.
             Docs,
-            /// No route.
+            /// A path without a route.
             Unknown,
         }
 
         impl Route {
-            /// Routes about the server.
+            /// Routes without a collection.
             #[cfg(test)]
             const OF_SERVER: &[Route] = &[$(Route::$server,)*];
-            /// Routes about a collection that the path always names.
+            /// Routes with a collection in the path.
             const OF_COLLECTION: &[Route] = &[$(Route::$collection,)*];
-            /// Routes about a collection: the default one, or the one that the path names.
-            pub(super) const OF_EITHER: &[Route] = &[$(Route::$either,)*];
+            /// Routes that exist twice: for the collection `default`, and with a collection in the path.
+            pub(super) const OF_OPTIONAL_COLLECTION: &[Route] = &[$(Route::$optional,)*];
 
-            /// Its path as the contract and the metrics have it; of a route about either, for the default collection.
+            /// The path in the contract and the metrics, without an optional collection.
             pub(super) const fn path(self) -> &'static str {
                 match self {
                     $(Route::$server => $path,)*
                     $(Route::$collection => collection!($in_collection),)*
-                    $(Route::$either => $suffix,)*
+                    $(Route::$optional => $suffix,)*
                     Route::Docs => DOCS,
                     Route::Unknown => "none",
                 }
             }
 
-            /// The path of a route about either for a named collection; of other routes their path.
+            /// The path with an optional collection in it; for other routes the same as [`Route::path`].
             pub(super) const fn path_in_collection(self) -> &'static str {
                 match self {
-                    $(Route::$either => collection!($suffix),)*
+                    $(Route::$optional => collection!($suffix),)*
                     _ => self.path(),
                 }
             }
 
-            /// What follows the name of the collection.
+            /// The path after the name of the collection.
             const fn suffix(self) -> &'static str {
                 match self {
                     $(Route::$collection => $in_collection,)*
-                    $(Route::$either => $suffix,)*
+                    $(Route::$optional => $suffix,)*
                     _ => "",
                 }
             }
 
-            /// The route about the server with this path.
+            /// The route without a collection that has this path.
             fn of_server(path: &str) -> Route {
                 match path {
                     $($path => Route::$server,)*
-                    _ if path == DOCS || path.strip_prefix(DOCS).is_some_and(|rest| rest.starts_with('/')) => Route::Docs,
+                    _ if path == DOCS
+                        || path.strip_prefix(DOCS).is_some_and(|rest| rest.starts_with('/')) => Route::Docs,
                     _ => Route::Unknown,
                 }
             }
@@ -106,7 +107,7 @@ routes! {
         Restore = "/restore",
         Calibrate = "/calibrate",
     }
-    either {
+    optional_collection {
         Similar = "/similar",
         Documents = "/documents",
         Document = "/documents/{id}",
@@ -117,30 +118,30 @@ routes! {
     }
 }
 
-/// The pages about the contract, and what is under them.
+/// The documentation pages; all paths under it belong to them.
 pub(super) const DOCS: &str = "/docs";
-/// The contract as the pages read it.
+/// The contract as JSON, which the pages load.
 pub(super) const DOCS_CONTRACT: &str = "/docs/openapi.json";
-/// The errors explained.
+/// The explanations of the errors.
 pub(super) const DOCS_ERRORS: &str = "/docs/errors";
-/// The parameter in a path that stands for a document.
+/// The parameter of a path for the id of a document.
 const ID: &str = "{id}";
 
-/// What the key of a request must allow.
+/// The key that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// No key at all.
+    /// No key.
     Nothing,
-    /// This role, for any collection.
+    /// A key with at least this role, for any collection.
     Any(Role),
-    /// This role for the collection of the request.
+    /// A key with at least this role for the collection of the request.
     Collection(Role),
-    /// This role for all collections.
+    /// A key with at least this role for all collections.
     All(Role),
 }
 
 impl Route {
-    /// The methods of a route, with what each needs. `HEAD` is `GET` without the body.
+    /// The methods of a route, and the key that each needs. `HEAD` is `GET` without the body.
     pub(super) fn methods(self) -> &'static [(Method, Need)] {
         const READ: Need = Need::Collection(Role::Read);
         const WRITE: Need = Need::Collection(Role::Write);
@@ -166,22 +167,22 @@ impl Route {
         }
     }
 
-    /// What a request needs. A method that the route does not have needs a key that may do everything, so that a new route is
-    /// closed until it has its methods above.
+    /// The key that a request needs. A method that the route does not have needs a key with all rights, so
+    /// that a new route is closed until its methods are added above.
     pub(super) fn need(self, method: &Method) -> Need {
         let method = if *method == Method::HEAD { &Method::GET } else { method };
         let found = self.methods().iter().find(|(of, _)| of == method);
         found.map_or(Need::All(Role::Admin), |(_, need)| *need)
     }
 
-    /// Whether a request needs the CPU pool for its body, so that the server refuses it before it reads the body if the pool
-    /// is busy.
+    /// Whether a request needs the CPU pool for its body: then the server refuses it before it reads the body
+    /// if the pool is busy.
     pub(super) fn needs_pool(self, method: &Method) -> bool {
         *method == Method::POST && matches!(self, Route::Fingerprint | Route::Similar | Route::Compare)
     }
 }
 
-/// The route of a path, and where the path has its parameters.
+/// The route of a path, and the positions of its parameters.
 #[derive(Clone, Debug)]
 pub(super) struct Matched {
     /// The route.
@@ -191,10 +192,10 @@ pub(super) struct Matched {
 }
 
 impl Matched {
-    /// The route of a path. Segments are compared as they stand in the path; only parameters are percent-decoded.
+    /// The route of a path. Segments are compared without percent-decoding; only parameters are decoded.
     pub(super) fn of(path: &str) -> Matched {
         let found = |route, collection, id| Matched { route, collection, id };
-        if let Some((route, id)) = matching(Route::OF_EITHER, path, 0) {
+        if let Some((route, id)) = matching(Route::OF_OPTIONAL_COLLECTION, path, 0) {
             return found(route, None, id);
         }
         if let Some(collection) = parameter(path, Route::Collections.path().len() + 1)
@@ -203,30 +204,30 @@ impl Matched {
         {
             let of_collection = matching(Route::OF_COLLECTION, path, collection.end);
             let (route, id) = of_collection
-                .or_else(|| matching(Route::OF_EITHER, path, collection.end))
+                .or_else(|| matching(Route::OF_OPTIONAL_COLLECTION, path, collection.end))
                 .unwrap_or((Route::Unknown, None));
             return found(route, Some(collection), id);
         }
         found(Route::of_server(path), None, None)
     }
 
-    /// The path as the contract and the metrics have it: a few in all, whatever clients send.
+    /// The path in the contract and the metrics. There are only a few, whatever paths clients send.
     pub(super) fn template(&self) -> &'static str {
         if self.collection.is_some() { self.route.path_in_collection() } else { self.route.path() }
     }
 
-    /// The name of the collection in the path; an error if it is no UTF-8.
+    /// The name of the collection in the path; an error if it is not UTF-8.
     pub(super) fn collection(&self, path: &str) -> Option<Result<String, Utf8Error>> {
         self.collection.clone().map(|range| decoded(&path[range]))
     }
 
-    /// The id of the document in the path; an error if it is no UTF-8.
+    /// The id of the document in the path; an error if it is not UTF-8.
     pub(super) fn id(&self, path: &str) -> Option<Result<String, Utf8Error>> {
         self.id.clone().map(|range| decoded(&path[range]))
     }
 }
 
-/// The one of these routes whose suffix is the path from `at` on, and where the path has the id.
+/// The route of `routes` whose suffix is the path from `at` on, and the position of the id in the path.
 fn matching(routes: &[Route], path: &str, at: usize) -> Option<(Route, Option<Range<usize>>)> {
     routes.iter().find_map(|route| {
         let rest = path.get(at..)?;
@@ -256,10 +257,10 @@ mod tests {
 
     fn all() -> impl Iterator<Item = (Route, &'static str)> {
         let server = Route::OF_SERVER.iter().chain(Route::OF_COLLECTION).map(|route| (*route, route.path()));
-        let either = Route::OF_EITHER
+        let optional = Route::OF_OPTIONAL_COLLECTION
             .iter()
             .flat_map(|route| [route.path(), route.path_in_collection()].map(|path| (*route, path)));
-        server.chain(either)
+        server.chain(optional)
     }
 
     #[test]
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_no_route() {
+    fn other_paths_have_no_route() {
         for path in [
             "/",
             "",
@@ -325,9 +326,9 @@ mod tests {
                 (Method::PUT, item.put.is_some()),
                 (Method::DELETE, item.delete.is_some()),
             ];
-            for (method, is_there) in methods {
+            for (method, exists) in methods {
                 let has = route.methods().iter().any(|(of, _)| *of == method);
-                assert_eq!(has, is_there, "{method} {template}");
+                assert_eq!(has, exists, "{method} {template}");
             }
         }
     }

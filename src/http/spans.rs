@@ -1,11 +1,11 @@
-//! A span around each request, for who exports traces: the feature `opentelemetry`. Without it there is nothing here.
+//! A span for each request, with the feature `opentelemetry`; without it, all functions do nothing.
 //!
-//! Names and fields are those of OpenTelemetry's conventions for HTTP servers. A caller's `traceparent` is taken over.
+//! Names and fields follow OpenTelemetry's conventions for HTTP servers; the parent is the `traceparent`.
 
+#[cfg(not(feature = "opentelemetry"))]
+pub(super) use disabled::RequestSpan;
 #[cfg(feature = "opentelemetry")]
 pub(super) use exported::RequestSpan;
-#[cfg(not(feature = "opentelemetry"))]
-pub(super) use nothing::RequestSpan;
 
 #[cfg(feature = "opentelemetry")]
 mod exported {
@@ -33,7 +33,7 @@ mod exported {
     }
 
     impl RequestSpan {
-        /// The span of this request, which begins now.
+        /// Starts the span of a request.
         pub(in crate::http) fn of(
             request: &Request,
             method: &'static str,
@@ -58,18 +58,18 @@ mod exported {
             RequestSpan(span)
         }
 
-        /// What is done within it at once.
-        pub(in crate::http) fn within<T>(&self, done: impl FnOnce() -> T) -> T {
-            self.0.in_scope(done)
+        /// Runs `work` within the span.
+        pub(in crate::http) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            self.0.in_scope(work)
         }
 
-        /// What is done within it.
-        pub(in crate::http) fn around<F: Future>(&self, done: F) -> impl Future<Output = F::Output> + use<F> {
-            done.instrument(self.0.clone())
+        /// Attaches the span to a future.
+        pub(in crate::http) fn attach<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+            work.instrument(self.0.clone())
         }
 
-        /// How it ended.
-        pub(in crate::http) fn answered(&self, status: u16) {
+        /// Records the status of the answer.
+        pub(in crate::http) fn record_status(&self, status: u16) {
             self.0.record("http.response.status_code", status);
             if status >= 500 {
                 self.0.record("otel.status_code", "ERROR");
@@ -79,11 +79,11 @@ mod exported {
 }
 
 #[cfg(not(feature = "opentelemetry"))]
-mod nothing {
+mod disabled {
     use axum::extract::Request;
     use axum::http::HeaderValue;
 
-    /// Nothing, in the place of the span of a request.
+    /// The span of a request, which does nothing here.
     pub(in crate::http) struct RequestSpan;
 
     impl RequestSpan {
@@ -96,17 +96,17 @@ mod nothing {
             RequestSpan
         }
 
-        #[allow(clippy::unused_self, reason = "as where there is a span")]
-        pub(in crate::http) fn within<T>(&self, done: impl FnOnce() -> T) -> T {
-            done()
+        #[allow(clippy::unused_self, reason = "the same signature as with a span")]
+        pub(in crate::http) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            work()
         }
 
-        #[allow(clippy::unused_self, reason = "as where there is a span")]
-        pub(in crate::http) fn around<F: Future>(&self, done: F) -> F {
-            done
+        #[allow(clippy::unused_self, reason = "the same signature as with a span")]
+        pub(in crate::http) fn attach<F: Future>(&self, work: F) -> F {
+            work
         }
 
-        #[allow(clippy::unused_self, reason = "as where there is a span")]
-        pub(in crate::http) fn answered(&self, _: u16) {}
+        #[allow(clippy::unused_self, reason = "the same signature as with a span")]
+        pub(in crate::http) fn record_status(&self, _: u16) {}
     }
 }

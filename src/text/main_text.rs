@@ -112,7 +112,8 @@ mod tests {
         let page = format!(
             "<table><tr><td><a href=#>首页</a><br><a href=#>滚动新闻</a></td>\
              <td><h2>正文</h2><div><p>{article}</p></div></td>\
-             <td><b>相关阅读</b><br><a href=#>另一条新闻的标题</a><br><a href=#>又一条新闻的标题</a></td></tr></table>"
+             <td><b>相关阅读</b><br><a href=#>另一条新闻的标题</a><br>\
+             <a href=#>又一条新闻的标题</a></td></tr></table>"
         );
         assert_eq!(main_text(&page).trim(), article);
     }

@@ -1,5 +1,5 @@
-//! Conversion of traditional Chinese to simplified, including the vocabulary of Taiwan (軟體 becomes 软件, not
-//! 软体).
+//! Conversion of traditional Chinese to simplified, including the vocabulary of Taiwan (軟體 becomes 软件,
+//! not 软体).
 //!
 //! Guarantees: a clause without a traditional character is left unchanged, so simplified text costs one bit
 //! test per character and is never rewritten. Not here: Japanese, whose characters only look like Chinese

@@ -61,8 +61,8 @@ fn keywords_of_cppjieba_give_its_hash() {
     }
 }
 
-/// Calculated by hand from the definition: the words are 飞碟 飞碟 气球 with the weights 2 × idf and 1 × idf. The
-/// word with the greater weight decides every bit in which the two differ, so the result is the hash of 飞碟.
+/// Calculated by hand from the definition: the words are 飞碟 飞碟 气球 with the weights 2 × idf and 1 × idf.
+/// The heavier word decides every bit in which the two differ, so the result is the hash of 飞碟.
 #[test]
 fn fnv_zh_is_decided_by_the_heavier_word() {
     let profile = Profile::named("fnv-zh").unwrap();

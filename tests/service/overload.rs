@@ -37,7 +37,9 @@ fn part_duration() -> Duration {
 
 /// A text that takes a few hundred microseconds to fingerprint.
 fn text(number: u64) -> String {
-    format!("{number}市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。馆长表示，这项安排是根据去年的读者调查做出的。").repeat(20)
+    let sentences = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。\
+                     馆长表示，这项安排是根据去年的读者调查做出的。";
+    format!("{number}{sentences}").repeat(20)
 }
 
 /// A scan: expensive for the server and cheap for the client, which uses the same processors.

@@ -98,7 +98,8 @@ fn pieces(
 /// Whether the client ended the backup: it disconnected, or read too slowly.
 fn is_of_client(error: &EngineError) -> bool {
     use io::ErrorKind::{BrokenPipe, TimedOut};
-    matches!(error, EngineError::Backup(BackupError::Io(error)) if matches!(error.kind(), BrokenPipe | TimedOut))
+    let EngineError::Backup(BackupError::Io(error)) = error else { return false };
+    matches!(error.kind(), BrokenPipe | TimedOut)
 }
 
 fn cut_off() -> EngineError {
