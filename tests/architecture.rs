@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("snapshot", &["ids", "index"]),
     ("backup", &["ids", "store"]),
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call"]),
-    ("profiles", &["fingerprint"]),
+    ("profiles", &["ids", "text", "features", "fingerprint"]),
     ("eval", &["ids", "fingerprint", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call"]),
     ("keys", &["ids"]),

@@ -560,8 +560,7 @@ impl Calibrated {
 /// The recipe of a `MinHash` profile.
 fn recipe(profile: &Profile) -> Option<&'static MinHash> {
     profile.signatures()?;
-    let id = profile.id().to_string();
-    MinHash::ALL.iter().find(|recipe| recipe.id == id)
+    MinHash::ALL.iter().find(|recipe| recipe.name == profile.id().name())
 }
 
 fn check_cancelled(job: &Job) -> Result<(), ServiceError> {

@@ -199,7 +199,7 @@ pub(in crate::http) enum LabelsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Recommendation)]
 pub(in crate::http) struct RecommendationOut {
-    #[schema(example = "copies-128@4")]
+    #[schema(example = "copies-128@1")]
     profile: String,
     k: u32,
     /// The share of the pairs that it finds, 0 to 1.
@@ -213,7 +213,7 @@ pub(in crate::http) struct RecommendationOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredProfile)]
 pub(in crate::http) struct MeasuredOut {
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     bits: u32,
     /// What is found at each k, up to a quarter of the bits.
@@ -266,7 +266,7 @@ pub(in crate::http) struct EditOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredSignatures)]
 pub(in crate::http) struct BandedOut {
-    #[schema(example = "minhash-copies@3")]
+    #[schema(example = "minhash-copies@1")]
     profile: String,
     bands: usize,
     rows: usize,

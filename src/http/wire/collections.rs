@@ -56,7 +56,7 @@ pub(in crate::http) struct CollectionOut {
     /// Its name.
     name: String,
     /// The profile of its fingerprints.
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,

@@ -408,7 +408,7 @@ pub(in crate::http) struct FingerprintOut {
     /// Its width: 64 or 128.
     bits: u32,
     /// The profile it was made by.
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     /// How many distinct features it was made from.
     features: usize,
