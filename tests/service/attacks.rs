@@ -179,6 +179,19 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
     while let Some(done) = batches.join_next().await {
         done.unwrap();
     }
+    // The answers to smaller batches, 6 MB each, which the client does not read.
+    let batch = json!({ "queries": queries[..20] }).to_string();
+    let head = format!(
+        "POST /similar HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{batch}",
+        batch.len()
+    );
+    let mut unread = Vec::new();
+    for number in 0..30 {
+        unread.push(connect(&server, number, &head).await);
+    }
+    check().await;
+    drop(unread);
 
     // Large documents, exported by several clients.
     server.put("/collections/texts", json!({"keep_text": true})).await;
