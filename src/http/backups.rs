@@ -31,7 +31,7 @@ pub(super) async fn backup(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Response, Problem> {
-    let pieces = state.service.backup(&collection).await?;
+    let pieces = state.service.backup(&collection)?;
     let pieces = pieces.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         std::io::Error::other(format!("{error}: {cause}"))

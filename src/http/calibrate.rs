@@ -47,7 +47,7 @@ pub(super) async fn begin(
     let shown = |name: &CollectionName| {
         bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
     };
-    let begun = state.service.calibrate(&collection, wanted).await.map_err(|error| match error {
+    let begun = state.service.calibrate(&collection, wanted).map_err(|error| match error {
         ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !shown(&of) => {
             ServiceError::OtherCalibration { collection: None, seconds, is_ending }
         }
@@ -73,7 +73,7 @@ pub(super) async fn get(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Json<CalibrationOut>, Problem> {
-    Ok(Json(state.service.calibration(&collection).await?.into()))
+    Ok(Json(state.service.calibration(&collection)?.into()))
 }
 
 /// Ends the calibration of a collection if it runs, and forgets what it found.
@@ -87,6 +87,6 @@ pub(super) async fn forget(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<StatusCode, Problem> {
-    state.service.forget_calibration(&collection).await?;
+    state.service.forget_calibration(&collection)?;
     Ok(StatusCode::NO_CONTENT)
 }

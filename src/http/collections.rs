@@ -25,7 +25,7 @@ pub(super) async fn list(
     _: NoParams,
     bearer: Option<Extension<Bearer>>,
 ) -> Result<Json<CollectionsOut>, Problem> {
-    let collections = state.service.engine()?.collections().await?;
+    let collections = state.service.engine()?.collections()?;
     let shown = |name: &CollectionName| {
         bearer.as_ref().is_none_or(|Extension(Bearer(held))| held.key.scope.holds(name))
     };
@@ -49,7 +49,7 @@ pub(super) async fn get(
     _: NoParams,
     Target(name): Target,
 ) -> Result<Response, Problem> {
-    let info = state.service.engine()?.collection(&name).await?;
+    let info = state.service.engine()?.collection(&name)?;
     Ok((etag(info.version), Json(CollectionOut::from(info))).into_response())
 }
 

@@ -13,6 +13,7 @@ use futures::FutureExt;
 
 use super::State;
 use super::error::{Code, Problem};
+use crate::service::Limits;
 
 /// The header by which a client asks for less.
 const HEADER: &str = "x-timeout-ms";
@@ -29,9 +30,15 @@ impl FromRequestParts<State> for Deadline {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Deadline, Problem> {
-        let limits = state.service.limits();
+        Deadline::of(&parts.headers, state.service.limits())
+    }
+}
+
+impl Deadline {
+    /// The time for a request with these headers.
+    pub(super) fn of(headers: &HeaderMap, limits: &Limits) -> Result<Deadline, Problem> {
         let deadline = Deadline { query: limits.query_time, write: limits.write_time, is_asked_for: false };
-        let Some(value) = parts.headers.get(HEADER) else {
+        let Some(value) = headers.get(HEADER) else {
             return Ok(deadline);
         };
         let asked: Option<u64> = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|ms| *ms > 0);
@@ -41,13 +48,6 @@ impl FromRequestParts<State> for Deadline {
         };
         let (query, write) = (deadline.query.min(asked), deadline.write.min(asked));
         Ok(Deadline { query, write, is_asked_for: true })
-    }
-}
-
-impl Deadline {
-    /// Whether a client says how long it waits.
-    pub(super) fn is_set(headers: &HeaderMap) -> bool {
-        headers.contains_key(HEADER)
     }
 
     /// Does what changes nothing.

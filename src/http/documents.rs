@@ -55,7 +55,7 @@ pub(super) async fn add(
     bearer: Option<Extension<Bearer>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params).await?;
+    let unless_within = unless_within(&state, &collection, &params)?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = bearer.and_then(|Extension(Bearer(held))| held.bucket);
@@ -67,7 +67,7 @@ pub(super) async fn add(
         if waits {
             lines = bulk::told_to_go_on(lines).await;
         }
-        return bulk::respond(into, lines, Framing::Lines).await;
+        return bulk::respond(into, lines, Framing::Lines);
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes =
@@ -76,7 +76,7 @@ pub(super) async fn add(
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
         let lines = bulk::elements(elements.await?, limits.document_bytes);
-        return bulk::respond(into, lines, Framing::Array).await;
+        return bulk::respond(into, lines, Framing::Array);
     }
     let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
     store(&state, &collection, offered, unless_within, deadline).await
@@ -101,7 +101,7 @@ pub(super) async fn put(
     deadline: Deadline,
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params).await?;
+    let unless_within = unless_within(&state, &collection, &params)?;
     let offered = document.offered_as(&id)?;
     store(&state, &collection, offered, unless_within, deadline).await
 }
@@ -121,8 +121,8 @@ pub(super) async fn get(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<Json<DocumentOut>, Problem> {
-    let is_signed = state.service.has_signatures(&collection).await?;
-    Ok(Json(DocumentOut::new(state.service.document(&collection, &id).await?, is_signed)))
+    let is_signed = state.service.has_signatures(&collection)?;
+    Ok(Json(DocumentOut::new(state.service.document(&collection, &id)?, is_signed)))
 }
 
 /// Deletes a document.
@@ -214,7 +214,7 @@ async fn page(
 ) -> Result<(Bytes, Option<DocumentId>), Problem> {
     let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
-    let is_signed = state.service.has_signatures(collection).await?;
+    let is_signed = state.service.has_signatures(collection)?;
     let write = move || {
         let mut lines = Vec::new();
         for document in documents {
@@ -246,7 +246,7 @@ async fn store(
 }
 
 /// The distance within which a stored document keeps another from being stored.
-async fn unless_within(
+fn unless_within(
     state: &State,
     collection: &CollectionName,
     params: &NearParams,
@@ -254,7 +254,7 @@ async fn unless_within(
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold).await;
+    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold);
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 

@@ -354,9 +354,6 @@ impl From<&EngineError> for Problem {
             EngineError::NoSignature(_) | EngineError::Width { .. } => {
                 return Problem::field(Code::InvalidField, "/hash", detail);
             }
-            EngineError::Question { at, source } => {
-                return Problem::from(&**source).of_question(*at);
-            }
             EngineError::Signature { .. } => {
                 return Problem::field(Code::InvalidField, "/signature", detail);
             }

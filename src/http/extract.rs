@@ -31,7 +31,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Target, Problem> {
-        match path_parameter(parts, Matched::collection) {
+        let matched = parts.extensions.get::<Matched>();
+        matched.map_or_else(
+            || Ok(Target(CollectionName::default_collection().clone())),
+            |matched| Target::of(matched, parts.uri.path()),
+        )
+    }
+}
+
+impl Target {
+    /// The collection of a path.
+    pub(super) fn of(matched: &Matched, path: &str) -> Result<Target, Problem> {
+        match matched.collection(path) {
             None => Ok(Target(CollectionName::default_collection().clone())),
             Some(name) => CollectionName::new(&name.map_err(|_| not_utf8("collection"))?)
                 .map(Target)
@@ -74,14 +85,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
+        Params::of(parts.uri.query().unwrap_or_default()).map(Params)
+    }
+}
+
+impl<T: DeserializeOwned> Params<T> {
+    /// The parameters of a query string.
+    pub(super) fn of(query: &str) -> Result<T, Problem> {
         if query.contains('%') {
             check_utf8(query)?;
         }
-        match serde_urlencoded::from_str(query) {
-            Ok(parameters) => Ok(Params(parameters)),
-            Err(_) => Err(parameter_problem::<T>(query)),
-        }
+        serde_urlencoded::from_str(query).map_err(|_| parameter_problem::<T>(query))
     }
 }
 

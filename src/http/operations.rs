@@ -61,7 +61,7 @@ pub(super) async fn stats(
 ) -> Result<Json<StatsOut>, Problem> {
     let service = &state.service;
     let engine = service.engine()?;
-    let info = engine.collection(&collection).await?;
+    let info = engine.collection(&collection)?;
     let sizes = service.bucket_sizes(&info).await?.0;
     let stats = engine.stats().await?;
     let distances = service.answered_distances();
@@ -114,7 +114,7 @@ pub(super) async fn snapshots(
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
     observe::hand_on_counts();
-    state.service.hand_on_counts();
+    state.service.flush_counts();
     let mut text = (state.render_metrics)();
     gauges::append(&state, &mut text).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()

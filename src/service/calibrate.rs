@@ -179,13 +179,13 @@ impl Service {
     /// [`ServiceError::Calibrating`] if one of this collection is running,
     /// [`ServiceError::OtherCalibration`] if another one is running, and [`ServiceError::Invalid`] if there
     /// is nothing to measure.
-    pub async fn calibrate(
+    pub fn calibrate(
         self: &Arc<Self>,
         collection: &CollectionName,
         wanted: WantedCalibration,
     ) -> Result<Calibration, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
-        let plan = self.plan(collection, wanted).await?;
+        let info = self.engine()?.collection(collection)?;
+        let plan = self.plan(collection, wanted)?;
         let job = Arc::new(Job {
             collection_created_ms: info.created_ms,
             started_ms: self.now_ms(),
@@ -208,8 +208,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
-    pub async fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
+    pub fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
+        let info = self.engine()?.collection(collection)?;
         let job =
             self.calibrations.jobs.get(collection).filter(|job| job.collection_created_ms == info.created_ms);
         job.map(|job| job.status()).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
@@ -219,19 +219,15 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
-    pub async fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
-        self.calibration(collection).await?;
+    pub fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
+        self.calibration(collection)?;
         self.calibrations.forget(collection);
         Ok(())
     }
 
     /// Checks a request.
-    async fn plan(
-        &self,
-        collection: &CollectionName,
-        wanted: WantedCalibration,
-    ) -> Result<Plan, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
+    fn plan(&self, collection: &CollectionName, wanted: WantedCalibration) -> Result<Plan, ServiceError> {
+        let info = self.engine()?.collection(collection)?;
         let settings = &info.settings;
         if let Some(texts) = &wanted.texts {
             check("texts", texts.len(), MIN_TEXTS, CALIBRATION_TEXTS, "texts")?;

@@ -71,14 +71,14 @@ pub(super) async fn told_to_go_on(mut chunks: BoxStream<'static, Chunk>) -> BoxS
 }
 
 /// Stores the documents of the chunks and streams what became of each.
-pub(super) async fn respond(
+pub(super) fn respond(
     into: Into_,
     chunks: BoxStream<'static, Chunk>,
     framing: Framing,
 ) -> Result<Response, Problem> {
     // Before the status: a collection that is not there is a 404, not a stream of errors.
     let engine = into.state.service.engine()?;
-    engine.settings(&into.collection).await?;
+    engine.settings(&into.collection)?;
     engine.admit(true)?;
     let at_a_time = enough(&into.state.service) + 1;
     let shared = Arc::new(into);

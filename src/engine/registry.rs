@@ -5,6 +5,7 @@
 //! the gate and the index.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::store::{CollectionRecord, Row};
 const GATE_TIMEOUT: Duration = Duration::from_micros(500);
 
 /// A collection in memory.
-pub(super) struct Collection {
+pub struct Collection {
     pub(super) id: CollectionId,
     pub(super) name: CollectionName,
     pub(super) index: Arc<dyn HashIndex>,
@@ -41,6 +42,12 @@ pub(super) struct Collection {
     pub(super) pending_removals: Mutex<HashSet<Hash>>,
     /// Keeps the posting cache consistent while commits become visible.
     pub(super) epoch: Epoch,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collection").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Collection {
@@ -112,7 +119,18 @@ impl Collection {
         *self.settings.write() = Arc::new(settings);
     }
 
-    pub(super) fn settings(&self) -> Arc<CollectionSettings> {
+    /// Its name.
+    pub fn name(&self) -> &CollectionName {
+        &self.name
+    }
+
+    /// The shape of its signatures, if its hashes identify signatures.
+    pub fn signatures(&self) -> Option<SignatureShape> {
+        self.signatures
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> Arc<CollectionSettings> {
         Arc::clone(&self.settings.read())
     }
 }
@@ -170,16 +188,6 @@ impl Registry {
 
     pub(super) fn find(&self, name: &CollectionName) -> Option<Arc<Collection>> {
         self.0.load().get(name).map(Arc::clone)
-    }
-
-    /// Calls a function with a collection. It is cheaper than [`Registry::get`].
-    pub(super) fn with<R>(
-        &self,
-        name: &CollectionName,
-        read: impl FnOnce(&Collection) -> Result<R, EngineError>,
-    ) -> Result<R, EngineError> {
-        let collections = self.0.load();
-        read(collections.get(name).ok_or_else(|| EngineError::NoCollection(name.clone()))?)
     }
 
     pub(super) fn add(&self, collection: &Arc<Collection>) {
