@@ -3,7 +3,6 @@
 //! The caller decides which thread that is, and passes the same queries on to another one if the budget is too
 //! small. *Absent*: how one query is answered (`page`).
 
-use std::ops::ControlFlow;
 use std::time::Instant;
 
 use super::intake::has_signature;
@@ -59,19 +58,9 @@ impl<'a> WorkBudget<'a> {
     }
 }
 
-/// Whether queries were answered within a budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Attempt {
-    /// All answers were passed on, or `each` ended the work.
-    Answered,
-    /// The budget is too small. The answers that were passed on must be discarded.
-    TooExpensive,
-}
-
 impl Engine {
-    /// Answers queries in order on this thread, within the budget. `each` receives the answers and ends the
-    /// work with `Break`. The queries must have passed [`Collection::check`].
+    /// Answers queries in order on this thread while the budget lasts, and passes the answers to `each`.
+    /// Returns how many it answered. The queries must have passed [`Collection::check`].
     ///
     /// # Errors
     /// [`EngineError::Store`], [`EngineError::NoMemory`], and [`EngineError::Pool`] if the work is cancelled.
@@ -79,21 +68,24 @@ impl Engine {
         &self,
         collection: &Collection,
         queries: &[Query],
-        budget: WorkBudget<'_>,
-        each: &mut dyn FnMut(Answer) -> ControlFlow<()>,
-    ) -> Result<Attempt, EngineError> {
-        if budget.cost < u64::MAX && Costs::of(collection).queries(queries) > budget.cost {
-            return Ok(Attempt::TooExpensive);
+        budget: &mut WorkBudget<'_>,
+        each: &mut dyn FnMut(Answer),
+    ) -> Result<usize, EngineError> {
+        if budget.cost < u64::MAX {
+            match budget.cost.checked_sub(Costs::of(collection).queries(queries)) {
+                Some(rest) => budget.cost = rest,
+                None => return Ok(0),
+            }
         }
         if let [query] = queries {
             // A single query gains nothing from the preparation of a group.
-            let answer = answer(None, &self.shared, collection, query, (Instant::now(), budget))?;
-            return Ok(answer.map_or(Attempt::TooExpensive, |answer| {
-                let _ = each(answer);
-                Attempt::Answered
+            let answer = answer(None, &self.shared, collection, query, (Instant::now(), *budget))?;
+            return Ok(answer.map_or(0, |answer| {
+                each(answer);
+                1
             }));
         }
-        answer_groups(&self.shared, collection, queries, budget, each)
+        answer_groups(&self.shared, collection, queries, *budget, each)
     }
 
     /// Sets the similarity of each match, and removes those for which `judge` returns none.
@@ -200,12 +192,12 @@ fn answer_groups(
     collection: &Collection,
     queries: &[Query],
     budget: WorkBudget<'_>,
-    each: &mut dyn FnMut(Answer) -> ControlFlow<()>,
-) -> Result<Attempt, EngineError> {
+    each: &mut dyn FnMut(Answer),
+) -> Result<usize, EngineError> {
     let mut costs = Costs::of(collection);
     let mut answers = Vec::with_capacity(GROUP);
     let mut unreserved = 0;
-    for group in queries.chunks(GROUP) {
+    for (at, group) in queries.chunks(GROUP).enumerate() {
         prefetch(collection, group);
         // Quick queries share one pass of the gate and one pin of the index. If two threads took the gate
         // for every query, they would contend for it.
@@ -217,7 +209,7 @@ fn answer_groups(
         for query in group {
             budget.check()?;
             let answer = answer(held.as_ref(), shared, collection, query, (start, budget))?;
-            let Some(answer) = answer else { return Ok(Attempt::TooExpensive) };
+            let Some(answer) = answer else { return Ok(at * GROUP) };
             start += answer.work.elapsed;
             unreserved += unreserved_bytes(&answer);
             answers.push(answer);
@@ -227,11 +219,9 @@ fn answer_groups(
             }
         }
         drop(held);
-        if answers.drain(..).try_for_each(&mut *each).is_break() {
-            break;
-        }
+        answers.drain(..).for_each(&mut *each);
     }
-    Ok(Attempt::Answered)
+    Ok(queries.len())
 }
 
 /// The bytes of metadata for which the page of this answer reserved no memory.

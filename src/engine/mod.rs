@@ -19,8 +19,8 @@
 //!
 //! # Locks
 //! They are taken in this order, and none is held across an `.await`: a collection's `pending_removals` and
-//! gate (`registry`), then the locks of `index`. A collection's settings and a shard of the posting cache
-//! are locked last, for the time of one copy; a shard also while its oldest block is emptied.
+//! gate (`registry`), then the locks of `index`. A shard of the posting cache is locked last, for the time of
+//! one copy, or while its oldest block is emptied.
 
 mod backup;
 mod budget;
@@ -72,7 +72,7 @@ pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
-pub use lookup::{Attempt, WorkBudget};
+pub use lookup::WorkBudget;
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use repair::{RepairReport, RepairedCollection, repair};

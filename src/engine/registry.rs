@@ -1,8 +1,7 @@
 //! The registry: the existing collections by name, each with its index.
 //!
-//! Only the writer changes the registry, after the change is durable. The lock of a collection's settings is
-//! held for the time of one copy, and no other lock is taken meanwhile. `pending_removals` is locked before
-//! the gate and the index.
+//! Only the writer changes the registry and the settings of a collection, after the change is durable. Both
+//! are read without a lock. `pending_removals` is locked before the gate and the index.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,7 +10,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::gate::Gate;
 use super::posting_cache::Epoch;
@@ -32,7 +31,7 @@ pub struct Collection {
     pub(super) signatures: Option<SignatureShape>,
     created_ms: u64,
     /// Together with the id, the name and the creation time, this is the collection's record.
-    settings: RwLock<Arc<CollectionSettings>>,
+    settings: ArcSwap<CollectionSettings>,
     /// Prevents the removal of a hash from the index between a reader's view of the store and its search of
     /// the index. A reader passes the gate before it takes both. The writer closes the gate while it removes
     /// hashes that no document has, if it can do so at once.
@@ -64,7 +63,7 @@ impl Collection {
             index,
             signatures: record.signatures,
             created_ms: record.created_ms,
-            settings: RwLock::new(Arc::new(settings_of(record))),
+            settings: ArcSwap::from_pointee(settings_of(record)),
             gate: Gate::default(),
             pending_removals: Mutex::default(),
             epoch: Epoch::default(),
@@ -116,7 +115,7 @@ impl Collection {
     /// index depend on them.
     pub(super) fn set_settings(&self, settings: CollectionSettings) {
         debug_assert_eq!((settings.width, settings.signatures), (self.index.width(), self.signatures));
-        *self.settings.write() = Arc::new(settings);
+        self.settings.store(Arc::new(settings));
     }
 
     /// Its name.
@@ -131,7 +130,15 @@ impl Collection {
 
     /// Its settings.
     pub fn settings(&self) -> Arc<CollectionSettings> {
-        Arc::clone(&self.settings.read())
+        self.settings.load_full()
+    }
+
+    /// The distance for this `k` or this similarity threshold; its own if both are `None`.
+    ///
+    /// # Errors
+    /// As [`CollectionSettings::reach`].
+    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
+        self.settings.load().reach(k, threshold)
     }
 }
 

@@ -46,11 +46,7 @@ pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Ans
 }
 
 /// Resolves a query string and answers it if that takes little.
-fn begin(
-    request: &Request,
-    matched: &Matched,
-    state: &State,
-) -> Result<(Lookup<Found>, bool, Deadline), Problem> {
+fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, bool, Deadline), Problem> {
     let collection = Target::of(matched, request.uri().path())?.0;
     let query = request.uri().query().unwrap_or_default();
     let params = SimilarParams::plain(query).map_or_else(|| Params::of(query), Ok)?;
@@ -103,30 +99,43 @@ pub(super) async fn by_body(
     let bytes = read(request, limits.batch_bytes).await?;
     let service = Arc::clone(&state.service);
     // A large body is read on the pool, and what takes little is answered there at once.
-    let is_on_pool = Lookalike::goes_aside(bytes.len());
-    let budget = if is_on_pool { WorkBudget::SLICE } else { WorkBudget::INLINE };
+    let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
     let begin = move |bytes: &Bytes| match questions(bytes, &limits)? {
         Questions::One(ask, stats) => match service.begin_one(&collection, *ask)? {
             Lookup::Found(found) => Ok(Begun::Answered(answer_of(found, stats))),
             Lookup::Pending(pending) => Ok(Begun::One(pending, stats)),
         },
-        Questions::Several(asks, stats) => match service.begin(&collection, asks, budget)? {
-            Lookup::Found(found) if is_on_pool => Ok(Begun::Answered(results(found, stats)?)),
-            Lookup::Found(found) => Ok(Begun::Found(found, stats)),
-            Lookup::Pending(pending) => Ok(Begun::Several(pending, stats)),
-        },
+        Questions::Several(asks, stats) => {
+            let (mut results, mut each) = (Results::of(asks.len())?, stats.into_iter());
+            let mut written = Ok(());
+            let pending = service.begin(&collection, asks, budget, |found| {
+                if let (Ok(()), Some(stats)) = (&written, each.next()) {
+                    written = push(&mut results, found, stats);
+                }
+            })?;
+            written?;
+            Ok(match pending {
+                None => Begun::Answered(results.into_response()),
+                Some(pending) => Begun::Several(pending, results, each),
+            })
+        }
     };
-    let (found, stats) = match deadline.query(parse_aside(&state, bytes, begin)).await? {
+    let (found, mut results, stats) = match deadline.query(parse_aside(&state, bytes, begin)).await? {
         Begun::Answered(response) => return Ok(response),
         Begun::One(pending, stats) => {
             let found = deadline.query(state.service.finish_one(pending)).await?;
             return written_aside(&state, found, stats).await;
         }
-        Begun::Found(found, stats) => (found, stats),
-        Begun::Several(pending, stats) => (deadline.query(state.service.finish(pending)).await?, stats),
+        Begun::Several(pending, results, stats) => {
+            (deadline.query(state.service.finish(pending)).await?, results, stats)
+        }
     };
     let bytes = found.iter().map(SimilarOut::bytes).sum();
-    Ok(state.service.aside(bytes, move || results(found, stats)).await??)
+    let write = move || -> Result<Response, NoMemory> {
+        found.into_iter().zip(stats).try_for_each(|(found, stats)| push(&mut results, found, stats))?;
+        Ok(results.into_response())
+    };
+    Ok(state.service.aside(bytes, write).await??)
 }
 
 /// How far a request is once its body is read.
@@ -134,8 +143,8 @@ enum Begun {
     Answered(Response),
     /// One query, which the pool must answer, and whether its answer says how it was found.
     One(Pending, bool),
-    Found(Vec<Found>, Vec<bool>),
-    Several(Pending, Vec<bool>),
+    /// Several queries, of which the last must be answered by the pool, and the answers to the others.
+    Several(Pending, Results, std::vec::IntoIter<bool>),
 }
 
 /// What a body asks, and for each query whether its answer says how it was found.
@@ -188,11 +197,6 @@ async fn written_aside(state: &State, found: Found, stats: bool) -> Result<Respo
     Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, stats)).await?)
 }
 
-/// The answers to several queries.
-fn results(found: Vec<Found>, stats: Vec<bool>) -> Result<Response, NoMemory> {
-    let mut results = Results::of(found.len())?;
-    for (found, stats) in found.into_iter().zip(stats) {
-        results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))?;
-    }
-    Ok(results.into_response())
+fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
+    results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
 }

@@ -79,11 +79,11 @@ impl Service {
         &self,
         collection: &Collection,
         ask: &Ask,
-    ) -> Result<Option<Resolved>, ServiceError> {
+    ) -> Result<Option<Query>, ServiceError> {
         let Some(hash) = ask.plain_hash() else { return Ok(None) };
         self.check(ask)?;
         let located = Located { hash, signature: None, status: None };
-        Ok(Some((self.query(collection, ask, located)?, None)))
+        self.query(collection, ask, located).map(Some)
     }
 
     /// Resolves any query: reads the document, or fingerprints the text.
@@ -136,7 +136,7 @@ impl Service {
     /// The query for the engine, once the hash is known.
     fn query(&self, collection: &Collection, ask: &Ask, located: Located) -> Result<Query, ServiceError> {
         let Located { hash, signature, .. } = located;
-        let k = collection.settings().reach(ask.k, ask.threshold)?;
+        let k = collection.reach(ask.k, ask.threshold)?;
         let limit = ask.limit.unwrap_or(self.limits.default_matches);
         let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, k)).transpose()?;
         let filter = ask.filter.clone();

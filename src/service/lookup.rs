@@ -3,7 +3,7 @@
 //! A lookup is resolved once (`ask`) and answered once: on the caller's thread if that is cheaper than
 //! handing it to another, otherwise by the CPU pool.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -13,7 +13,7 @@ use super::ask::{Ask, Resolved};
 use super::counts::Tally;
 use super::cursor;
 use super::error::ServiceError;
-use crate::engine::{Answer, Attempt, Collection, Engine, EngineError, Match, Query, Work, WorkBudget};
+use crate::engine::{Answer, Collection, Engine, EngineError, Match, Query, Work, WorkBudget};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
@@ -23,6 +23,9 @@ use crate::pool::{Cancel, Patience};
 const PART_MATCHES: usize = 2_500;
 /// Maximum bytes of metadata in the answers to a batch.
 const ANSWER_BYTES: usize = 8 << 20;
+/// Number of queries that are resolved and answered together on one thread. That many stay in the
+/// processor's cache.
+const GROUP_SIZE: usize = 64;
 
 /// An answer.
 #[derive(Clone, Debug)]
@@ -43,12 +46,12 @@ pub struct Found {
     pub work: Work,
 }
 
-/// A lookup that was begun.
+/// The lookup of one query that was begun.
 #[derive(Debug)]
-pub enum Lookup<T> {
+pub enum Lookup {
     /// It is answered.
-    Found(T),
-    /// [`Service::finish`] or [`Service::finish_one`] answers it.
+    Found(Found),
+    /// [`Service::finish_one`] answers it.
     Pending(Pending),
 }
 
@@ -57,73 +60,104 @@ pub enum Lookup<T> {
 pub struct Pending {
     collection: Arc<Collection>,
     queries: Queries,
+    /// The bytes of metadata in the earlier answers.
+    bytes: usize,
 }
 
 #[derive(Debug)]
 enum Queries {
-    /// For hashes alone.
-    Resolved(Vec<Resolved>),
-    Asked(Vec<Ask>),
+    Resolved(Query),
+    /// The asked queries from this index on; the earlier ones are answered.
+    Asked(usize, Vec<Ask>),
 }
 
 impl Service {
     /// Begins to answer queries on one collection, in order. Queries for hashes are answered on the caller's
-    /// thread within the budget.
+    /// thread while the budget lasts, and `each` receives the answers. Returns the remaining work, if there
+    /// is any.
     ///
     /// # Errors
     /// [`ServiceError`] of the first query that cannot be answered.
     pub fn begin(
         &self,
         collection: &CollectionName,
-        asks: Vec<Ask>,
-        budget: WorkBudget<'_>,
-    ) -> Result<Lookup<Vec<Found>>, ServiceError> {
+        mut asks: Vec<Ask>,
+        mut budget: WorkBudget<'_>,
+        mut each: impl FnMut(Found),
+    ) -> Result<Option<Pending>, ServiceError> {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
-        let mut resolved = Vec::with_capacity(asks.len());
-        for (at, ask) in asks.iter().enumerate() {
-            match self.resolve_hash(&collection, ask).map_err(|error| error.of_question(at))? {
-                Some(query) => resolved.push(query),
-                None => {
-                    return Ok(Lookup::Pending(Pending { collection, queries: Queries::Asked(asks) }));
+        let mut queries = Vec::with_capacity(GROUP_SIZE);
+        let (mut answered, mut bytes, mut tally) = (0, 0, Tally::default());
+        while answered < asks.len() {
+            queries.clear();
+            for (at, ask) in asks.iter().enumerate().skip(answered).take(GROUP_SIZE) {
+                match self.resolve_hash(&collection, ask).map_err(|error| error.of_question(at))? {
+                    Some(query) => queries.push(query),
+                    None => break,
                 }
             }
-        }
-        let (queries, statuses): (Vec<Query>, Vec<Option<Status>>) = resolved.into_iter().unzip();
-        let (mut found, mut tally, mut bytes) = (Vec::with_capacity(queries.len()), Tally::default(), 0);
-        let attempt = engine.answer(&collection, &queries, budget, &mut |answer| {
-            bytes += metadata_bytes(&answer);
-            let at = found.len();
-            found.push(self.found(&collection, &queries[at], statuses[at], answer, &mut tally));
-            if bytes > ANSWER_BYTES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
-        if attempt == Attempt::TooExpensive {
-            let resolved = queries.into_iter().zip(statuses).collect();
-            return Ok(Lookup::Pending(Pending { collection, queries: Queries::Resolved(resolved) }));
+            let mut at = 0;
+            let count = engine.answer(&collection, &queries, &mut budget, &mut |answer| {
+                bytes += metadata_bytes(&answer);
+                each(self.found(&collection, &queries[at], None, answer, &mut tally));
+                at += 1;
+            })?;
+            answered += count;
+            if bytes > ANSWER_BYTES {
+                return Err(too_much_metadata());
+            }
+            if count == 0 || count < queries.len() {
+                break;
+            }
         }
         self.count(&tally);
-        if bytes > ANSWER_BYTES && queries.len() > 1 {
-            return Err(too_much_metadata());
+        let rest = asks.split_off(answered);
+        if rest.is_empty() {
+            return Ok(None);
         }
-        Ok(Lookup::Found(found))
+        Ok(Some(Pending { collection, queries: Queries::Asked(answered, rest), bytes }))
     }
 
-    /// Answers a lookup that was begun.
+    /// Begins to answer one query.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if it cannot be answered.
+    pub fn begin_one(&self, collection: &CollectionName, ask: Ask) -> Result<Lookup, ServiceError> {
+        let engine = self.engine()?;
+        let collection = engine.find(collection)?;
+        let Some(query) = self.resolve_hash(&collection, &ask)? else {
+            let queries = Queries::Asked(0, vec![ask]);
+            return Ok(Lookup::Pending(Pending { collection, queries, bytes: 0 }));
+        };
+        let (mut budget, mut found) = (WorkBudget::INLINE, None);
+        engine.answer(&collection, std::slice::from_ref(&query), &mut budget, &mut |answer| {
+            found = Some(self.counted(&collection, &query, None, answer));
+        })?;
+        let pending = || Pending { collection, queries: Queries::Resolved(query), bytes: 0 };
+        Ok(found.map_or_else(|| Lookup::Pending(pending()), Lookup::Found))
+    }
+
+    /// Answers the remaining queries of a lookup that was begun.
     ///
     /// # Errors
     /// [`ServiceError`] of the first query that cannot be answered.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn finish(&self, pending: Pending) -> Result<Vec<Found>, ServiceError> {
-        let Pending { collection, queries } = pending;
-        let resolved = match queries {
-            Queries::Resolved(resolved) => resolved,
-            Queries::Asked(asks) if asks.iter().any(|ask| ask.min_similarity.is_some()) => {
-                return self.checked(&collection, asks).await;
+        let Pending { collection, queries, mut bytes } = pending;
+        let resolved: Vec<Resolved> = match queries {
+            Queries::Resolved(query) => vec![(query, None)],
+            Queries::Asked(first, asks) if asks.iter().any(|ask| ask.min_similarity.is_some()) => {
+                return self.checked(&collection, first, asks).await;
             }
-            Queries::Asked(asks) => {
+            Queries::Asked(first, asks) => {
                 let resolve = async |(at, ask): (usize, Ask)| {
-                    let resolved = self.resolve(&collection, &ask).await;
-                    resolved.map_err(|error: ServiceError| error.of_question(at))
+                    let resolved = match self.resolve_hash(&collection, &ask) {
+                        Ok(Some(query)) => Ok((query, None)),
+                        Ok(None) => self.resolve(&collection, &ask).await,
+                        Err(error) => Err(error),
+                    };
+                    resolved.map_err(|error| error.of_question(first + at))
                 };
                 let resolved = stream::iter(asks.into_iter().enumerate()).map(resolve);
                 resolved.buffered(self.pool.permits()).try_collect().await?
@@ -134,31 +168,19 @@ impl Service {
         let answers = |part| self.answers_of_pool(&collection, &queries, part);
         let parts = stream::iter(parts(&queries)).map(answers);
         let mut parts = parts.buffered(self.pool.permits());
-        let (mut found, mut bytes, mut tally) = (Vec::with_capacity(queries.len()), 0, Tally::default());
+        let (mut found, mut tally) = (Vec::with_capacity(queries.len()), Tally::default());
         while let Some(answers) = parts.next().await {
             for answer in answers? {
                 bytes += metadata_bytes(&answer);
                 let at = found.len();
                 found.push(self.found(&collection, &queries[at], statuses[at], answer, &mut tally));
             }
-            if bytes > ANSWER_BYTES && queries.len() > 1 {
+            if bytes > ANSWER_BYTES {
                 return Err(too_much_metadata());
             }
         }
         self.count(&tally);
         Ok(found)
-    }
-
-    /// Begins to answer one query.
-    ///
-    /// # Errors
-    /// [`ServiceError`] if it cannot be answered.
-    pub fn begin_one(&self, collection: &CollectionName, ask: Ask) -> Result<Lookup<Found>, ServiceError> {
-        let lookup = self.begin(collection, vec![ask], WorkBudget::INLINE);
-        Ok(match lookup.map_err(ServiceError::of_single)? {
-            Lookup::Found(found) => Lookup::Found(single(found)?),
-            Lookup::Pending(pending) => Lookup::Pending(pending),
-        })
     }
 
     /// Answers one query that was begun.
@@ -184,6 +206,7 @@ impl Service {
     async fn checked(
         &self,
         collection: &Arc<Collection>,
+        first: usize,
         asks: Vec<Ask>,
     ) -> Result<Vec<Found>, ServiceError> {
         let mut found = Vec::with_capacity(asks.len());
@@ -193,7 +216,7 @@ impl Service {
                 Some(least) => Box::pin(self.similar_checked(collection, ask, least)).await,
                 None => self.similar_unchecked(collection, &ask).await,
             };
-            found.push(answered.map_err(|error| error.of_question(at))?);
+            found.push(answered.map_err(|error| error.of_question(first + at))?);
         }
         Ok(found)
     }
@@ -289,14 +312,11 @@ fn answered(
     engine: &Engine,
     collection: &Collection,
     queries: &[Query],
-    budget: WorkBudget<'_>,
+    mut budget: WorkBudget<'_>,
 ) -> Result<Option<Vec<Answer>>, EngineError> {
     let mut answers = Vec::with_capacity(queries.len());
-    let attempt = engine.answer(collection, queries, budget, &mut |answer| {
-        answers.push(answer);
-        ControlFlow::Continue(())
-    })?;
-    Ok((attempt == Attempt::Answered).then_some(answers))
+    let count = engine.answer(collection, queries, &mut budget, &mut |answer| answers.push(answer))?;
+    Ok((count == queries.len()).then_some(answers))
 }
 
 /// The bytes of metadata in an answer.

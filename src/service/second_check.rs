@@ -6,7 +6,7 @@
 //! (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases F1 on every labelled set
 //! that was measured (docs/quality.md).
 
-use std::ops::{ControlFlow, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::ask::{Ask, By};
@@ -194,10 +194,8 @@ impl Service {
         let (engine, collection) = (Arc::clone(self.engine()?), Arc::clone(collection));
         let work = move |cancel: &Cancel| {
             let mut found = Answer::default();
-            let _ = engine.answer(&collection, &[query], WorkBudget::unlimited(cancel), &mut |answer| {
-                found = answer;
-                ControlFlow::Continue(())
-            })?;
+            let mut budget = WorkBudget::unlimited(cancel);
+            engine.answer(&collection, &[query], &mut budget, &mut |answer| found = answer)?;
             engine.judge(&collection, &mut found.matches, judge, cancel)?;
             Ok::<_, EngineError>(found)
         };
