@@ -66,7 +66,7 @@ impl WriteQueue {
 }
 
 impl Engine {
-    /// Queues operations, at most [`MAX_OPERATIONS`]. `profile` is the profile of the fingerprints among
+    /// Queues operations, at most [`super::MAX_OPERATIONS`]. `profile` is the profile of the fingerprints among
     /// them; `None` if there are none.
     ///
     /// # Errors
@@ -118,7 +118,7 @@ impl Engine {
         }))
     }
 
-    /// Searches for near-duplicates outside the writer thread if that is expensive; see [`recent`].
+    /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
         let Operation::Put { document, unless_within: Some(k) } = operation else {
             return None;

@@ -327,5 +327,5 @@ pub struct Restored {
     pub expired: u64,
 }
 
-/// The maximum number of operations in one [`Engine::write`].
+/// The maximum number of operations in one [`super::Engine::write`].
 pub const MAX_OPERATIONS: usize = 1_024;
