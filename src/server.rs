@@ -21,8 +21,8 @@ use tokio::sync::Notify;
 
 use crate::call::{Accountant, Ceiling};
 use crate::config::Settings;
-use crate::engine::embedded::{CheckpointPolicy, Embedded, EmbeddedSettings, StoreSettings};
-use crate::engine::{Engine, EngineError, OpenError};
+
+use crate::engine::{CheckpointPolicy, Engine, EngineError, EngineSettings, OpenError, StoreSettings};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
 use crate::keys::{KeyError, KeyFile, Keyring};
@@ -205,22 +205,18 @@ pub fn check(settings: &Settings) -> Result<(), ServerError> {
 }
 
 /// Reads the data and hands the engine to the service.
-async fn start(
-    settings: &Settings,
-    pool: CpuPool,
-    service: &Service,
-) -> Result<Arc<dyn Engine>, ServerError> {
+async fn start(settings: &Settings, pool: CpuPool, service: &Service) -> Result<Arc<Engine>, ServerError> {
     let path = settings.data.dir.clone();
     disable_huge_pages_if_small(settings);
     log_memory_budget(settings);
-    let embedded = embedded(settings);
+    let engine = engine_settings(settings);
     let progress = Arc::clone(service.starting());
-    let open = move || Embedded::open_telling(&path, embedded, pool, &progress);
+    let open = move || Engine::open(&path, engine, pool, &progress);
     let opening = tokio::task::spawn_blocking(open);
-    let engine: Arc<dyn Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
+    let engine: Arc<Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
     let default = CollectionName::default_collection().clone();
     // Created before the first request can see the engine, because the unprefixed routes use it.
-    match engine.settings(&default).await {
+    match engine.settings(&default) {
         Err(EngineError::NoCollection(_)) => {
             let created = service.make_collection(&engine, &default, default_collection(settings)).await;
             created.map_err(ServerError::Default)?;
@@ -331,9 +327,9 @@ fn limits(settings: &Settings) -> Limits {
 }
 
 /// The settings of the engine.
-pub fn embedded(settings: &Settings) -> EmbeddedSettings {
+pub fn engine_settings(settings: &Settings) -> EngineSettings {
     let budget = memory_budget(settings).map(|budget| budget.bytes);
-    EmbeddedSettings {
+    EngineSettings {
         checkpoints: CheckpointPolicy {
             every_changes: settings.snapshots.every_changes,
             every: Duration::from_secs(settings.snapshots.every_seconds),

@@ -1,5 +1,5 @@
 //! Snapshots: the time to write and to load one, its size compared with its information content, and the
-//! peak memory of a load, each load in a separate process; compared with format 1 and with plain insertion.
+//! peak memory of a load, each load in a separate process; compared with the insertion of hash after hash.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -12,14 +12,13 @@ use std::time::{Duration, Instant};
 use lookalike::ids::{CollectionId, Hash, Sequence, Width};
 use lookalike::index::{Filed, HashIndex, Index, Progress};
 use lookalike::snapshot::{self, Content, Section};
-use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use crate::index::data::{self, Spread};
 
-/// Hashes in a chunk of format 1.
-const PLAIN_CHUNK: usize = 65_536;
+/// Hashes in a run, and in a chunk of the plain file.
+const CHUNK: usize = 65_536;
 /// The compared methods of loading.
-const METHODS: [&str; 3] = ["format 2", "format 1", "format 1, hash by hash"];
+const METHODS: [&str; 2] = ["snapshot", "plain hashes, inserted one by one"];
 
 pub fn run(counts: &[usize]) {
     let dir = tempfile::tempdir().expect("space for temporary files");
@@ -37,11 +36,11 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     let count = hashes.len();
     let mut sorted = hashes;
     sorted.sort_unstable();
-    let plain = dir.join("format-1");
+    let plain = dir.join("plain");
     let start = Instant::now();
     write_plain(&plain, &sorted).expect("space for a file");
     let plain_seconds = start.elapsed().as_secs_f64();
-    let runs: Vec<Vec<W>> = sorted.chunks(PLAIN_CHUNK).map(<[W]>::to_vec).collect();
+    let runs: Vec<Vec<W>> = sorted.chunks(CHUNK).map(<[W]>::to_vec).collect();
     drop(sorted);
     let index = Index::built(&runs, 2, &Progress::default()).expect("the runs ascend");
     drop(runs);
@@ -59,7 +58,7 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     );
     let plain_bytes = fs::metadata(&plain).map_or(0, |meta| meta.len());
     for (name, seconds, bytes) in
-        [("format 2", seconds, file.bytes), ("format 1, sorted before", plain_seconds, plain_bytes)]
+        [("snapshot", seconds, file.bytes), ("plain hashes, sorted before", plain_seconds, plain_bytes)]
     {
         let bits = bytes as f64 * 8.0 / count as f64;
         println!("| {name} | {seconds:.2} | {bits:.3} | {:.4} |", bits / bound);
@@ -70,7 +69,7 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
     );
     println!("|---|---|---|---|---|---|---|---|");
     for method in METHODS {
-        let path = if method == "format 2" { &file.path } else { &plain };
+        let path = if method == METHODS[0] { &file.path } else { &plain };
         let own = std::env::current_exe().expect("this program has a file");
         let output = std::process::Command::new(own)
             .args(["load".as_ref(), method.as_ref(), path.as_os_str()])
@@ -84,7 +83,7 @@ fn report<W: Filed>(dir: &Path, hashes: Vec<W>) {
 /// load.
 pub fn load(method: &str, path: &Path) {
     let start = Instant::now();
-    let index = if method == METHODS[2] { inserted(path) } else { at_once(path) };
+    let index = if method == METHODS[0] { at_once(path) } else { inserted(path) };
     let (seconds, busy) = (start.elapsed().as_secs_f64(), processor_seconds());
     std::thread::sleep(Duration::from_secs(1));
     let (resident, peak) = (status("VmRSS:"), status("VmHWM:"));
@@ -103,54 +102,39 @@ fn at_once(path: &Path) -> Arc<dyn HashIndex> {
     loaded.sections.into_iter().next().expect("it has a section").1
 }
 
-/// Loads format 1 by insertion of one chunk after the other, as a baseline.
+/// Inserts the hashes of a plain file one chunk after the other, as a baseline.
 fn inserted(path: &Path) -> Arc<dyn HashIndex> {
     let mut file = std::io::BufReader::with_capacity(1 << 20, File::open(path).expect("it was just written"));
-    let mut take = |count: usize| {
-        let mut bytes = vec![0; count];
-        file.read_exact(&mut bytes).map(|()| bytes)
-    };
-    let head = take(24 + 12 + 11 + 8).expect("it begins with header and section");
-    let width = if head[28] == 64 { Width::Bits64 } else { Width::Bits128 };
+    let mut head = [0];
+    file.read_exact(&mut head).expect("it begins with the width");
+    let width = Width::from_bits(head[0].into()).expect("a width");
     let index = lookalike::index::of_width(width);
+    let mut chunk = vec![0; CHUNK * width.bytes()];
     loop {
-        let count = take(4).map_or(0, |bytes| u32::from_le_bytes(bytes.try_into().expect("4 bytes")));
-        if count == 0 {
+        let mut length = 0;
+        while length < chunk.len() {
+            match file.read(&mut chunk[length..]).expect("it was just written") {
+                0 => break,
+                read => length += read,
+            }
+        }
+        if length == 0 {
             return index;
         }
-        let bytes = take(count as usize * width.bytes()).expect("the chunk is whole");
-        let checksum = take(8).expect("a chunk has a checksum");
-        assert_eq!(checksum, xxh3_64(&bytes).to_le_bytes());
-        index.insert_all(&mut bytes.chunks_exact(width.bytes()).filter_map(Hash::from_bytes));
+        index.insert_all(&mut chunk[..length].chunks_exact(width.bytes()).filter_map(Hash::from_bytes));
     }
 }
 
-/// Writes format 1, which the library can only read.
+/// Writes the width, and the hashes one after the other.
 fn write_plain<W: Filed>(path: &Path, sorted: &[W]) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
-    let mut whole = Xxh3Default::new();
-    let mut put = |bytes: &[u8]| {
-        whole.update(bytes);
-        file.write_all(bytes)
-    };
-    put(b"lklsnap\n")?;
-    put(&[&1u32.to_le_bytes()[..], &1u64.to_le_bytes(), &1u32.to_le_bytes()].concat())?;
-    let mut section = Vec::new();
-    [1, W::WIDTH.bits(), 11].iter().for_each(|number: &u32| section.extend(number.to_le_bytes()));
-    section.extend(b"copies-64@1");
-    put(&section)?;
-    put(&xxh3_64(&section).to_le_bytes())?;
-    for chunk in sorted.chunks(PLAIN_CHUNK) {
-        let mut bytes = Vec::with_capacity(chunk.len() * W::WIDTH.bytes());
-        chunk.iter().for_each(|hash| hash.to_hash().write_bytes(&mut bytes));
-        put(&(chunk.len() as u32).to_le_bytes())?;
-        put(&bytes)?;
-        put(&xxh3_64(&bytes).to_le_bytes())?;
+    file.write_all(&[W::WIDTH.bits() as u8])?;
+    let mut bytes = Vec::with_capacity(16);
+    for hash in sorted {
+        bytes.clear();
+        hash.to_hash().write_bytes(&mut bytes);
+        file.write_all(&bytes)?;
     }
-    put(&0u32.to_le_bytes())?;
-    put(&1u64.to_le_bytes())?;
-    let checksum = whole.digest();
-    file.write_all(&checksum.to_le_bytes())?;
     file.into_inner()?.sync_all()
 }
 

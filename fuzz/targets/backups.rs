@@ -44,7 +44,7 @@ fn with_checksums(manifest: &[u8], lines: &[u8]) -> Vec<u8> {
 }
 
 const MANIFEST: &str = "{\"format\":\"lookalike backup\",\"version\":1,\"software\":\"x\",\
-    \"collection\":\"news\",\"profile\":\"copies-64@2\",\"bits\":64,\"k\":7,\"keep_text\":true,\
+    \"collection\":\"news\",\"profile\":\"copies-64@1\",\"bits\":64,\"k\":7,\"keep_text\":true,\
     \"expires_in\":null,\"created_ms\":1,\"sequence\":3,\"taken_ms\":2}";
 
 fuzz_target!(|bytes: &[u8]| {

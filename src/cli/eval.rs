@@ -119,12 +119,9 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
 
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
     if arguments.profile.is_empty() {
-        let is_newest = |profile: &&'static Profile| {
-            known.named(profile.id().name()).is_some_and(|newest| newest.id() == profile.id())
-        };
         let by_hashes =
             |profile: &&'static Profile| profile.signatures().is_none() && !profile.finds_topics();
-        return Ok(known.iter().filter(by_hashes).filter(is_newest).collect());
+        return Ok(known.iter().filter(by_hashes).collect());
     }
     let of_hashes = |name: &String| match named(known, name)? {
         profile if profile.signatures().is_some() => Err(Failure::new(format!(

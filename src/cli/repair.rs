@@ -10,7 +10,7 @@ use super::Failure;
 use super::fingerprint::profile;
 use super::serve::open_code;
 use crate::config::Settings;
-use crate::engine::embedded::{self, LostPart, RepairReport, RepairedCollection};
+use crate::engine::{self, LostPart, RepairReport, RepairedCollection};
 use crate::ids::CollectionId;
 use crate::server;
 
@@ -45,8 +45,8 @@ pub(super) fn run(arguments: &RepairArguments) -> Result<(), Failure> {
     for (number, name) in &arguments.profile {
         profiles.insert(CollectionId(*number), profile(arguments.profiles.as_deref(), name)?);
     }
-    let settings = server::embedded(&Settings::default());
-    let report = embedded::repair(&arguments.dir, &arguments.to, &settings, &profiles)
+    let settings = server::engine_settings(&Settings::default());
+    let report = engine::repair(&arguments.dir, &arguments.to, &settings, &profiles)
         .map_err(|error| Failure::of(&error, open_code(&error)))?;
     print(&report, &mut io::stdout().lock())?;
     let to = arguments.to.display();

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::Failure;
 use super::serve::open_code;
-use crate::engine::embedded;
+use crate::engine;
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArguments {
@@ -18,7 +18,7 @@ pub(super) struct VerifyArguments {
 
 pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     let (mut grave, mut light, mut refused) = (0, 0, 0);
-    let verified = embedded::verify(&arguments.dir, &mut |flaw| {
+    let verified = engine::verify(&arguments.dir, &mut |flaw| {
         if flaw.is_refused() {
             refused += 1;
         } else if flaw.is_grave() {

@@ -48,22 +48,37 @@ pub struct Given {
     pub origin: Origin,
 }
 
-/// Replaces the user and password of a URL by `***`. A password may contain any character, so everything from
-/// `://` to the last `@` of a line is replaced.
+/// Replaces the user and password of a URL, with or without a scheme, and its query by `***`. A password may
+/// contain any character, so everything from `://` to the last `@` of a line is replaced.
 ///
 /// ```
-/// let text = lookalike::config::redacted("no collector at http://user:p@ss@localhost:4318/");
+/// use lookalike::config::redacted;
+/// let text = redacted("no collector at http://user:p@ss@localhost:4318/");
 /// assert_eq!(text, "no collector at http://***@localhost:4318/");
+/// assert_eq!(redacted("\"user:pass@localhost:4318\""), "\"***@localhost:4318\"");
+/// assert_eq!(redacted("at http://localhost/v1?token=abc, twice"), "at http://localhost/v1?***, twice");
 /// ```
 pub fn redacted(text: &str) -> String {
-    let line = |line: &str| match line.split_once("://") {
-        Some((before, rest)) if rest.contains('@') => {
-            let after = rest.rsplit('@').next().unwrap_or_default();
-            format!("{before}://***@{after}")
+    text.split('\n').map(|line| without_query(&without_user(line))).collect::<Vec<_>>().join("\n")
+}
+
+fn without_user(line: &str) -> String {
+    let Some((before, after)) = line.rsplit_once('@') else { return line.to_owned() };
+    let start = match (before.find("://"), before.find(':')) {
+        (Some(scheme), _) => scheme + 3,
+        (None, Some(colon)) => {
+            before[..colon].rfind(|c: char| c.is_whitespace() || c == '"').map_or(0, |at| at + 1)
         }
-        _ => line.to_owned(),
+        (None, None) => return line.to_owned(),
     };
-    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+    format!("{}***@{after}", &before[..start])
+}
+
+fn without_query(line: &str) -> String {
+    let query = line.find("://").and_then(|scheme| Some(scheme + line[scheme..].find('?')? + 1));
+    let Some(start) = query else { return line.to_owned() };
+    let end = line[start..].find(|c: char| c.is_whitespace() || "\",;)".contains(c));
+    format!("{}***{}", &line[..start], end.map_or("", |end| &line[start + end..]))
 }
 
 impl fmt::Display for Given {

@@ -24,9 +24,6 @@ mod layers;
 mod settings;
 mod value;
 
-#[cfg(test)]
-mod tests;
-
 use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin, redacted};
@@ -95,3 +92,6 @@ fn merge(
     layers.check()?;
     Ok(layers)
 }
+
+#[cfg(test)]
+mod tests;

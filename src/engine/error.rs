@@ -112,14 +112,6 @@ pub enum EngineError {
         /// The maximum: the width of the collection's hashes, or the cells of its signatures.
         most: u32,
     },
-    /// One of several queries cannot be answered.
-    #[error("{source}")]
-    Question {
-        /// Its index among them, from 0.
-        at: usize,
-        /// What is wrong with it.
-        source: Box<EngineError>,
-    },
     /// A queue is full. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
@@ -167,11 +159,6 @@ pub enum EngineError {
 }
 
 impl EngineError {
-    /// Adds the index of the query to an error of the query itself. Other errors are returned unchanged.
-    pub(super) fn of_question(self, at: usize) -> EngineError {
-        if self.is_of_question() { EngineError::Question { at, source: Box::new(self) } } else { self }
-    }
-
     /// Whether the cause is the query or the document, and not the collection, the load or the server.
     pub fn is_of_question(&self) -> bool {
         use EngineError::{Distance, Invalid, NoSignature, Signature, Width};

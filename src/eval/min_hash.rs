@@ -71,7 +71,7 @@ pub fn banded(
         (threshold, set.labels.judge(found.map(|(pair, _)| *pair)))
     };
     Some(Banded {
-        recipe: recipe.id.to_owned(),
+        recipe: Profile::named(recipe.name)?.id().to_string(),
         banding,
         bytes: index.bytes() as f64 / index.len().max(1) as f64,
         bytes_a_second: bytes as f64 / seconds.max(1e-9),

@@ -172,11 +172,11 @@ impl Banding {
 /// A recipe of the MinHash family: the features of a profile, a banding, and the threshold of similarity.
 #[derive(Debug)]
 pub struct MinHash {
-    /// The name and version, such as `minhash@1`.
-    pub id: &'static str,
+    /// The name of the profile.
+    pub name: &'static str,
     /// The purpose, in English.
     pub summary: &'static str,
-    /// The id of the profile whose features form the set.
+    /// The name of the profile whose features form the set.
     pub features: &'static str,
     /// The banding.
     pub banding: Banding,
@@ -185,42 +185,24 @@ pub struct MinHash {
 }
 
 impl MinHash {
-    /// The classic recipe, and all versions of the recommended recipe, the newest last.
-    pub const ALL: [MinHash; 4] = [
+    /// The classic recipe, and the recommended one.
+    pub const ALL: [MinHash; 2] = [
         MinHash {
-            id: "minhash@1",
+            name: "minhash",
             summary: "MinHash as news sites use it: every three adjacent characters, 128 minima, 16 bands of \
                       8. Texts are similar from an estimated Jaccard similarity of 0.8.",
-            features: "shingle-md5-128@1",
+            features: "shingle-md5-128",
             banding: Banding::CLASSIC,
             threshold: 0.8,
         },
-        MinHash {
-            id: "minhash-copies@1",
-            summary: "MinHash of pairs of adjacent words: 128 minima, 32 bands of 4. Texts are similar from \
-                      an estimated Jaccard similarity of 0.4.",
-            features: "pairs-64@1",
-            banding: Banding { bands: 32, rows: 4 },
-            threshold: 0.4,
-        },
-        MinHash {
-            id: "minhash-copies@2",
-            summary: "MinHash for any language, with parameters chosen by measurement: words and pairs of \
-                      words in texts with a script that needs a dictionary, 9-character grams in all other \
-                      texts, 200 minima, 50 bands of 4. Texts are similar from an estimated Jaccard \
-                      similarity of 0.5.",
-            features: "shingles-64@1",
-            banding: Banding { bands: 50, rows: 4 },
-            threshold: 0.5,
-        },
         // Chosen by the results on four labelled sets with one threshold for all: see docs/quality.md.
         MinHash {
-            id: "minhash-copies@3",
+            name: "minhash-copies",
             summary: "MinHash for any language, with parameters chosen by measurement: words and pairs of \
                       words in scripts that need a dictionary, elsewhere 8-character grams from every third \
                       letter of a word, 200 minima, 50 bands of 4. Texts are similar from an estimated \
                       Jaccard similarity of 0.5.",
-            features: "shingles-64@2",
+            features: "shingles-64",
             banding: Banding { bands: 50, rows: 4 },
             threshold: 0.5,
         },

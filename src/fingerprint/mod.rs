@@ -7,22 +7,24 @@
 
 mod built_in;
 mod compare;
-mod definition;
 mod explanation;
 mod minhash;
 mod profile;
 mod recipe;
+mod user;
 mod vote;
 
 #[cfg(test)]
 mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
-pub use definition::{Definition, DefinitionError, Value};
 pub use explanation::Explanation;
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
 pub use recipe::simhash_of;
+pub(crate) use recipe::{Features, IdfChoice, MIN_FEATURES, Recipe, Weights};
+pub use user::Contradiction;
+pub(crate) use vote::Tie;
 
 use crate::ids::Hash;
 

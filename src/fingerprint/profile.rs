@@ -7,7 +7,7 @@
 //! whatever version it declares. Hashes of different profiles are never compared, not even those of two
 //! versions of one profile.
 //!
-//! Not here: the steps of a recipe (`recipe`), and the reading of definitions (`definition`).
+//! Not here: the steps of a recipe (`recipe`), and the definitions of users (`profiles`).
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -84,6 +84,11 @@ impl Profile {
     /// The name and version.
     pub fn id(&self) -> &ProfileId {
         &self.id
+    }
+
+    /// The steps from text to hash.
+    pub(crate) fn recipe(&self) -> &Recipe {
+        &self.recipe
     }
 
     /// The purpose of the profile, in a few English sentences.

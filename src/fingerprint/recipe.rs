@@ -1,7 +1,7 @@
 //! A recipe: the steps of a profile from text to hash, as data.
 //!
 //! A new profile is a new recipe. A released recipe must never change. Not here: names and versions
-//! (`profile`), and the written form of a recipe (`definition`).
+//! (`profile`), and the written form of a recipe (`profiles`).
 
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
@@ -16,32 +16,32 @@ use crate::text::{Dictionary, Preparation};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
-pub(super) struct Recipe {
+pub(crate) struct Recipe {
     /// The preparation of the text, before all other steps.
-    pub(super) preparation: Preparation,
+    pub(crate) preparation: Preparation,
     /// The features.
-    pub(super) features: Features,
+    pub(crate) features: Features,
     /// The dictionary that cuts Chinese. `None` stands for the built-in one, which is loaded on first use.
-    pub(super) dictionary: Option<std::sync::Arc<Dictionary>>,
+    pub(crate) dictionary: Option<std::sync::Arc<Dictionary>>,
     /// The weights of features.
-    pub(super) weights: Weights,
+    pub(crate) weights: Weights,
     /// The hash of a feature.
-    pub(super) hash: HashFunction,
+    pub(crate) hash: HashFunction,
     /// The rule for a bit whose votes are even.
-    pub(super) tie: Tie,
+    pub(crate) tie: Tie,
     /// The width of the fingerprint.
-    pub(super) width: Width,
+    pub(crate) width: Width,
     /// The shape of the signature that replaces the vote. The hash is then the name of the signature, and
     /// `k` counts cells.
-    pub(super) signature: Option<SignatureShape>,
+    pub(crate) signature: Option<SignatureShape>,
     /// The distance up to which two fingerprints are near-duplicates, unless a request sets another one.
-    pub(super) k: u32,
+    pub(crate) k: u32,
     /// A fingerprint of fewer distinct features is [`Status::Short`].
-    pub(super) min_features: usize,
+    pub(crate) min_features: usize,
 }
 
 /// The default of [`Recipe::min_features`].
-pub(super) const MIN_FEATURES: usize = 20;
+pub(crate) const MIN_FEATURES: usize = 20;
 
 /// The bytes of a text above which memory for all occurrences is reserved at once. Pages that are never
 /// written take no memory.
@@ -49,7 +49,7 @@ const LONG: usize = 64 << 10;
 
 /// The kind of features.
 #[derive(Clone, Debug)]
-pub(super) enum Features {
+pub(crate) enum Features {
     /// Words, pairs of words and character grams, by script.
     Shingles(ShinglePlan),
     /// Words, or adjacent words.
@@ -62,7 +62,7 @@ pub(super) enum Features {
 
 /// The weight of a feature.
 #[derive(Clone, Debug)]
-pub(super) enum Weights {
+pub(crate) enum Weights {
     /// 1, whatever its count.
     One,
     /// Its count.
@@ -76,7 +76,7 @@ pub(super) enum Weights {
 
 /// A table of inverse document frequencies; the built-in tables are loaded on first use.
 #[derive(Clone, Debug)]
-pub(super) enum IdfChoice {
+pub(crate) enum IdfChoice {
     /// [`Idf::built_in`].
     BuiltIn,
     /// [`Idf::built_in_words`].

@@ -38,7 +38,7 @@ where
 
 /// The rule for a bit whose sum is exactly zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Tie {
+pub(crate) enum Tie {
     /// It is the bit of the smallest digest.
     #[default]
     Smallest,
@@ -50,7 +50,7 @@ pub(super) enum Tie {
 
 impl Tie {
     /// All rules, with their names in profile definitions.
-    pub(super) const NAMES: [(&'static str, Tie); 3] =
+    pub(crate) const NAMES: [(&'static str, Tie); 3] =
         [("smallest", Tie::Smallest), ("zero", Tie::Zero), ("one", Tie::One)];
 }
 

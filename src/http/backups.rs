@@ -32,7 +32,7 @@ pub(super) async fn backup(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Response, Problem> {
-    let chunks = state.service.backup(&collection).await?;
+    let chunks = state.service.backup(&collection)?;
     let chunks = chunks.map_err(|error| {
         let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         std::io::Error::other(format!("{error}: {cause}"))

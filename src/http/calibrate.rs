@@ -48,13 +48,13 @@ pub(super) async fn begin(
     let may_see = |name: &CollectionName| {
         key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
-    let started = state.service.calibrate(&collection, wanted).await.map_err(|error| match error {
+    let started = state.service.calibrate(&collection, wanted).map_err(|error| match error {
         ServiceError::OtherCalibration { collection: Some(of), seconds, is_ending } if !may_see(&of) => {
             ServiceError::OtherCalibration { collection: None, seconds, is_ending }
         }
         error => error,
     })?;
-    let location = [(header::LOCATION, format!("/collections/{collection}/calibrate"))];
+    let location = [(header::LOCATION, Route::Calibrate.of_collection(&collection))];
     Ok((StatusCode::ACCEPTED, location, Json(CalibrationOut::from(started))).into_response())
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn get(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<Json<CalibrationOut>, Problem> {
-    Ok(Json(state.service.calibration(&collection).await?.into()))
+    Ok(Json(state.service.calibration(&collection)?.into()))
 }
 
 /// Ends the calibration of a collection if it is running, and deletes its result.
@@ -88,6 +88,6 @@ pub(super) async fn forget(
     _: NoParams,
     Target(collection): Target,
 ) -> Result<StatusCode, Problem> {
-    state.service.forget_calibration(&collection).await?;
+    state.service.forget_calibration(&collection)?;
     Ok(StatusCode::NO_CONTENT)
 }

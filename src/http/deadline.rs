@@ -12,6 +12,7 @@ use futures::FutureExt;
 
 use super::State;
 use super::error::{Code, Problem};
+use crate::service::Limits;
 
 /// The header with which a client asks for a shorter deadline.
 const HEADER: &str = "x-timeout-ms";
@@ -28,9 +29,15 @@ impl FromRequestParts<State> for Deadline {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &State) -> Result<Deadline, Problem> {
-        let limits = state.service.limits();
+        Deadline::of(&parts.headers, state.service.limits())
+    }
+}
+
+impl Deadline {
+    /// The time for a request with these headers.
+    pub(super) fn of(headers: &HeaderMap, limits: &Limits) -> Result<Deadline, Problem> {
         let deadline = Deadline { query: limits.query_time, write: limits.write_time, is_from_client: false };
-        let Some(value) = parts.headers.get(HEADER) else {
+        let Some(value) = headers.get(HEADER) else {
             return Ok(deadline);
         };
         let requested = value.to_str().ok().and_then(|text| text.parse::<u64>().ok()).filter(|ms| *ms > 0);
@@ -40,13 +47,6 @@ impl FromRequestParts<State> for Deadline {
         };
         let (query, write) = (deadline.query.min(requested), deadline.write.min(requested));
         Ok(Deadline { query, write, is_from_client: true })
-    }
-}
-
-impl Deadline {
-    /// Whether the client sets a deadline.
-    pub(super) fn is_set(headers: &HeaderMap) -> bool {
-        headers.contains_key(HEADER)
     }
 
     /// Runs work that changes nothing.

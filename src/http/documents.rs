@@ -57,7 +57,7 @@ pub(super) async fn add(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params).await?;
+    let unless_within = unless_within(&state, &collection, &params)?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
@@ -69,7 +69,7 @@ pub(super) async fn add(
         if is_expecting {
             lines = bulk::told_to_go_on(lines).await;
         }
-        return bulk::respond(into, lines, Framing::Lines).await;
+        return bulk::respond(into, lines, Framing::Lines);
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes =
@@ -78,7 +78,7 @@ pub(super) async fn add(
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
         let lines = bulk::elements(elements.await?, limits.document_bytes);
-        return bulk::respond(into, lines, Framing::Array).await;
+        return bulk::respond(into, lines, Framing::Array);
     }
     let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
     store(&state, &collection, offered, unless_within, deadline).await
@@ -104,7 +104,7 @@ pub(super) async fn put(
     deadline: Deadline,
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params).await?;
+    let unless_within = unless_within(&state, &collection, &params)?;
     let offered = document.offered_as(&id)?;
     store(&state, &collection, offered, unless_within, deadline).await
 }
@@ -124,8 +124,8 @@ pub(super) async fn get(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<Json<DocumentOut>, Problem> {
-    let is_signed = state.service.has_signatures(&collection).await?;
-    Ok(Json(DocumentOut::new(state.service.document(&collection, &id).await?, is_signed)))
+    let is_signed = state.service.has_signatures(&collection)?;
+    Ok(Json(DocumentOut::new(state.service.document(&collection, &id)?, is_signed)))
 }
 
 /// Deletes a document.
@@ -218,7 +218,7 @@ async fn page(
 ) -> Result<(Bytes, Option<DocumentId>), Problem> {
     let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
-    let is_signed = state.service.has_signatures(collection).await?;
+    let is_signed = state.service.has_signatures(collection)?;
     let serialize = move || {
         let mut lines = Vec::new();
         for document in documents {
@@ -250,7 +250,7 @@ async fn store(
 }
 
 /// The distance within which a stored document prevents storing the new one; `None` to store it always.
-async fn unless_within(
+fn unless_within(
     state: &State,
     collection: &CollectionName,
     params: &NearParams,
@@ -258,7 +258,7 @@ async fn unless_within(
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold).await;
+    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold);
     k.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 

@@ -15,6 +15,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, Response
 use utoipa::{IntoResponses, ToSchema};
 
 use super::json::Json;
+use super::route::DOCS_ERRORS;
 use crate::call::NoMemory;
 use crate::service::BackupError;
 use crate::service::EngineError;
@@ -125,7 +126,6 @@ pub(super) struct FieldProblem {
 #[schema(as = Problem)]
 pub(super) struct Body {
     /// The path on this server that explains the error.
-    #[schema(example = "/docs/errors#invalid_field")]
     r#type: String,
     /// The kind of error, in words.
     title: &'static str,
@@ -253,7 +253,7 @@ impl Problem {
             _ => self.outcome,
         };
         Body {
-            r#type: format!("/docs/errors#{code}"),
+            r#type: format!("{DOCS_ERRORS}#{code}"),
             title,
             status: self.status().as_u16(),
             code,
@@ -352,9 +352,6 @@ impl From<&EngineError> for Problem {
             EngineError::Distance { .. } => return Problem::field(Code::InvalidField, "/k", detail),
             EngineError::NoSignature(_) | EngineError::Width { .. } => {
                 return Problem::field(Code::InvalidField, "/hash", detail);
-            }
-            EngineError::Question { at, source } => {
-                return Problem::from(&**source).of_question(*at);
             }
             EngineError::Signature { .. } => {
                 return Problem::field(Code::InvalidField, "/signature", detail);

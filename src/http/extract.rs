@@ -31,7 +31,18 @@ impl<S: Send + Sync> FromRequestParts<S> for Target {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Target, Problem> {
-        match path_parameter(parts, Matched::collection) {
+        let matched = parts.extensions.get::<Matched>();
+        matched.map_or_else(
+            || Ok(Target(CollectionName::default_collection().clone())),
+            |matched| Target::of(matched, parts.uri.path()),
+        )
+    }
+}
+
+impl Target {
+    /// The collection of a path.
+    pub(super) fn of(matched: &Matched, path: &str) -> Result<Target, Problem> {
+        match matched.collection(path) {
             None => Ok(Target(CollectionName::default_collection().clone())),
             Some(name) => CollectionName::new(&name.map_err(|_| not_utf8("collection"))?)
                 .map(Target)
@@ -74,14 +85,17 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Params<T>, Problem> {
-        let query = parts.uri.query().unwrap_or_default();
+        Params::of(parts.uri.query().unwrap_or_default()).map(Params)
+    }
+}
+
+impl<T: DeserializeOwned> Params<T> {
+    /// The parameters of a query string.
+    pub(super) fn of(query: &str) -> Result<T, Problem> {
         if query.contains('%') {
             check_utf8(query)?;
         }
-        match serde_urlencoded::from_str(query) {
-            Ok(parameters) => Ok(Params(parameters)),
-            Err(_) => Err(parameter_problem::<T>(query)),
-        }
+        serde_urlencoded::from_str(query).map_err(|_| parameter_problem::<T>(query))
     }
 }
 
@@ -141,8 +155,8 @@ pub(super) async fn parse_aside<T: Send + 'static>(
     state.service.aside(size, move || make(&bytes)).await?
 }
 
-/// Reads an object from JSON; the error says where. An array is no object, although its elements could be taken
-/// for the fields in order.
+/// Reads an object from JSON; the error says where. An array is no object, although its elements could be
+/// taken for the fields in order.
 pub(super) fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     parse::<Object<T>>(bytes).map(|object| object.0)
 }
@@ -234,8 +248,8 @@ fn ranged(name: &str, detail: String) -> String {
     format!("{detail}; k ranges from 0 to the bits of the collection's hashes, 64 or 128")
 }
 
-/// The parser's message in the words of JSON and query strings, not in those of the language that the server is
-/// written in.
+/// The parser's message in the words of JSON and query strings, not in those of the language that the server
+/// is written in.
 fn plain(message: &str) -> String {
     const WORDS: [(&str, &str); 18] = [
         ("expected u64", NUMBER),
@@ -320,7 +334,8 @@ fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     Problem::new(Code::TooLarge, detail)
 }
 
-/// The same with a limit that depends on the first byte that is not white space, and what to do about a body beyond it.
+/// The same with a limit that depends on the first byte that is not white space, and what to do about a body
+/// beyond it.
 pub(super) async fn read_sized(
     request: Request,
     limit: impl Fn(u8) -> usize,

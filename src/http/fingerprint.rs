@@ -49,7 +49,7 @@ pub(super) async fn fingerprint(
         })
     });
     let wanted: FingerprintIn = wanted.await?;
-    let profile = state.service.profile(wanted.profile.as_deref()).await?;
+    let profile = state.service.profile(wanted.profile.as_deref())?;
     let explain = wanted.explain;
     let is_list = wanted.texts.is_some();
     let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;

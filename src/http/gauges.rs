@@ -62,7 +62,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let Ok(engine) = service.engine() else {
         return gauges;
     };
-    let collections = or_warn(engine.collections().await).unwrap_or_default();
+    let collections = or_warn(engine.collections()).unwrap_or_default();
     let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
         let samples =
             collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();

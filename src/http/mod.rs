@@ -44,7 +44,7 @@ use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use futures::FutureExt;
-use futures::future::{BoxFuture, Either, ready};
+use futures::future::{BoxFuture, Either, Ready, ready};
 use tokio::net::TcpListener;
 use tower::Service;
 use tower_http::compression::CompressionLayer;
@@ -107,26 +107,23 @@ pub async fn serve(
             }
             Ok(())
         };
-        let handle = |request| {
-            if let Some(response) = at_once(state, &matched, &request) {
-                return Either::Left(ready(response));
+        let handle = |request: Request| {
+            let client = client(&request);
+            match server.handle(matched.clone(), request) {
+                Either::Left(response) => Either::Left(response),
+                Either::Right(answering) => {
+                    let call = Call::begin(client, &state.accountant);
+                    Either::Right(call.surround(answering.map(room::reserve_body)))
+                }
             }
-            let call = Call::begin(client(&request), &state.accountant);
-            let answering = server.handle(matched.clone(), request).map(room::reserve_body);
-            Either::Right(call.surround(answering))
         };
         observe::answer(matched.template(), &gate, &handle, request)
     };
     edge::serve(listener, answer, limits, tls, stop).await
 }
 
-/// Answers requests that need no future.
-fn at_once(state: &State, matched: &Matched, request: &Request) -> Option<Response> {
-    if browser::is_preflight(request) {
-        return Some(browser::preflight());
-    }
-    similar::at_once(state, matched, request)
-}
+/// An answer that is there at once, or one that has to be awaited.
+type Answering = Either<Ready<Response>, BoxFuture<'static, Response>>;
 
 /// The handlers of all routes.
 struct Server {
@@ -145,16 +142,21 @@ impl Server {
 
     /// Calls the handler of a route. The match has a line for each operation of the contract. A router would
     /// parse the path a second time.
-    fn handle(&self, matched: Matched, mut request: Request) -> BoxFuture<'static, Response> {
+    fn handle(&self, matched: Matched, mut request: Request) -> Answering {
+        if browser::is_preflight(&request) {
+            return Either::Left(ready(browser::preflight()));
+        }
         let (route, method) = (matched.route, request.method().clone());
         let state = Arc::clone(&self.state);
-        request.extensions_mut().insert(matched);
         // The connection leaves out the body of an answer to HEAD.
         let method = if method == Method::HEAD { Method::GET } else { method };
-        match (route, method) {
+        if (route, &method) == (Route::Similar, &Method::GET) {
+            return similar::by_query(request, &matched, state);
+        }
+        request.extensions_mut().insert(matched);
+        Either::Right(match (route, method) {
             (Route::Fingerprint, Method::POST) => fingerprint::fingerprint.call(request, state),
             (Route::Compare, Method::POST) => compare::compare.call(request, state),
-            (Route::Similar, Method::GET) => similar::by_query.call(request, state),
             (Route::Similar, Method::POST) => similar::by_body.call(request, state),
             (Route::DocumentSimilar, Method::GET) => similar::by_document.call(request, state),
             (Route::Documents, Method::POST) => documents::add.call(request, state),
@@ -182,7 +184,7 @@ impl Server {
             (Route::Docs, Method::GET) => self.page(request),
             (Route::Unknown, method) => ready(no_route(&method, request.uri()).into_response()).boxed(),
             (_, method) => ready(no_method(route, &method, request.uri())).boxed(),
-        }
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The OpenAPI contract, generated from the handlers. A test checks that `openapi.yaml` is equal to it.
+//! The `OpenAPI` contract, generated from the handlers. A test checks that `openapi.yaml` is equal to it.
 
 use std::sync::LazyLock;
 

@@ -63,7 +63,7 @@ pub(super) async fn stats(
 ) -> Result<Json<StatsOut>, Problem> {
     let service = &state.service;
     let engine = service.engine()?;
-    let info = engine.collection(&collection).await?;
+    let info = engine.collection(&collection)?;
     let sizes = service.bucket_sizes(&info).await?.0;
     let stats = engine.stats().await?;
     let distances = service.answered_distances();
@@ -117,7 +117,7 @@ pub(super) async fn snapshots(
 )]
 pub(super) async fn metrics(From_(state): From_<State>) -> Response {
     observe::flush_counts();
-    state.service.hand_on_counts();
+    state.service.flush_counts();
     let mut text = (state.render_metrics)();
     gauges::append(&state, &mut text).await;
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
@@ -133,7 +133,7 @@ pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<Ver
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
 }
 
-/// Returns the OpenAPI contract as YAML.
+/// Returns the contract as YAML.
 #[utoipa::path(
     get, path = Route::Contract.path(), tag = "operations",
     responses((status = 200, description = "The contract.", body = Object, content_type = "application/yaml"))

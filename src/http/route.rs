@@ -12,6 +12,7 @@ use std::str::Utf8Error;
 use axum::http::Method;
 use percent_encoding::percent_decode_str;
 
+use crate::ids::CollectionName;
 use crate::keys::Role;
 
 /// The path of a route with the collection in it.
@@ -124,6 +125,8 @@ pub(super) const DOCS: &str = "/docs";
 pub(super) const DOCS_CONTRACT: &str = "/docs/openapi.json";
 /// The explanations of the errors.
 pub(super) const DOCS_ERRORS: &str = "/docs/errors";
+/// The parameter of a path for the name of a collection.
+const COLLECTION: &str = "{collection}";
 /// The parameter of a path for the id of a document.
 const ID: &str = "{id}";
 
@@ -165,6 +168,11 @@ impl Route {
             Route::Livez | Route::Readyz | Route::Contract | Route::Docs => &[(Method::GET, Need::Nothing)],
             Route::Unknown => &[],
         }
+    }
+
+    /// The path of the route for this collection.
+    pub(super) fn of_collection(self, name: &CollectionName) -> String {
+        self.path_in_collection().replace(COLLECTION, name.as_str())
     }
 
     /// The key that a request needs. A method that the route does not have needs a key with all rights, so

@@ -1,24 +1,24 @@
-//! Looking up neighbours.
+//! Lookups of neighbours.
 
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::extract::{Request, State as From_};
-use axum::http::Method;
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
+use futures::future::{Either, ready};
 
-use super::State;
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::{Results, written};
 use super::route::{Matched, Route};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
+use super::{Answering, State};
 use crate::call::NoMemory;
-use crate::ids::CollectionName;
-use crate::service::{Ask, Found, Limits, Service as Lookalike};
+use crate::service::{Ask, Found, Limits, Lookup, Pending, Service as Lookalike, WorkBudget};
 
-/// Matches in the answer to several questions, at most: each may bring its metadata.
+/// The most matches in the answer to several queries: each may have metadata.
 const MATCHES_IN_ALL: usize = 20_000;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
@@ -29,32 +29,33 @@ const MATCHES_IN_ALL: usize = 20_000;
         NotFound, Refused, Unavailable,
     )
 )]
-pub(super) async fn by_query(
-    From_(state): From_<State>,
-    Target(collection): Target,
-    Params(params): Params<SimilarParams>,
-    deadline: Deadline,
-) -> Result<Response, Problem> {
-    let stats = params.wants_stats();
-    let ask = params.ask().map_err(Problem::in_query)?;
-    deadline.query(one(&state, &collection, ask, stats)).await.map_err(Problem::in_query)
+#[expect(clippy::needless_pass_by_value, reason = "as every handler")]
+pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Answering {
+    // Most requests are for a hash and are answered here, without a future, which costs as much as a lookup.
+    match begin(&request, matched, &state) {
+        Ok((Lookup::Found(found), stats, _)) => Either::Left(ready(answer_of(found, stats))),
+        Ok((Lookup::Pending(pending), stats, deadline)) => {
+            let finish = async move {
+                let found = deadline.query(state.service.finish_one(pending)).await?;
+                written_aside(&state, found, stats).await
+            };
+            Either::Right(finish.map(|done| done.map_err(Problem::in_query).into_response()).boxed())
+        }
+        Err(problem) => Either::Left(ready(problem.into_response())),
+    }
 }
 
-/// Answers `GET /similar` for a hash, as most requests are, without a future, which would cost as much as the lookup. What is
-/// invalid, or takes longer, goes to [`by_query`].
-pub(super) fn at_once(state: &State, matched: &Matched, request: &Request) -> Option<Response> {
-    let is_it = matched.route == Route::Similar && *request.method() == Method::GET;
-    if !is_it || Deadline::is_set(request.headers()) {
-        return None;
-    }
-    let named = match matched.collection(request.uri().path()) {
-        None => None,
-        Some(name) => Some(CollectionName::new(&name.ok()?).ok()?),
-    };
-    let collection = named.as_ref().unwrap_or_else(|| CollectionName::default_collection());
-    let ask = SimilarParams::plain(request.uri().query()?)?.ask().ok()?;
-    let found = state.service.similar_at_once(collection, &ask).ok()??;
-    Some(written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, false, text)))
+/// Resolves a query string and answers it if that takes little.
+fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, bool, Deadline), Problem> {
+    let collection = Target::of(matched, request.uri().path())?.0;
+    let query = request.uri().query().unwrap_or_default();
+    let params = SimilarParams::plain(query).map_or_else(|| Params::of(query), Ok)?;
+    let deadline = Deadline::of(request.headers(), state.service.limits())?;
+    let stats = params.wants_stats();
+    let ask = params.ask().map_err(Problem::in_query)?;
+    let lookup = state.service.begin_one(&collection, ask);
+    let lookup = lookup.map_err(|error| Problem::from(error).in_query())?;
+    Ok((lookup, stats, deadline))
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -74,15 +75,17 @@ pub(super) async fn by_document(
     deadline: Deadline,
 ) -> Result<Response, Problem> {
     let stats = params.wants_stats();
-    let answering = one(&state, &collection, params.ask(id), stats);
-    deadline.query(answering).await.map_err(Problem::in_query)
+    let found = deadline.query(state.service.similar(&collection, params.ask(id)));
+    written_aside(&state, found.await.map_err(Problem::in_query)?, stats).await
 }
 
-/// The same for long texts, pages and filters, and for many questions at once in `queries`.
+/// The same for long texts, pages and filters, and for many queries at once in `queries`.
 #[utoipa::path(
-    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", request_body = SimilarIn,
+    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar",
+    request_body = SimilarIn,
     responses(
-        (status = 200, description = "The documents within k, by distance, then id; with `queries`, an object with all `results`.", body = AnsweredOneOrSeveral),
+        (status = 200, body = AnsweredOneOrSeveral, description = "The documents within k, by distance, then \
+            id; with `queries`, an object with all `results`."),
         BodyRefused, NotFound, Refused, Unavailable,
     )
 )]
@@ -96,54 +99,57 @@ pub(super) async fn by_body(
     check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
     let bytes = read(request, limits.batch_bytes).await?;
-    // A large body goes to the pool, and what of it takes little is answered there at once.
-    let (service, at_once) = (Arc::clone(&state.service), Lookalike::goes_aside(bytes.len()));
-    let name = collection.clone();
-    let read = move |bytes: &Bytes| match questions(bytes, &limits)? {
-        Questions::One(ask, stats) => Ok(Read::One(ask, stats)),
+    let service = Arc::clone(&state.service);
+    // A large body is read on the pool, and what takes little is answered there at once.
+    let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
+    let begin = move |bytes: &Bytes| match questions(bytes, &limits)? {
+        Questions::One(ask, stats) => match service.begin_one(&collection, *ask)? {
+            Lookup::Found(found) => Ok(Begun::Answered(answer_of(found, stats))),
+            Lookup::Pending(pending) => Ok(Begun::One(pending, stats)),
+        },
         Questions::Several(asks, stats) => {
-            let (mut results, mut stats) = (Results::of(asks.len())?, stats.into_iter());
-            let (all, mut rest) = (asks.len(), asks);
-            if at_once {
-                let mut written = Ok(());
-                let write = |found| {
-                    let stats = stats.next() == Some(true);
-                    if written.is_ok() {
-                        written = push(&mut results, found, stats);
-                    }
-                };
-                rest = service.similar_here(&name, rest, write)?;
-                written?;
-            }
-            Ok(Read::Several { results, before: all - rest.len(), rest, stats })
+            let (mut results, mut each) = (Results::of(asks.len())?, stats.into_iter());
+            let mut written = Ok(());
+            let pending = service.begin(&collection, asks, budget, |found| {
+                if let (Ok(()), Some(stats)) = (&written, each.next()) {
+                    written = push(&mut results, found, stats);
+                }
+            })?;
+            written?;
+            Ok(match pending {
+                None => Begun::Answered(results.into_response()),
+                Some(pending) => Begun::Several(pending, results, each),
+            })
         }
     };
-    match deadline.query(parse_aside(&state, bytes, read)).await? {
-        Read::One(ask, stats) => deadline.query(one(&state, &collection, *ask, stats)).await,
-        Read::Several { results, rest, .. } if rest.is_empty() => Ok(results.into_response()),
-        Read::Several { mut results, before, rest, stats } => {
-            let answers = state.service.similar_batch(&collection, rest);
-            let answering = async { answers.await.map_err(|error| error.after(before)) };
-            let found = deadline.query(answering).await?;
-            let bytes = found.iter().map(SimilarOut::bytes).sum();
-            let write = move || -> Result<Response, NoMemory> {
-                for (found, stats) in found.into_iter().zip(stats) {
-                    push(&mut results, found, stats)?;
-                }
-                Ok(results.into_response())
-            };
-            Ok(state.service.aside(bytes, write).await??)
+    let (found, mut results, stats) = match deadline.query(parse_aside(&state, bytes, begin)).await? {
+        Begun::Answered(response) => return Ok(response),
+        Begun::One(pending, stats) => {
+            let found = deadline.query(state.service.finish_one(pending)).await?;
+            return written_aside(&state, found, stats).await;
         }
-    }
+        Begun::Several(pending, results, stats) => {
+            (deadline.query(state.service.finish(pending)).await?, results, stats)
+        }
+    };
+    let bytes = found.iter().map(SimilarOut::bytes).sum();
+    let write = move || -> Result<Response, NoMemory> {
+        found.into_iter().zip(stats).try_for_each(|(found, stats)| push(&mut results, found, stats))?;
+        Ok(results.into_response())
+    };
+    Ok(state.service.aside(bytes, write).await??)
 }
 
-/// What became of a body: one question, or the answers to the first of several and the rest of them.
-enum Read {
-    One(Box<Ask>, bool),
-    Several { results: Results, before: usize, rest: Vec<Ask>, stats: std::vec::IntoIter<bool> },
+/// How far a request is once its body is read.
+enum Begun {
+    Answered(Response),
+    /// One query, which the pool must answer, and whether its answer says how it was found.
+    One(Pending, bool),
+    /// Several queries, of which the last must be answered by the pool, and the answers to the others.
+    Several(Pending, Results, std::vec::IntoIter<bool>),
 }
 
-/// What a body asks, and for each question whether to tell how it was answered.
+/// What a body asks, and for each query whether its answer says how it was found.
 enum Questions {
     One(Box<Ask>, bool),
     Several(Vec<Ask>, Vec<bool>),
@@ -175,20 +181,24 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
     let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(limit(ask)));
     if wanted > MATCHES_IN_ALL {
         let detail = format!(
-            "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one answer. Ask for fewer, or in several requests"
+            "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one \
+             answer. Ask for fewer, or in several requests"
         );
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
     Ok(Questions::Several(asks, stats))
 }
 
-fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
-    results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
+/// The answer to one query.
+fn answer_of(found: Found, stats: bool) -> Response {
+    written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
 }
 
-async fn one(state: &State, collection: &CollectionName, ask: Ask, stats: bool) -> Result<Response, Problem> {
-    let found = state.service.similar(collection, ask).await?;
-    let bytes = SimilarOut::bytes(&found);
-    let write = move || written(bytes, |text| SimilarOut::write(found, stats, text));
-    Ok(state.service.aside(bytes, write).await?)
+/// The same; a large answer is written on the pool.
+async fn written_aside(state: &State, found: Found, stats: bool) -> Result<Response, Problem> {
+    Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, stats)).await?)
+}
+
+fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
+    results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
 }

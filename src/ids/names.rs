@@ -27,7 +27,8 @@ pub enum IdError {
     },
     /// A collection name of another form.
     #[error(
-        "a collection name has 1 to {MAX_NAME_CHARS} of a-z, 0-9, '-' and '_', and begins with a letter or digit; this is {0:?}"
+        "a collection name has 1 to {MAX_NAME_CHARS} of a-z, 0-9, '-' and '_', and begins with a letter or \
+         digit; this is {0:?}"
     )]
     Name(String),
 }

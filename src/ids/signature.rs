@@ -1,8 +1,8 @@
 //! Signatures: fingerprints whose parts are compared as wholes, not bit by bit.
 //!
-//! A signature is a row of cells of one to eight bytes: the minima of `MinHash`, or hashes of sentences. Two of
-//! them differ in so many cells. A signature is known by its name, a [`Hash`](super::Hash) of 128 bits: equal ones
-//! have one name, and names say nothing about who is near.
+//! A signature is a row of cells of one to eight bytes: the minima of `MinHash`, or hashes of sentences. Two
+//! of them differ in so many cells. A signature is known by its name, a [`Hash`](super::Hash) of 128 bits:
+//! equal ones have one name, and names say nothing about who is near.
 //!
 //! *Absent*: how signatures are made (`fingerprint`) and found (`index`).
 
@@ -24,7 +24,8 @@ pub struct SignatureShape {
     pub bands: u16,
     /// The cells of a band; bands × rows is at most the number of cells.
     pub rows: u16,
-    /// Whether cells are elements of a set, wherever they stand, and those of zeros none. Bands have one row then.
+    /// Whether cells are elements of a set, wherever they stand, and those of zeros none. Bands have one row
+    /// then.
     pub is_set: bool,
 }
 
@@ -55,8 +56,8 @@ impl SignatureShape {
         usize::from(self.cells) * usize::from(self.cell_bytes)
     }
 
-    /// In how many cells two signatures differ; of sets, how many elements less than there is room for they have in
-    /// common.
+    /// In how many cells two signatures differ; of sets, how many elements less than there is room for they
+    /// have in common.
     ///
     /// # Panics
     /// If they are not as long as the shape says.
@@ -74,8 +75,8 @@ impl SignatureShape {
         a.chunks_exact(size).zip(b.chunks_exact(size)).map(|(a, b)| u32::from(a != b)).sum()
     }
 
-    /// The similarity of two signatures that differ in so many cells, 0 to 1: of minima the estimate of the Jaccard
-    /// similarity, with what agrees by chance taken off; of sets the share of elements in common.
+    /// The similarity of two signatures that differ in so many cells, 0 to 1: of minima the estimate of the
+    /// Jaccard similarity, with what agrees by chance taken off; of sets the share of elements in common.
     pub fn similarity(self, distance: u32) -> f64 {
         let cells = f64::from(self.cells);
         let equal = (cells - f64::from(distance)).max(0.0) / cells;

@@ -1,7 +1,8 @@
 //! A band's table: the numbers of signatures, by the hash of their band.
 //!
-//! An entry is the band's hash and the signature's number, a question has radius 0. Few stand in a segment's table, many in
-//! buckets ([`MANY`]), to which they move all at once: some milliseconds of the writer's, beside readers.
+//! An entry is the band's hash and the signature's number, a question has radius 0. Few stand in a segment's
+//! table, many in buckets ([`MANY`]), to which they move all at once: some milliseconds of the writer's,
+//! beside readers.
 //!
 //! *Absent*: signatures (`bands`).
 
@@ -160,7 +161,8 @@ impl<'p> Work for Meeting<'_, 'p> {
             }
         };
         let mut take = |line: &Packed48, entry: u64| {
-            // The bucket tells the first 16 bits of the band's hash and the first word of an entry the others.
+            // The bucket tells the first 16 bits of the band's hash and the first word of an entry the
+            // others.
             let (same, head) = Shard::<u64>::alike(compare, line, (entry >> BAND_BITS) as u16);
             numbers.extend(cells(same).map(|place| line.read(place) as u32));
             head

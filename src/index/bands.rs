@@ -1,11 +1,13 @@
-//! Signatures by bands: which stored signatures agree with this one in a band, and in how many cells differ in all.
+//! Signatures by bands: which stored signatures agree with this one in a band, and in how many cells differ
+//! in all.
 //!
-//! A signature is cut into bands of some cells (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
-//! The tables (`band_table`) are those of the pigeonhole index: a band is a block, and what is found is verified by another distance, the number of cells that
-//! differ. Elements of a set stand anywhere, so that all of them are filed in one table.
+//! A signature is cut into bands of some cells (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets",
+//! 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block, and what is found is
+//! verified by another distance, the number of cells that differ. Elements of a set stand anywhere, so that
+//! all of them are filed in one table.
 //!
-//! A band's hash has 32 bits, so now and then two bands look equal that are not. That brings a candidate more,
-//! never an answer more: cells are compared in the signatures.
+//! A band's hash has 32 bits, so now and then two bands look equal that are not. That brings a candidate
+//! more, never an answer more: cells are compared in the signatures.
 //!
 //! # Readers beside a writer
 //! A signature is stored before its bands are filed and taken out of the tables before its place is given to
@@ -105,7 +107,8 @@ impl Bands {
         Bands::with_buckets_from(shape, MANY)
     }
 
-    /// An empty index whose bands stand in buckets once a table has so many. It changes what queries cost, not what they answer.
+    /// An empty index whose bands stand in buckets once a table has so many. It changes what queries cost,
+    /// not what they answer.
     fn with_buckets_from(shape: SignatureShape, buckets_from: usize) -> Bands {
         let tables = if shape.is_set { 1 } else { usize::from(shape.bands) };
         Bands {
@@ -179,8 +182,8 @@ impl Bands {
         self.places.contains_key(&name)
     }
 
-    /// Adds to `found` the signatures that agree with this one in a band and differ in `k` cells at most, in no
-    /// particular order.
+    /// Adds to `found` the signatures that agree with this one in a band and differ in `k` cells at most, in
+    /// no particular order.
     ///
     /// # Panics
     /// If the signature is not as long as the shape says.

@@ -1,8 +1,8 @@
 //! Many questions at once: batches of queries, and all pairs of a collection.
 //!
-//! Costs: a lookup of a few runs waits for memory most of its time. In a batch the runs of the next queries are
-//! asked for before the first of them is read, so that they wait together. All pairs are found by one lookup
-//! a hash, shared among threads by the first bits of the hashes.
+//! Costs: a lookup of a few runs waits for memory most of its time. In a batch the runs of the next queries
+//! are asked for before the first of them is read, so that they wait together. All pairs are found by one
+//! lookup a hash, shared among threads by the first bits of the hashes.
 //!
 //! *Absent*: threads of its own that outlive a call; the pool (`engine`).
 
@@ -31,8 +31,8 @@ pub struct Pair<W> {
 }
 
 impl<W: Filed> Index<W> {
-    /// Answers every query as [`Index::within`] does, in order: `each` is called with the query's place, what was
-    /// found, and how.
+    /// Answers every query as [`Index::within`] does, in order: `each` is called with the query's place, what
+    /// was found, and how.
     pub fn within_each(&self, queries: &[W], k: u32, mut each: impl FnMut(usize, &[Neighbour<W>], Report)) {
         let mut found = Vec::new();
         for (group, queries) in queries.chunks(GROUP).enumerate() {
@@ -45,8 +45,8 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// Asks for the memory that lookups of these queries within `k` will read first, and waits for nothing. It
-    /// pays for some queries that are asked right after, [`GROUP`] at a time.
+    /// Asks for the memory that lookups of these queries within `k` will read first, and waits for nothing.
+    /// It pays for some queries that are asked right after, [`GROUP`] at a time.
     pub fn approach(&self, queries: impl IntoIterator<Item = W>, k: u32) {
         if let Some(plan) = self.plan(k) {
             let (pin, hashes) = (pin(), self.len());
@@ -54,9 +54,9 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// Calls `each` with every pair of stored hashes that lie within `k` bits of each other, once, in no order, from
-    /// `threads` threads (at least one). Pairs of which a hash comes or goes meanwhile may or may not be among
-    /// them.
+    /// Calls `each` with every pair of stored hashes that lie within `k` bits of each other, once, in no
+    /// order, from `threads` threads (at least one). Pairs of which a hash comes or goes meanwhile may or may
+    /// not be among them.
     ///
     /// The answer can be as large as the square of the collection: `each` had better count or write.
     pub fn pairs_within(&self, k: u32, threads: usize, each: impl Fn(Pair<W>) + Sync) {

@@ -1,17 +1,18 @@
 //! A block: the bits of a hash by which one table is asked, and the form in which the table stores the hash.
 //!
-//! A table files hashes by a key: the block, then bits mixed from the whole hash. Questions are about bits of the
-//! block; those after it only spread hashes of one block, so that a writer goes straight to the line where a
-//! hash is or belongs however many share its block and however alike they are.
+//! A table files hashes by a key: the block, then bits mixed from the whole hash. Questions are about bits of
+//! the block; those after it only spread hashes of one block, so that a writer goes straight to the line
+//! where a hash is or belongs however many share its block and however alike they are.
 //!
-//! A hash is stored in two halves, in two lines: the back, which begins with the block, and the front, which is
-//! what comes after. A run of hashes is asked for by its block, so the bits of the block say little about
+//! A hash is stored in two halves, in two lines: the back, which begins with the block, and the front, which
+//! is what comes after. A run of hashes is asked for by its block, so the bits of the block say little about
 //! who is near and the others a lot: only fronts are compared, and backs are read of what may be near. That
 //! halves what a query reads.
 //!
-//! Where a hash stands in a table tells the first two bits of its key. They need no place of their own and make
-//! room, in the front, for the state of the entry: nothing yet, a hash, or given up. So every value of a hash
-//! can be stored, an entry is as large as the hash, and the state comes with the read that brings the front.
+//! Where a hash stands in a table tells the first two bits of its key. They need no place of their own and
+//! make room, in the front, for the state of the entry: nothing yet, a hash, or given up. So every value of a
+//! hash can be stored, an entry is as large as the hash, and the state comes with the read that brings the
+//! front.
 
 use super::memory::{Line, Line32, Line64, Packed, Packed48, Packed112};
 use crate::ids::Word;
@@ -29,8 +30,8 @@ pub trait Filed: Word {
     type Line: Line;
     /// The lines in which it stands whole but for the bits that its place implies, in a bucket.
     type Packed: Packed<Whole = Self>;
-    /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance. From
-    /// there on fronts and backs are compared together.
+    /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance.
+    /// From there on fronts and backs are compared together.
     const BOTH_FROM: u32;
 
     /// The 32 bits below bit `top`, from it downwards; below bit 0 come the highest again.
@@ -49,7 +50,8 @@ pub trait Filed: Word {
     #[must_use]
     fn turned(self, top: u32) -> Self;
 
-    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a packed entry.
+    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a packed
+    /// entry.
     #[must_use]
     fn joined(first: u32, rest: Self, top: u32) -> Self;
 }

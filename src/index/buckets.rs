@@ -1,10 +1,11 @@
 //! One block's table in buckets: every hash of the index, filed by the first bits of one of its blocks.
 //!
-//! A table is [`SHARDS`] shards, chosen by the first bits of the block, which grow and shrink one by one. It takes some
-//! megabytes before it holds anything, so it is for many hashes; few of them stand in segments (`table`).
+//! A table is [`SHARDS`] shards, chosen by the first bits of the block, which grow and shrink one by one. It
+//! takes some megabytes before it holds anything, so it is for many hashes; few of them stand in segments
+//! (`table`).
 //!
-//! Costs: 8 to 10 bytes a hash of 64 bits when a shard is full, twice as many when it has just doubled, lines for buckets that
-//! overflow included.
+//! Costs: 8 to 10 bytes a hash of 64 bits when a shard is full, twice as many when it has just doubled, lines
+//! for buckets that overflow included.
 //!
 //! *Absent*: which tables there are (`layout`), turns of writers (`sharded`).
 
@@ -71,8 +72,8 @@ impl<W: Filed> Buckets<W> {
         self.shard(self.number(hash), pin)
     }
 
-    /// The buckets of the blocks that begin with the `bits` bits of `prefix`: not fewer than tell shards apart. Where the shard
-    /// tells fewer bits apart, one bucket holds others as well.
+    /// The buckets of the blocks that begin with the `bits` bits of `prefix`: not fewer than tell shards
+    /// apart. Where the shard tells fewer bits apart, one bucket holds others as well.
     #[inline(always)]
     pub(super) fn stretch<'p>(&self, prefix: u32, bits: u32, pin: &'p Pin) -> Stretch<'p, W> {
         Stretch::of(self.shard(Buckets::<W>::number_of(prefix, bits), pin), prefix, bits)
@@ -100,7 +101,8 @@ impl<W: Filed> Buckets<W> {
         self.of(hash, pin).approach(hash);
     }
 
-    /// Files a hash, which must not be in the table yet: whether a shard was replaced for that. For the writer, one at a time.
+    /// Files a hash, which must not be in the table yet: whether a shard was replaced for that. For the
+    /// writer, one at a time.
     pub(super) fn insert(&self, hash: W, pin: &Pin) -> bool {
         let number = self.number(hash);
         let mut replaced = false;
@@ -111,16 +113,6 @@ impl<W: Filed> Buckets<W> {
             replaced = true;
         }
         replaced
-    }
-
-    /// Makes room for so many hashes in all. For the writer, one at a time.
-    pub(super) fn reserve(&self, expected: usize, pin: &Pin) {
-        let shape = Shape::suited::<W>(self.block, expected >> SHARD_BITS);
-        for number in 0..SHARDS {
-            if let Some(larger) = self.shard(number, pin).enlarged(number, shape) {
-                self.shards[number].replace(larger, pin);
-            }
-        }
     }
 
     /// Takes a hash out: whether it was there. For the writer, one at a time.

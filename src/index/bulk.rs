@@ -1,12 +1,12 @@
 //! Building an index at once from hashes in ascending order, on several threads.
 //!
-//! The hashes come in runs that can be read again and again, such as the chunks of a snapshot. The table of the
-//! first bits takes them as they come. For each other table they are parted by segment or shard first (counted, then put
-//! in place), and each of those is built from its part in the cache, at once as large as it is to be. Nothing is
-//! inserted, grown or copied again.
+//! The hashes come in runs that can be read again and again, such as the chunks of a snapshot. The table of
+//! the first bits takes them as they come. For each other table they are parted by segment or shard first
+//! (counted, then put in place), and each of those is built from its part in the cache, at once as large as
+//! it is to be. Nothing is inserted, grown or copied again.
 //!
-//! Costs: the runs are read once to count and once a table. Beside the tables there is one copy of the hashes, until
-//! the last table is built, which does without.
+//! Costs: the runs are read once to count and once a table. Beside the tables there is one copy of the
+//! hashes, until the last table is built, which does without.
 //!
 //! *Absent*: where runs come from (`snapshot`), insertion (`sharded`).
 
@@ -21,7 +21,8 @@ use super::shard::{SHARD_BITS, Shape, Shard};
 use super::sharded::Index;
 use super::table::{Table, depth_for, staggered};
 
-/// Ascending hashes in runs: each run ascends, and its first hash is larger than the last one of the run before.
+/// Ascending hashes in runs: each run ascends, and its first hash is larger than the last one of the run
+/// before.
 pub trait Runs<W>: Sync {
     /// How many runs there are.
     fn runs(&self) -> usize;
@@ -29,7 +30,8 @@ pub trait Runs<W>: Sync {
     /// How many hashes a run has, at least one.
     fn hashes(&self, run: usize) -> usize;
 
-    /// Puts the hashes of a run in place of what is in `hashes`; `false` if it cannot be read. The same every time.
+    /// Puts the hashes of a run in place of what is in `hashes`; `false` if it cannot be read. The same every
+    /// time.
     fn read(&self, run: usize, hashes: &mut Vec<W>) -> bool;
 }
 
@@ -49,7 +51,8 @@ impl<W: Filed> Runs<W> for Vec<Vec<W>> {
     }
 }
 
-/// A run that cannot be read, does not hold as many hashes as it says, or does not ascend from the one before.
+/// A run that cannot be read, does not hold as many hashes as it says, or does not ascend from the one
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadRun(pub usize);
 
@@ -93,7 +96,8 @@ struct Counted<W> {
     edges: Vec<(W, W)>,
 }
 
-/// The hashes of one thread's runs, by the parts of a table: those of part i stand from `starts[i]` to `starts[i + 1]`.
+/// The hashes of one thread's runs, by the parts of a table: those of part i stand from `starts[i]` to
+/// `starts[i + 1]`.
 struct Parted<W> {
     hashes: Vec<W>,
     starts: Vec<usize>,

@@ -1,4 +1,5 @@
-//! The index behind one type for both widths and for signatures, for those who learn at run time what they have.
+//! The index behind one type for both widths and for signatures, for those who learn at run time what they
+//! have.
 //!
 //! Costs: a virtual call and a conversion a query, some nanoseconds; the tables are those of [`Index`].
 
@@ -33,7 +34,8 @@ impl From<Hash> for Subject<'_> {
 pub trait HashIndex: Send + Sync {
     /// The width of its hashes.
     fn width(&self) -> Width;
-    /// Says which signature a name stands for that may be inserted; what is removed is not announced any more.
+    /// Says which signature a name stands for that may be inserted; what is removed is not announced any
+    /// more.
     fn announce(&self, _name: Hash, _signature: &[u8]) {}
     /// See [`Index::insert`].
     fn insert(&self, hash: Hash) -> bool;

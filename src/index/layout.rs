@@ -1,13 +1,13 @@
 //! Layouts: how hashes are cut into blocks, by how many of them there are.
 //!
 //! Few blocks mean few bytes a hash, many blocks mean few probes. At a million hashes of 64 bits four blocks
-//! of 16 bits answer k = 3 from four reads of three lines. At a hundred million those would be 1,500
-//! hashes long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory.
-//! Hashes of 128 bits stand in six tables: five would take a sixth less memory, and 2.2 times as long at k = 23
-//! among a million.
+//! of 16 bits answer k = 3 from four reads of three lines. At a hundred million those would be 1,500 hashes
+//! long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory. Hashes of
+//! 128 bits stand in six tables: five would take a sixth less memory, and 2.2 times as long at k = 23 among a
+//! million.
 //!
-//! Few hashes stand in segments, which cost next to nothing to begin with, and many in buckets, which are found without
-//! a search.
+//! Few hashes stand in segments, which cost next to nothing to begin with, and many in buckets, which are
+//! found without a search.
 
 use super::block::{Block, Filed};
 use super::buckets::Buckets;
@@ -119,13 +119,6 @@ impl<W: Filed> Layout<W> {
             Tables::Segments(blocks.map(|block| Table::new(*block, expected)).collect())
         };
         Layout { kind, tables }
-    }
-
-    /// Makes room for so many hashes. In segments there is none to be made: they are small, and grow one by one.
-    pub(super) fn reserve(&self, expected: usize, pin: &Pin) {
-        if let Tables::Buckets(tables) = &self.tables {
-            tables.iter().for_each(|table| table.reserve(expected, pin));
-        }
     }
 
     pub(super) fn contains(&self, hash: W, pin: &Pin) -> bool {

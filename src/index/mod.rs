@@ -1,10 +1,12 @@
 //! The sharded, concurrent pigeonhole index: which stored hashes lie within Hamming distance k of this one.
 //!
-//! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does
-//! so while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table` and
-//! `segment` file few hashes by a block, `buckets` and `shard` many, `block` says in which form, `sharded` puts tables together for readers and
-//! writers, `probe` and `batch` read them, `bulk` builds them at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same tables
-//! (`band_table`) for signatures, of which they find those that agree in a band, not all that are near.
+//! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does so
+//! while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table`
+//! and `segment` file few hashes by a block, `buckets` and `shard` many, `block` says in which form,
+//! `sharded` puts tables together for readers and writers, `probe` and `batch` read them, `bulk` builds them
+//! at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same
+//! tables (`band_table`) for signatures, of which they find those that agree in a band, not all that are
+//! near.
 //!
 //! *Absent*: documents, disks, ranking.
 #![allow(

@@ -1,12 +1,14 @@
-//! A model of the index: readers and writers take turns step by step, in orders that a scheduler draws: all threads alike, or one
-//! as long as it can but for a few interruptions, which finds what needs much to happen between two steps.
+//! A model of the index: readers and writers take turns step by step, in orders that a scheduler draws: all
+//! threads alike, or one as long as it can but for a few interruptions, which finds what needs much to happen
+//! between two steps.
 //!
-//! A step is a load or a store that another thread may come before ([`step`]); what the index promises is held against a
-//! record of what was stored when. Orders of memory that a processor may see otherwise are not part of it, and of the
-//! memory that is freed only that it is not freed too early for one thread: that is for the tests with threads.
+//! A step is a load or a store that another thread may come before ([`step`]); what the index promises is
+//! held against a record of what was stored when. Orders of memory that a processor may see otherwise are not
+//! part of it, and of the memory that is freed only that it is not freed too early for one thread: that is
+//! for the tests with threads.
 //!
-//! Where what matters would come about too seldom by chance, one thread does it itself at each step of a query in turn
-//! ([`at_every_step`]).
+//! Where what matters would come about too seldom by chance, one thread does it itself at each step of a
+//! query in turn ([`at_every_step`]).
 
 #![cfg(test)]
 
@@ -25,7 +27,8 @@ use super::memory::pin;
 use super::{Index, Neighbour};
 
 thread_local! {
-    /// What the threads of a model read at every step, if this thread runs one. They are one thread of the system.
+    /// What the threads of a model read at every step, if this thread runs one. They are one thread of the
+    /// system.
     static MODELLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
     /// How many shards were replaced in models that this thread ran.
     static REPLACED: Cell<u64> = const { Cell::new(0) };
@@ -77,7 +80,8 @@ enum State {
 /// What happened to which hash, in order. Nobody steps while it is locked.
 type Record = Mutex<Vec<(u64, State)>>;
 
-/// Hashes that fall into one segment of nearly every table and share most blocks, so that threads meet in the same lines.
+/// Hashes that fall into one segment of nearly every table and share most blocks, so that threads meet in the
+/// same lines.
 fn hash(number: u64) -> u64 {
     // Those of the last share of a move, and of one that was moved before.
     let share = if number.is_multiple_of(2) { 0xfff0 } else { 0x8000 };
@@ -263,7 +267,8 @@ fn every_order_of_steps_keeps_it_while_buckets_get_extents() {
 
 #[test]
 fn every_order_of_steps_keeps_it_while_shards_are_built_anew() {
-    // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines, for which there is no room.
+    // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines,
+    // for which there is no room.
     draw(150, || Model::new((1, NEVER), 12, others(MOVED).chain(one_again(305))));
     assert!(REPLACED.get() > 100, "{} shards were built anew", REPLACED.get());
 }
@@ -273,8 +278,8 @@ fn with_first_block(block: u64, number: u64) -> u64 {
     number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 21 | block
 }
 
-/// The hashes of one shard of the first of three tables, in the order in which they come: first some in every bucket, at the end
-/// those of one bucket whose extents no shard has room for.
+/// The hashes of one shard of the first of three tables, in the order in which they come: first some in every
+/// bucket, at the end those of one bucket whose extents no shard has room for.
 fn one_shard() -> impl Iterator<Item = u64> {
     let spread = (0..3_700).map(|i| with_first_block(((i * 37 % 1_024) << 5) + i * 11 % 32, i));
     spread.chain((0..).map(|i| with_first_block((1_000 << 5) + i % 32, 10_000 + i)))
@@ -287,7 +292,8 @@ fn depth(index: &Index<u64>) -> u32 {
     tables[0].shard(0, &pin).depth()
 }
 
-/// What is asked for and a hash near it: at the lesser depth they have one bucket, at the greater depth each has its own.
+/// What is asked for and a hash near it: at the lesser depth they have one bucket, at the greater depth each
+/// has its own.
 fn neighbours() -> [u64; 2] {
     let query = with_first_block(5 << 5, 99_999);
     [query, query ^ 1 << 4]
@@ -302,7 +308,8 @@ fn three_tables() -> Index<u64> {
     index
 }
 
-/// The same with so many hashes of [`one_shard`] that the next one makes the shard tell one bit more apart, and that one.
+/// The same with so many hashes of [`one_shard`] that the next one makes the shard tell one bit more apart,
+/// and that one.
 fn about_to_grow() -> (Rc<Index<u64>>, u64) {
     let index = three_tables();
     // A shard can grow without telling more apart.
@@ -312,7 +319,8 @@ fn about_to_grow() -> (Rc<Index<u64>>, u64) {
     (Rc::new(index), one_shard().nth(last).unwrap())
 }
 
-/// The same after it grew, with only so many left that the removal of one more makes it tell one bit less apart.
+/// The same after it grew, with only so many left that the removal of one more makes it tell one bit less
+/// apart.
 fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
     let remove = |stop: usize| {
         let (index, next) = about_to_grow();

@@ -7,17 +7,18 @@
 //! radius of -1 means that the block is not probed. The principle holds for every k, which is why k
 //! belongs to the question and not to the index.
 //!
-//! It holds as well if only the first bits of a block are looked at: what differs by at most `tᵢ` in the block
-//! does so in its first bits. Tables stand in the order of their keys, so the keys that begin with some bits
-//! are one run; fewer bits mean fewer and longer runs. How many bits to tell apart is therefore another
+//! It holds as well if only the first bits of a block are looked at: what differs by at most `tᵢ` in the
+//! block does so in its first bits. Tables stand in the order of their keys, so the keys that begin with some
+//! bits are one run; fewer bits mean fewer and longer runs. How many bits to tell apart is therefore another
 //! choice of the plan, for each block, and depends on how many hashes there are.
 //!
 //! # Costs
-//! Counted in cache lines of a segment read in a row. A run of a segment costs [`RUN`] on top of its lines: it begins with a
-//! cache miss, of which some ten are under way at a time, after a search. Buckets are found without one ([`BUCKET`]), and
-//! their lines, which hold all of a hash, take longer to compare ([`PACKED`]). The cheapest plan of expected costs is kept for each k
-//! and each half octave of the number of hashes. Where a query meets a run far longer than expected, a plan is
-//! made for that query from the true lengths of the runs around it ([`Plan::for_lengths`]).
+//! Counted in cache lines of a segment read in a row. A run of a segment costs [`RUN`] on top of its lines:
+//! it begins with a cache miss, of which some ten are under way at a time, after a search. Buckets are found
+//! without one ([`BUCKET`]), and their lines, which hold all of a hash, take longer to compare ([`PACKED`]).
+//! The cheapest plan of expected costs is kept for each k and each half octave of the number of hashes. Where
+//! a query meets a run far longer than expected, a plan is made for that query from the true lengths of the
+//! runs around it ([`Plan::for_lengths`]).
 
 use std::sync::OnceLock;
 
@@ -31,7 +32,8 @@ use super::shard::{SHARD_BITS, Shape};
 const RUN: f64 = 9.0;
 /// What reading a back costs whose front is near, in the same unit.
 const BACK: f64 = 5.0;
-/// What going to a bucket costs, what comparing a line of one does, and what a line that is read with all others does.
+/// What going to a bucket costs, what comparing a line of one does, and what a line that is read with all
+/// others does.
 const BUCKET: f64 = 4.5;
 const PACKED: f64 = 2.3;
 const PACKED_IN_A_ROW: f64 = 1.5;
@@ -182,7 +184,8 @@ impl Expectation {
         self.shapes.iter().find(|(of, _)| *of == block).map(|(_, shape)| *shape)
     }
 
-    /// The lines in one run of the keys that share so many bits. In a segment most begin and end within a line.
+    /// The lines in one run of the keys that share so many bits. In a segment most begin and end within a
+    /// line.
     fn run(&self, block: Block, bits: u32) -> f64 {
         match self.shape(block) {
             Some(Shape { depth, width }) => {
@@ -294,7 +297,8 @@ fn hashes_of(class: usize) -> usize {
     if class.is_multiple_of(2) { quarter * 5 / 2 } else { quarter * 7 / 2 }
 }
 
-/// How many of the entries of a line are near by chance, where `k` bits less those that differ elsewhere may differ.
+/// How many of the entries of a line are near by chance, where `k` bits less those that differ elsewhere may
+/// differ.
 fn near(bits: u32, entries: usize, k: u32, elsewhere: u32) -> f64 {
     ball(bits, k.saturating_sub(elsewhere)) / 2f64.powi(bits as i32) * entries as f64
 }

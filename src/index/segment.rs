@@ -48,8 +48,8 @@ struct Homes {
     cuts: Option<Box<Cuts>>,
 }
 
-/// Homes that follow the keys' own distribution: some of the keys, in order, from 0 on, and the home of each, then
-/// the number of lines. Between two of them homes are spaced evenly.
+/// Homes that follow the keys' own distribution: some of the keys, in order, from 0 on, and the home of each,
+/// then the number of lines. Between two of them homes are spaced evenly.
 struct Cuts {
     keys: Box<[u64]>,
     homes: Box<[u32]>,
@@ -101,8 +101,8 @@ impl Cuts {
 #[repr(C, align(64))]
 pub(super) struct Segment<W: Filed> {
     homes: Homes,
-    /// The fronts of the entries, line by line, then in the same places the backs. One piece of memory: the larger
-    /// the pieces, the better the allocator uses what an earlier segment left.
+    /// The fronts of the entries, line by line, then in the same places the backs. One piece of memory: the
+    /// larger the pieces, the better the allocator uses what an earlier segment left.
     lines: Box<[W::Line]>,
     block: Block,
     counts: Counts,
@@ -196,8 +196,9 @@ impl<W: Filed> Segment<W> {
         &self.lines[self.lines.len() / 2..]
     }
 
-    /// The home lines of the keys from `first` to `last`, given by their places in 2⁻⁶⁴ of all: the first one, and how
-    /// many. The keys' hashes stand in those and, as long as the line before is full, in lines after them.
+    /// The home lines of the keys from `first` to `last`, given by their places in 2⁻⁶⁴ of all: the first
+    /// one, and how many. The keys' hashes stand in those and, as long as the line before is full, in lines
+    /// after them.
     #[inline(always)]
     pub(super) fn homes(&self, first: u64, last: u64) -> (usize, usize) {
         let from = self.homes.at(first);
@@ -217,8 +218,8 @@ impl<W: Filed> Segment<W> {
         self.for_each_from(0, self.fronts().len(), lead, &mut each);
     }
 
-    /// Calls `each` with every hash in the lines from `from` on: in so many homes, and as long as the line before is
-    /// full.
+    /// Calls `each` with every hash in the lines from `from` on: in so many homes, and as long as the line
+    /// before is full.
     #[inline(always)]
     pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
         for line in self.run(from, homes) {

@@ -1,18 +1,20 @@
 //! A shard: a share of a table's buckets, each of which is some cache lines that are found by arithmetic.
 //!
-//! The bucket of a hash is told by the first bits of its block, as many as the shard has buckets for. So a bucket is one
-//! read from memory whose place depends on nothing that has to be read before, and any number of buckets can be asked
-//! for together. A shard that becomes full is built anew beside its readers, with twice as many buckets as long as its
-//! block has bits to tell them apart by, with more lines a bucket after that.
+//! The bucket of a hash is told by the first bits of its block, as many as the shard has buckets for. So a
+//! bucket is one read from memory whose place depends on nothing that has to be read before, and any number
+//! of buckets can be asked for together. A shard that becomes full is built anew beside its readers, with
+//! twice as many buckets as long as its block has bits to tell them apart by, with more lines a bucket after
+//! that.
 //!
-//! Hashes are spread, and not evenly, so some buckets overflow: what does not fit stands in an extent, a run of lines at the
-//! end of the shard to which the bucket's last line points; the next extent is twice as long, and the last line of each
-//! points to the next one. A bucket with a hundred thousand hashes is a dozen such runs.
+//! Hashes are spread, and not evenly, so some buckets overflow: what does not fit stands in an extent, a run
+//! of lines at the end of the shard to which the bucket's last line points; the next extent is twice as long,
+//! and the last line of each points to the next one. A bucket with a hundred thousand hashes is a dozen such
+//! runs.
 //!
 //! # Readers beside a writer
-//! One writer at a time, readers without a lock. Entries have a life of one direction: free, holds a hash, given up. None
-//! is used again and none moves, so that what a head tells of stays as it is while the line is there. The lines of a bucket fill
-//! in order, and its extents after them.
+//! One writer at a time, readers without a lock. Entries have a life of one direction: free, holds a hash,
+//! given up. None is used again and none moves, so that what a head tells of stays as it is while the line is
+//! there. The lines of a bucket fill in order, and its extents after them.
 //!
 //! *Absent*: which bits of a hash tell shards apart (`buckets`), distances (`probe`).
 
@@ -23,8 +25,8 @@ use super::memory::{Compare, Packed, Pattern, Work, cells, empty_lines, prefetch
 
 /// The first bits of a block, which tell shards apart.
 pub(super) const SHARD_BITS: u32 = 6;
-/// One of so many buckets may overflow before a shard is built anew: where a query reads few of them, which would all be done
-/// but for one extent, and where it reads many.
+/// One of so many buckets may overflow before a shard is built anew: where a query reads few of them, which
+/// would all be done but for one extent, and where it reads many.
 const OVERFLOWING: [usize; 2] = [32, 8];
 /// How many roots of the number of its entries a bucket must then be fuller than the mean to overflow.
 const FULLER: [f64; 2] = [1.5, 0.95];
@@ -33,7 +35,8 @@ const SPARE: usize = 4;
 /// Hashes whose places are asked for before the first of them is filed.
 const AHEAD: usize = 16;
 
-/// What the head of a line says: which entries hold a hash, how many were ever used, and where the bucket goes on.
+/// What the head of a line says: which entries hold a hash, how many were ever used, and where the bucket
+/// goes on.
 #[derive(Clone, Copy)]
 struct Head(u32);
 
@@ -77,7 +80,8 @@ impl Head {
     }
 }
 
-/// Which of the two it is: blocks that have no more bits than their places imply are few and read one bucket each.
+/// Which of the two it is: blocks that have no more bits than their places imply are few and read one bucket
+/// each.
 fn case(block: Block) -> usize {
     usize::from(block.bits() > IMPLIED_BITS)
 }
@@ -132,8 +136,8 @@ impl Shape {
             .sum()
     }
 
-    /// How many evenly spread hashes make about as many buckets overflow as may. A bucket of so many entries does if it gets
-    /// some more than the root of their number more than the mean.
+    /// How many evenly spread hashes make about as many buckets overflow as may. A bucket of so many entries
+    /// does if it gets some more than the root of their number more than the mean.
     fn room<W: Filed>(self, block: Block) -> usize {
         let entries = (self.width as usize * W::Packed::ENTRIES) as f64;
         ((entries - FULLER[case(block)] * entries.sqrt()) * self.buckets() as f64) as usize
@@ -160,7 +164,8 @@ struct Counts {
 }
 
 impl<W: Filed> Shard<W> {
-    /// The shard of these hashes, in this shape, or in a larger one if its extents could not all be told apart.
+    /// The shard of these hashes, in this shape, or in a larger one if its extents could not all be told
+    /// apart.
     pub(super) fn built(block: Block, mut shape: Shape, hashes: &[W]) -> Shard<W> {
         loop {
             let spare =
@@ -176,7 +181,8 @@ impl<W: Filed> Shard<W> {
         }
     }
 
-    /// Files hashes in an empty shard that nobody else sees: whether they fit. Nothing is read back of what was written.
+    /// Files hashes in an empty shard that nobody else sees: whether they fit. Nothing is read back of what
+    /// was written.
     fn fill(&self, hashes: &[W]) -> bool {
         let (width, entries) = (self.shape.width as usize, W::Packed::ENTRIES);
         let mut next = vec![0u32; self.shape.buckets()];
@@ -212,12 +218,6 @@ impl<W: Filed> Shard<W> {
         let crowded = self.len() * 2 > self.shape.room::<W>(self.block);
         let shape = if crowded { self.shape.next(self.block) } else { self.shape };
         Shard::built(self.block, shape, &self.hashes(number))
-    }
-
-    /// The same hashes in this shape, if it is larger.
-    pub(super) fn enlarged(&self, number: usize, shape: Shape) -> Option<Shard<W>> {
-        let is_larger = shape.room::<W>(self.block) > self.shape.room::<W>(self.block);
-        is_larger.then(|| Shard::built(self.block, shape, &self.hashes(number)))
     }
 
     /// How many hashes it holds.

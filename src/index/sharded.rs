@@ -13,17 +13,17 @@
 //!
 //! # Why nothing is missed and nothing comes twice
 //! A reader that finds a hash in a table reports it there only if no earlier table of its plan had to report
-//! it. Insertion goes through the tables in ascending order and so does removal; so a hash
-//! that the reader missed in an earlier table was being inserted or removed during the query. A hash that was
-//! removed and inserted again during a query may be met in two entries; queries that saw a removal go by
-//! sort their answers and drop what is double. They see it by a number that is raised after a hash was taken out and
+//! it. Insertion goes through the tables in ascending order and so does removal; so a hash that the reader
+//! missed in an earlier table was being inserted or removed during the query. A hash that was removed and
+//! inserted again during a query may be met in two entries; queries that saw a removal go by sort their
+//! answers and drop what is double. They see it by a number that is raised after a hash was taken out and
 //! before it can come back: who met the first entry full read the number before it was raised, or would have
 //! seen the entry given up; who meets the second reads it after.
 //!
 //! # Growing from one layout to another
-//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they are
-//! spread: a share is what begins with the same 12 bits), while readers use the old one and writers keep both; when
-//! it holds everything it takes the old one's place.
+//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they
+//! are spread: a share is what begins with the same 12 bits), while readers use the old one and writers keep
+//! both; when it holds everything it takes the old one's place.
 //!
 //! *Absent*: which documents bear a hash (the store knows), ranking, and any blocking call.
 
@@ -87,8 +87,9 @@ impl<W: Filed> Moving<W> {
 const SHARE_BITS: u32 = 12;
 /// A move is done after this many times fewer insertions than there were hashes when it began.
 const PACE: usize = 8;
-/// Hashes added in one turn: at least so many, and as long as there are enough this share of what is there, so that a
-/// segment comes into the cache for many of them, but no more than are added in some tenths of a second.
+/// Hashes added in one turn: at least so many, and as long as there are enough this share of what is there,
+/// so that a segment comes into the cache for many of them, but no more than are added in some tenths of a
+/// second.
 const BATCH: usize = 1 << 15;
 const BATCH_SHARE: usize = 8;
 const LARGEST_BATCH: usize = 1 << 20;
@@ -105,8 +106,9 @@ impl<W: Filed> Index<W> {
         Index::with_layouts(Thresholds::MEASURED)
     }
 
-    /// An empty index whose hashes stand in buckets once there are `buckets` of them, and those of 64 bits in three tables in
-    /// place of four once there are `three`. It changes what queries cost, not what they answer.
+    /// An empty index whose hashes stand in buckets once there are `buckets` of them, and those of 64 bits in
+    /// three tables in place of four once there are `three`. It changes what queries cost, not what they
+    /// answer.
     pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
         Index::with_layouts(Thresholds { buckets: [buckets; 2], three })
     }
@@ -157,25 +159,6 @@ impl<W: Filed> Index<W> {
             // A turn and a pin for each batch: other writers get theirs.
             new += self.insert_in_turn(&mut self.take_turn(), &mut batch, &mut pin());
         }
-    }
-
-    /// Makes room for so many hashes more, so that they are inserted without what is there being laid out anew on the way:
-    /// for who knows how many will come. It is done when this returns; other writers wait meanwhile, readers do not.
-    pub fn reserve(&self, more: usize) {
-        let mut turn = self.take_turn();
-        let mut pin = pin();
-        let expected = self.len().saturating_add(more);
-        // Some places get more than their share.
-        let room = expected.saturating_add(expected / 8);
-        let suited = Kind::suited(W::WIDTH, expected, self.thresholds);
-        // As many insertions as a whole move is done after.
-        let all = self.len().max(1 << SHARE_BITS) / PACE + 1;
-        self.go_on_moving(&mut turn, all, &mut pin);
-        if suited > self.layout.get(&pin).kind {
-            *turn = Some(Moving::to(Layout::new(suited, room)));
-            self.go_on_moving(&mut turn, all, &mut pin);
-        }
-        self.layout.get(&pin).reserve(room, &pin);
     }
 
     /// Removes a hash; whether it was there.
@@ -340,8 +323,8 @@ impl<W: Filed> Index<W> {
         self.plan(k).is_none()
     }
 
-    /// What a query within `k` is expected to take, in nanoseconds or so: a measure to tell cheap queries from
-    /// dear ones by.
+    /// What a query within `k` is expected to take, in nanoseconds or so: a measure to tell cheap queries
+    /// from dear ones by.
     pub fn cost(&self, k: u32) -> u64 {
         let kind = self.layout.get(&pin()).kind;
         Plan::expected_cost::<W>(kind, k.min(W::WIDTH.bits()), self.len())

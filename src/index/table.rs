@@ -1,8 +1,8 @@
 //! One block's table in segments: every hash of the index, filed by the value of one of its blocks.
 //!
-//! A table is a directory of segments, chosen by the first bits of the key. There are 4 segments at first, and
-//! up to 4,096 as the table grows, so that building one anew takes the writer some milliseconds at most and
-//! a collection of ten documents costs little more than a kilobyte. Segments grow and shrink one by one.
+//! A table is a directory of segments, chosen by the first bits of the key. There are 4 segments at first,
+//! and up to 4,096 as the table grows, so that building one anew takes the writer some milliseconds at most
+//! and a collection of ten documents costs little more than a kilobyte. Segments grow and shrink one by one.
 //!
 //! Costs: an entry as large as the hash for each hash, divided by how full segments are ([`Fill`]), and some
 //! tens of bytes a segment. The segments of a table are built to different fills, so that they do not all
@@ -36,8 +36,8 @@ struct Directory<W: Filed> {
 
 /// Hashes on their way into a table.
 pub(super) struct Filing<'a, W> {
-    /// If `new_only`, what is there already and what comes twice is left out, of the list too; otherwise there must be no
-    /// such hash. The list changes its order.
+    /// If `new_only`, what is there already and what comes twice is left out, of the list too; otherwise
+    /// there must be no such hash. The list changes its order.
     hashes: &'a mut Vec<W>,
     new_only: bool,
     /// Those before this place have been looked at, and the first so many of them are those that were filed.
@@ -107,9 +107,9 @@ impl<W: Filed> Table<W> {
         }
     }
 
-    /// Files hashes, segment by segment, so that what is written to stays in the cache. Ends when all are filed, or when
-    /// something was replaced, to let it be freed: whether all are. For the writer, one at a time; `len` is how many hashes the
-    /// table held before.
+    /// Files hashes, segment by segment, so that what is written to stays in the cache. Ends when all are
+    /// filed, or when something was replaced, to let it be freed: whether all are. For the writer, one at a
+    /// time; `len` is how many hashes the table held before.
     pub(super) fn file(&self, filing: &mut Filing<'_, W>, len: usize, fill: Fill, pin: &Pin) -> bool {
         if filing.at == 0 {
             self.order(filing.hashes, pin);
@@ -195,8 +195,8 @@ impl<W: Filed> Table<W> {
         *hashes = ordered;
     }
 
-    /// Makes room for hashes that are not in their segment yet and belong there: `true` if they were filed with that,
-    /// `false` if they are to be filed now.
+    /// Makes room for hashes that are not in their segment yet and belong there: `true` if they were filed
+    /// with that, `false` if they are to be filed now.
     fn grow(
         &self,
         view: &View<'_, W>,
@@ -312,7 +312,8 @@ impl<'p, W: Filed> View<'p, W> {
         self.directory.depth
     }
 
-    /// The runs of keys that begin with the same `bits` bits; `bits` is the depth at least and the block's at most.
+    /// The runs of keys that begin with the same `bits` bits; `bits` is the depth at least and the block's at
+    /// most.
     #[inline(always)]
     pub(super) fn runs(&self, bits: u32) -> Runs<'p, W> {
         let depth = self.directory.depth;

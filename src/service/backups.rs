@@ -25,8 +25,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError`] if it cannot be started.
-    pub async fn backup(&self, collection: &CollectionName) -> Result<Pieces, ServiceError> {
-        Ok(self.engine()?.backup(collection, self.now_ms()).await?)
+    pub fn backup(&self, collection: &CollectionName) -> Result<Pieces, ServiceError> {
+        Ok(self.engine()?.backup(collection, self.now_ms())?)
     }
 
     /// Creates a collection from a backup.

@@ -33,7 +33,7 @@ impl Buckets {
     /// The sizes of the collection's buckets, and their age in milliseconds.
     pub(super) async fn of(
         &self,
-        engine: &dyn Engine,
+        engine: &Engine,
         collection: &CollectionInfo,
         now_ms: u64,
     ) -> Result<(BucketSizes, u64), EngineError> {

@@ -7,7 +7,7 @@
 //! settings.
 
 use std::collections::HashMap;
-use std::fmt::Write;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use dashmap::DashMap;
 use parking_lot::Mutex;
 
+use super::calibrated::Calibrated;
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
 use crate::engine::Page;
 use crate::eval::{
-    Banded, Labels, Measured, Pair, Recommendation, Sample, Set, banded, measure, recommend,
-    set_aside_copies, with_edits,
+    Labels, Measured, Pair, Sample, Set, banded, measure, recommend, set_aside_copies, with_edits,
 };
 use crate::fingerprint::{MinHash, Profile, Status};
 use crate::ids::{CollectionName, DocumentId};
@@ -29,6 +29,10 @@ use crate::pool::{Cancel, Patience};
 
 /// Maximum number of texts in a sample. All pairs of them and of their edited copies are compared.
 pub const CALIBRATION_TEXTS: usize = 20_000;
+/// Maximum number of documents for which k is chosen.
+pub const CALIBRATION_DOCUMENTS: u64 = 1_000_000_000_000;
+/// Maximum seed: the largest integer that every JSON reader keeps exactly, 2^53 - 1.
+pub const CALIBRATION_SEED: u64 = 9_007_199_254_740_991;
 /// Default number of texts in a sample.
 const DEFAULT_TEXTS: usize = 5_000;
 /// Minimum number of texts: the result of fewer is not significant.
@@ -59,10 +63,10 @@ pub struct WantedCalibration {
     pub pairs: Vec<(DocumentId, DocumentId)>,
     /// The size of the sample, 100 to [`CALIBRATION_TEXTS`] texts; by default 5,000.
     pub sample: Option<usize>,
-    /// The number of documents for which k is chosen. By default that of the collection, but at least a
-    /// million.
+    /// The number of documents for which k is chosen, 1 to [`CALIBRATION_DOCUMENTS`]. By default that of the
+    /// collection, but at least a million.
     pub documents: Option<u64>,
-    /// The seed of the sample and of the edits.
+    /// The seed of the sample and of the edits, at most [`CALIBRATION_SEED`].
     pub seed: u64,
 }
 
@@ -83,33 +87,6 @@ pub struct Calibration {
 
 /// The result of a calibration, or why there is none.
 type Outcome = Result<Arc<Calibrated>, Arc<ServiceError>>;
-
-/// The result of a calibration.
-#[derive(Debug)]
-pub struct Calibrated {
-    /// The collection's settings: profile and k.
-    pub present: (String, u32),
-    /// The number of documents for which k is chosen.
-    pub documents: u64,
-    /// Whether the pairs to be found are marked ones, and not made by edits.
-    pub is_marked: bool,
-    /// The number of texts, including edited copies.
-    pub texts: usize,
-    /// The size of the texts in bytes.
-    pub bytes: usize,
-    /// The number of pairs to be found.
-    pub pairs: usize,
-    /// The number of unmarked pairs that look like copies. They are ignored.
-    pub aside: usize,
-    /// The results of profiles that make hashes.
-    pub measured: Vec<Measured>,
-    /// The results of profiles that make `MinHash` signatures.
-    pub banded: Vec<Banded>,
-    /// The best profile and k among the measured ones.
-    pub recommended: Option<Recommendation>,
-    /// The best k with the collection's profile.
-    pub recommended_here: Option<Recommendation>,
-}
 
 /// The calibrations of a process.
 #[derive(Default)]
@@ -179,13 +156,13 @@ impl Service {
     /// [`ServiceError::Calibrating`] if one of this collection is running,
     /// [`ServiceError::OtherCalibration`] if another one is running, and [`ServiceError::Invalid`] if there
     /// is nothing to measure.
-    pub async fn calibrate(
+    pub fn calibrate(
         self: &Arc<Self>,
         collection: &CollectionName,
         wanted: WantedCalibration,
     ) -> Result<Calibration, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
-        let plan = self.plan(collection, wanted).await?;
+        let info = self.engine()?.collection(collection)?;
+        let plan = self.plan(collection, wanted)?;
         let job = Arc::new(Job {
             collection_created_ms: info.created_ms,
             started_ms: self.now_ms(),
@@ -208,8 +185,8 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
-    pub async fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
+    pub fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
+        let info = self.engine()?.collection(collection)?;
         let job =
             self.calibrations.jobs.get(collection).filter(|job| job.collection_created_ms == info.created_ms);
         job.map(|job| job.status()).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
@@ -219,22 +196,18 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
-    pub async fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
-        self.calibration(collection).await?;
+    pub fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
+        self.calibration(collection)?;
         self.calibrations.forget(collection);
         Ok(())
     }
 
     /// Checks a request.
-    async fn plan(
-        &self,
-        collection: &CollectionName,
-        wanted: WantedCalibration,
-    ) -> Result<Plan, ServiceError> {
-        let info = self.engine()?.collection(collection).await?;
+    fn plan(&self, collection: &CollectionName, wanted: WantedCalibration) -> Result<Plan, ServiceError> {
+        let info = self.engine()?.collection(collection)?;
         let settings = &info.settings;
         if let Some(texts) = &wanted.texts {
-            check("texts", texts.len(), MIN_TEXTS, CALIBRATION_TEXTS, "texts")?;
+            check("texts", texts.len(), MIN_TEXTS, CALIBRATION_TEXTS)?;
             if !wanted.pairs.is_empty() {
                 let detail = "pairs are pairs of stored documents; give pairs or texts, not both";
                 return Err(ServiceError::invalid("pairs", detail));
@@ -246,20 +219,19 @@ impl Service {
             );
             return Err(ServiceError::invalid("texts", detail));
         }
-        check("pairs", wanted.pairs.len(), 0, PAIRS, "pairs")?;
+        check("pairs", wanted.pairs.len(), 0, PAIRS)?;
         if let Some(at) = wanted.pairs.iter().position(|(a, b)| a == b) {
             let detail =
                 format!("pair {at} (counted from 0) names one document twice; a pair has two documents");
             return Err(ServiceError::invalid("pairs", detail));
         }
-        if wanted.documents == Some(0) {
-            let detail =
-                "documents is 0; say for how many documents k is to be chosen, 1 or more, or leave it out";
-            return Err(ServiceError::invalid("documents", detail));
+        if let Some(documents) = wanted.documents {
+            check("documents", documents, 1, CALIBRATION_DOCUMENTS)?;
         }
-        check("profiles", wanted.profiles.len(), 0, PROFILES, "profiles")?;
+        check("seed", wanted.seed, 0, CALIBRATION_SEED)?;
+        check("profiles", wanted.profiles.len(), 0, PROFILES)?;
         let sample = wanted.sample.unwrap_or(DEFAULT_TEXTS);
-        check("sample", sample, MIN_TEXTS, CALIBRATION_TEXTS, "texts")?;
+        check("sample", sample, MIN_TEXTS, CALIBRATION_TEXTS)?;
         let names = if wanted.profiles.is_empty() {
             vec![settings.profile.clone(), "copies-64".to_owned(), "copies-128".to_owned()]
         } else {
@@ -496,91 +468,26 @@ impl Calibrations {
     }
 }
 
-impl Calibrated {
-    /// The result in a few sentences.
-    pub fn summary(&self) -> String {
-        let mut text = String::new();
-        let (profile, k) = &self.present;
-        if let Some(one) = self.measured.iter().find(|one| one.profile.id().to_string() == *profile) {
-            let point = one.curve.at(*k);
-            let _ = write!(
-                text,
-                "As the collection is set ({profile}, k={k}), {:.1} % of the copies are found and {:.1} % of \
-                 the found documents are copies; {}. ",
-                point.recall * 100.0,
-                point.precision * 100.0,
-                self.false_neighbours_text(one, *k)
-            );
-        }
-        let described = |best: &Recommendation| {
-            format!("{} with k={}, which finds {:.1} %", best.profile, best.k, best.recall * 100.0)
-        };
-        let _ = match (&self.recommended_here, &self.recommended) {
-            (Some(here), Some(best)) if here == best => write!(text, "Recommended: {}.", described(best)),
-            (Some(here), Some(best)) => {
-                write!(
-                    text,
-                    "Recommended: {}; with the present profile, {}.",
-                    described(best),
-                    described(here)
-                )
-            }
-            (None, Some(best)) => write!(text, "Recommended: {}.", described(best)),
-            _ if self.measured.is_empty() => {
-                write!(text, "Only signatures were measured: choose a threshold.")
-            }
-            _ => write!(
-                text,
-                "No k of these profiles finds copies with a precision of 0.97 and at most 0.05 wrong \
-                 neighbours a query, or too few of these texts are different to know: use a larger k with \
-                 min_similarity, or give more texts."
-            ),
-        };
-        text
-    }
-
-    /// The number of false neighbours per query, in words.
-    fn false_neighbours_text(&self, one: &Measured, k: u32) -> String {
-        let documents = self.documents as f64;
-        match one.curve.false_neighbours(k, documents) {
-            (wrong, true) if wrong >= documents => {
-                "how many wrong neighbours a query gets cannot be told, since too few of these texts are \
-                 different"
-                    .to_owned()
-            }
-            (wrong, is_bound) => format!(
-                "among {} documents like these a query gets {}{wrong:.2} wrong neighbours",
-                self.documents,
-                if is_bound { "fewer than " } else { "" }
-            ),
-        }
-    }
-}
-
 /// The recipe of a `MinHash` profile.
 fn recipe(profile: &Profile) -> Option<&'static MinHash> {
     profile.signatures()?;
-    let id = profile.id().to_string();
-    MinHash::ALL.iter().find(|recipe| recipe.id == id)
+    MinHash::ALL.iter().find(|recipe| recipe.name == profile.id().name())
 }
 
 fn check_cancelled(job: &Job) -> Result<(), ServiceError> {
     if job.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
 }
 
-fn check(
+/// Checks a number, or the length of a list, against its limits.
+fn check<N: PartialOrd + Display>(
     field: &'static str,
-    count: usize,
-    least: usize,
-    most: usize,
-    what: &str,
+    value: N,
+    least: N,
+    most: N,
 ) -> Result<(), ServiceError> {
-    if (least..=most).contains(&count) {
+    if (&least..=&most).contains(&&value) {
         return Ok(());
     }
-    let detail = match least {
-        0 => format!("{field} has {count} {what}; the limit is {most}"),
-        _ => format!("{field} has {count} {what}; it ranges from {least} to {most}"),
-    };
+    let detail = format!("{field} has the size {value}; it ranges from {least} to {most}");
     Err(ServiceError::invalid(field, detail))
 }

@@ -1,7 +1,5 @@
 //! Creating, changing and deleting collections.
 
-use std::sync::Arc;
-
 use tokio::sync::SemaphorePermit;
 
 use super::Service;
@@ -64,7 +62,7 @@ impl Service {
     /// As [`Service::put_collection`].
     pub async fn make_collection(
         &self,
-        engine: &Arc<dyn Engine>,
+        engine: &Engine,
         name: &CollectionName,
         wanted: WantedCollection,
     ) -> Result<(), ServiceError> {
@@ -90,8 +88,8 @@ impl Service {
     ///
     /// # Errors
     /// [`EngineError::NoCollection`] if there is none.
-    pub async fn has_signatures(&self, name: &CollectionName) -> Result<bool, ServiceError> {
-        Ok(self.engine()?.settings(name).await?.signatures.is_some())
+    pub fn has_signatures(&self, name: &CollectionName) -> Result<bool, ServiceError> {
+        Ok(self.engine()?.settings(name)?.signatures.is_some())
     }
 
     /// Deletes a collection with all its documents.

@@ -81,13 +81,13 @@ impl Service {
         profile: Option<&str>,
         k: Option<u32>,
     ) -> Result<Comparison, ServiceError> {
-        let settings = self.engine()?.settings(collection).await?;
+        let settings = self.engine()?.settings(collection)?;
         let (profile, default_k) = match profile {
             Some(name) => {
-                let profile = self.profile(Some(name)).await?;
+                let profile = self.profile(Some(name))?;
                 (profile, profile.default_k())
             }
-            None => (self.profile_of(collection).await?, settings.k),
+            None => (self.profile_of(collection)?, settings.k),
         };
         let k = k.unwrap_or(default_k);
         let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
@@ -97,10 +97,7 @@ impl Service {
         }
         let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
         let [a, b] = sides;
-        let sides = [
-            self.resolve(collection, a, is_other, "a").await?,
-            self.resolve(collection, b, is_other, "b").await?,
-        ];
+        let sides = [self.side(collection, a, is_other, "a")?, self.side(collection, b, is_other, "b")?];
         let work = move |cancel: &Cancel| {
             sides.iter().try_for_each(|side| reserve_for_explanation(side).map(Reserved::keep))?;
             compare(profile, sides, k, cancel)
@@ -108,7 +105,7 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    async fn resolve(
+    fn side(
         &self,
         collection: &CollectionName,
         by: By,
@@ -118,7 +115,7 @@ impl Service {
         Ok(match by {
             By::Content(content) => content,
             By::Id(id) => {
-                let row = self.document(collection, &id).await?.row;
+                let row = self.document(collection, &id)?.row;
                 match row.text {
                     Some(text) => Content::Text(text),
                     None if is_other => {
@@ -129,7 +126,7 @@ impl Service {
                         );
                         return Err(ServiceError::invalid(field, detail));
                     }
-                    None => match (row.sketch, self.has_signatures(collection).await?) {
+                    None => match (row.sketch, self.has_signatures(collection)?) {
                         (Some(signature), true) => Content::Signature(signature),
                         _ => Content::Hash(row.hash),
                     },

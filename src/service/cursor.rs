@@ -12,17 +12,17 @@ use crate::engine::Position;
 use crate::ids::{DocumentId, Hash};
 
 /// The cursor of a position in the answer to a query.
-pub(super) fn write(position: &Position, hash: Hash, k: Option<u32>) -> String {
+pub(super) fn write(position: &Position, hash: Hash, k: u32) -> String {
     let id: String = position.id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
     format!("{:02x}{:08x}{id}", position.distance, binding(hash, k))
 }
 
 /// Decodes the position of a cursor.
-pub(super) fn read(cursor: &str, hash: Hash, k: Option<u32>) -> Result<Position, ServiceError> {
+pub(super) fn read(cursor: &str, hash: Hash, k: u32) -> Result<Position, ServiceError> {
     parse(cursor, hash, k).ok_or(ServiceError::Cursor)
 }
 
-fn parse(cursor: &str, hash: Hash, k: Option<u32>) -> Option<Position> {
+fn parse(cursor: &str, hash: Hash, k: u32) -> Option<Position> {
     if !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) || !cursor.len().is_multiple_of(2) {
         return None;
     }
@@ -35,10 +35,10 @@ fn parse(cursor: &str, hash: Hash, k: Option<u32>) -> Option<Position> {
     (bound == binding(hash, k)).then_some(Position { distance, id })
 }
 
-fn binding(hash: Hash, k: Option<u32>) -> u32 {
+fn binding(hash: Hash, k: u32) -> u32 {
     let mut bytes = Vec::with_capacity(20);
     hash.write_bytes(&mut bytes);
-    bytes.extend(k.unwrap_or(u32::MAX).to_be_bytes());
+    bytes.extend(k.to_be_bytes());
     (xxh3_64(&bytes) >> 32) as u32
 }
 
@@ -50,12 +50,12 @@ mod tests {
     fn a_cursor_is_valid_only_for_its_own_query() {
         let position = Position { distance: 7, id: DocumentId::new("新闻/1").unwrap() };
         let hash = Hash::from_u64(42);
-        let cursor = write(&position, hash, Some(9));
-        assert_eq!(read(&cursor, hash, Some(9)).unwrap(), position);
-        assert!(read(&cursor, hash, None).is_err());
-        assert!(read(&cursor, Hash::from_u64(43), Some(9)).is_err());
+        let cursor = write(&position, hash, 9);
+        assert_eq!(read(&cursor, hash, 9).unwrap(), position);
+        assert!(read(&cursor, hash, 8).is_err());
+        assert!(read(&cursor, Hash::from_u64(43), 9).is_err());
         for bad in ["", "zz", "07", "0700000000", &cursor[..cursor.len() - 1], "＋1"] {
-            assert!(read(bad, hash, Some(9)).is_err(), "{bad:?}");
+            assert!(read(bad, hash, 9).is_err(), "{bad:?}");
         }
     }
 }

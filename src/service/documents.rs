@@ -171,7 +171,7 @@ impl Service {
         patience: Patience,
         offered: impl Iterator<Item = Result<Offered, E>> + Send + 'static,
     ) -> Result<Vec<Result<Prepared, E>>, ServiceError> {
-        let preparation = self.preparation(collection).await?;
+        let preparation = self.preparation(collection)?;
         let work = move |cancel: &Cancel| {
             let mut turns = Turns::new(patience);
             let mut prepared = Vec::new();
@@ -191,7 +191,7 @@ impl Service {
         collection: &CollectionName,
         offered: Offered,
     ) -> Result<Prepared, ServiceError> {
-        let preparation = self.preparation(collection).await?;
+        let preparation = self.preparation(collection)?;
         // Hashes and signatures need no fingerprinting.
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
             return preparation.prepare(offered);
@@ -203,9 +203,9 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    async fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
+    fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
         let engine = self.engine()?;
-        let settings = engine.settings(collection).await?;
+        let settings = engine.settings(collection)?;
         Ok(Preparation {
             profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
@@ -287,28 +287,27 @@ impl Service {
         if let Outcome::Duplicate(of) = &added.outcome {
             return Ok(of.clone());
         }
+        let collection = self.engine()?.find(collection)?;
         let query = Query {
             hash: added.hash,
             signature: added.signature.clone(),
-            k: None,
+            k: collection.settings().k,
             limit: self.limits.default_matches,
             after: None,
             filter: Some(Box::new(Filter::without(added.id.clone()))),
             scan: false,
         };
-        Ok(self.engine()?.similar(collection, query).await?.matches)
+        // The name may belong to another collection by now.
+        collection.check(&query)?;
+        Ok(self.answer(&collection, query).await?.matches)
     }
 
     /// Returns a document.
     ///
     /// # Errors
     /// [`ServiceError::NoDocument`] if it does not exist.
-    pub async fn document(
-        &self,
-        collection: &CollectionName,
-        id: &DocumentId,
-    ) -> Result<Document, ServiceError> {
-        let found = self.engine()?.get(collection, id).await?;
+    pub fn document(&self, collection: &CollectionName, id: &DocumentId) -> Result<Document, ServiceError> {
+        let found = self.engine()?.get(collection, id)?;
         found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
     }
 
@@ -329,13 +328,13 @@ impl Service {
     ///
     /// # Errors
     /// Those of [`CollectionSettings::reach`](crate::engine::CollectionSettings::reach).
-    pub async fn k_or_default(
+    pub fn k_or_default(
         &self,
         collection: &CollectionName,
         k: Option<u32>,
         threshold: Option<f64>,
     ) -> Result<u32, ServiceError> {
-        Ok(self.engine()?.settings(collection).await?.reach(k, threshold)?)
+        Ok(self.engine()?.settings(collection)?.reach(k, threshold)?)
     }
 }
 

@@ -142,14 +142,10 @@ impl ServiceError {
         if is_of_question { ServiceError::Question { at, source: Box::new(self) } } else { self }
     }
 
-    /// Adds `before` to the index of the query in the error.
-    #[must_use]
-    pub fn after(self, before: usize) -> ServiceError {
+    /// The error without the index of the query, for a request with a single query.
+    pub(super) fn of_single(self) -> ServiceError {
         match self {
-            ServiceError::Question { at, source } => ServiceError::Question { at: at + before, source },
-            ServiceError::Engine(EngineError::Question { at, source }) => {
-                ServiceError::Question { at: at + before, source: Box::new(ServiceError::Engine(*source)) }
-            }
+            ServiceError::Question { source, .. } => *source,
             other => other,
         }
     }

@@ -119,18 +119,18 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoProfile`] with the existing profiles.
-    pub async fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
+    pub fn profile(&self, name: Option<&str>) -> Result<&'static Profile, ServiceError> {
         match name {
             Some(name) => profile_named(self.profiles(), name),
-            None => match self.profile_of(CollectionName::default_collection()).await {
+            None => match self.profile_of(CollectionName::default_collection()) {
                 Err(ServiceError::Engine(EngineError::NoCollection(_))) => Ok(Profile::default_profile()),
                 found => found,
             },
         }
     }
 
-    pub(super) async fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
-        profile_named(self.profiles(), &self.engine()?.settings(name).await?.profile)
+    pub(super) fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
+        profile_named(self.profiles(), &self.engine()?.settings(name)?.profile)
     }
 
     /// Fingerprints texts with a profile, in order. Hashes and signatures among the contents are skipped.

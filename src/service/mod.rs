@@ -6,11 +6,14 @@
 //!
 //! *Absent*: status codes, routes and wire types (see `http`), and how documents are stored.
 
+mod ask;
 mod backups;
 mod buckets;
 mod calibrate;
+mod calibrated;
 mod collections;
 mod compare;
+mod counts;
 mod cursor;
 mod documents;
 mod error;
@@ -26,14 +29,18 @@ use parking_lot::Mutex;
 use thread_local::ThreadLocal;
 use tokio::sync::Semaphore;
 
-pub use calibrate::{CALIBRATION_TEXTS, Calibrated, Calibration, WantedCalibration};
+pub use ask::{Ask, By};
+pub use calibrate::{
+    CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibration, WantedCalibration,
+};
+pub use calibrated::Calibrated;
 pub use collections::WantedCollection;
 pub use compare::{Change, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use limits::Limits;
-pub use lookup::{Ask, By, Found};
+pub use lookup::{Found, Lookup, Pending};
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
@@ -41,7 +48,7 @@ pub use strict_json::{Strict, told};
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, EngineError,
     EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion,
-    Snapshot, Work,
+    Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Banded, Judged, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
@@ -54,7 +61,7 @@ use crate::ids::DocumentId;
 use crate::pool::CpuPool;
 use buckets::Buckets;
 use calibrate::Calibrations;
-use lookup::{Counters, Distances, Tally};
+use counts::{Counters, Distances, Tally};
 
 /// Functions and data that the caller provides to the service.
 #[derive(Clone, Copy)]
@@ -69,7 +76,7 @@ pub struct Surroundings {
 
 /// The service.
 pub struct Service {
-    engine: OnceLock<Arc<dyn Engine>>,
+    engine: OnceLock<Arc<Engine>>,
     starting: Arc<Progress>,
     pool: CpuPool,
     limits: Limits,
@@ -119,7 +126,7 @@ impl Service {
     }
 
     /// Sets the engine. Only the first call has an effect.
-    pub fn start(&self, engine: Arc<dyn Engine>) {
+    pub fn start(&self, engine: Arc<Engine>) {
         let _ = self.engine.set(engine);
     }
 
@@ -127,7 +134,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NotReady`] until [`Service::start`] is called.
-    pub fn engine(&self) -> Result<&Arc<dyn Engine>, ServiceError> {
+    pub fn engine(&self) -> Result<&Arc<Engine>, ServiceError> {
         self.engine.get().ok_or_else(|| ServiceError::not_ready(&self.starting))
     }
 
@@ -201,7 +208,7 @@ impl Service {
         collection: &CollectionInfo,
     ) -> Result<(BucketSizes, u64), ServiceError> {
         let engine = self.engine()?;
-        Ok(self.buckets.of(&**engine, collection, self.now_ms()).await?)
+        Ok(self.buckets.of(engine, collection, self.now_ms()).await?)
     }
 
     /// Whether the queue of the CPU pool is full, so that it would reject new work of this client.
@@ -222,7 +229,7 @@ impl Service {
     /// The number of matches at each distance from 0 to
     /// [`SignatureShape::MAX_CELLS`](crate::ids::SignatureShape::MAX_CELLS), since the start.
     pub fn answered_distances(&self) -> Vec<u64> {
-        self.hand_on_counts();
+        self.flush_counts();
         self.distances.counts()
     }
 }

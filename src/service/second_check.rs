@@ -7,13 +7,16 @@
 //! that was measured (docs/quality.md).
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
+use super::ask::{Ask, By};
 use super::fingerprints::{Content, reserve_for_explanation, reserve_for_text};
-use super::lookup::{Ask, By, Found};
+use super::lookup::Found;
 use super::{Service, ServiceError};
-use crate::engine::Judge;
+use crate::engine::{Answer, Collection, EngineError, Judge, Query, WorkBudget};
 use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
 use crate::ids::CollectionName;
+use crate::pool::{Cancel, Patience};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
@@ -142,7 +145,7 @@ impl Service {
     /// documents within k are compared; if there are more, `next` is the position after them.
     pub(super) async fn similar_checked(
         &self,
-        collection: &CollectionName,
+        collection: &Arc<Collection>,
         mut ask: Ask,
         least: f64,
     ) -> Result<Found, ServiceError> {
@@ -150,7 +153,7 @@ impl Service {
             let detail = format!("min_similarity is {least}; it ranges from 0 to 1");
             return Err(ServiceError::invalid("min_similarity", detail));
         }
-        let settings = self.engine()?.settings(collection).await?;
+        let settings = collection.settings();
         let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
         if !settings.keep_text && sketch_bytes.is_none() {
             let detail = if settings.signatures.is_some() {
@@ -169,17 +172,37 @@ impl Service {
         }
         let measure = ask.measure;
         let limit = ask.limit.unwrap_or(self.limits().default_matches);
-        let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
+        let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some())?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
-        let mut found =
-            self.similar_judged(collection, ask, judge(compared, measure, sketch_bytes, least)).await?;
+        let (query, status) = self.resolve(collection, &ask).await?;
+        let judge = judge(compared, measure, sketch_bytes, least);
+        let answer = self.judged(collection, query.clone(), judge).await?;
+        let mut found = self.counted(collection, &query, status, answer);
         // The sort is stable: equally similar documents remain in the order of distance, then id.
         found.matches.sort_by(|a, b| b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)));
         found.matches.truncate(limit);
         Ok(found)
     }
 
-    async fn compared(
+    /// Answers a query with the documents for which `judge` returns a similarity.
+    async fn judged(
+        &self,
+        collection: &Arc<Collection>,
+        query: Query,
+        judge: Judge,
+    ) -> Result<Answer, ServiceError> {
+        let (engine, collection) = (Arc::clone(self.engine()?), Arc::clone(collection));
+        let work = move |cancel: &Cancel| {
+            let mut found = Answer::default();
+            let mut budget = WorkBudget::unlimited(cancel);
+            engine.answer(&collection, &[query], &mut budget, &mut |answer| found = answer)?;
+            engine.judge(&collection, &mut found.matches, judge, cancel)?;
+            Ok::<_, EngineError>(found)
+        };
+        Ok(self.pool.run(Patience::Interactive, work).await??)
+    }
+
+    fn compared(
         &self,
         collection: &CollectionName,
         by: &By,
@@ -191,7 +214,7 @@ impl Service {
             }
             By::Content(_) => None,
             By::Id(id) => {
-                let row = self.document(collection, id).await?.row;
+                let row = self.document(collection, id)?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
                 row.text.map(|text| Compared::Text(Content::Text(text))).or(sketch.map(Compared::Sketch))
             }

@@ -178,8 +178,8 @@ pub(super) fn read(
         for _ in 0..header.sections {
             let section = reader.section()?;
             sink(&section, None)?;
-            while let Some(chunks) = reader.chunk(section.width)? {
-                chunks.into_iter().try_for_each(|chunk| sink(&section, Some(chunk)))?;
+            while let Some(chunk) = reader.chunk(section.width)? {
+                sink(&section, Some(chunk))?;
             }
         }
         let (through, checksum) = reader.finish()?;

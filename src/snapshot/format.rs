@@ -1,5 +1,4 @@
-//! The bytes of a snapshot: format 2, which is written, and format 1, which every version must read for
-//! ever. `docs/formats.md` documents both.
+//! The bytes of a snapshot, which `docs/formats.md` documents.
 //!
 //! ```text
 //! header   "lklsnap\n"  u32 format  u64 from  u32 sections
@@ -9,9 +8,7 @@
 //!          u32 0
 //! footer   u64 hashes in all  u64 through  u64 checksum of every byte before
 //! ```
-//! Numbers are little-endian, hashes are big-endian, checksums are XXH3 of 64 bits. In format 1 a chunk is
-//! a u32 count (1 to 65,536), that many ascending hashes, and a u64 checksum of the hashes; the footer has
-//! no number of hashes.
+//! Numbers are little-endian, hashes are big-endian, checksums are XXH3 of 64 bits.
 //!
 //! *Absent*: the bits of the gaps (`gaps`), and files (`files`).
 
@@ -25,11 +22,7 @@ use crate::ids::{CollectionId, Hash, Sequence, Width};
 /// The first bytes of every snapshot.
 pub(super) const MAGIC: &[u8; 8] = b"lklsnap\n";
 /// The layout that is written, and the newest one that can be read.
-pub(super) const FORMAT: u32 = 2;
-/// The layout of plain hashes, one after the other.
-const PLAIN: u32 = 1;
-/// The most hashes in a chunk of [`PLAIN`].
-const PLAIN_CHUNK: usize = 65_536;
+pub(super) const FORMAT: u32 = 1;
 /// The most bytes of a profile id. A longer one is damage.
 const MAX_PROFILE: usize = 256;
 
@@ -178,7 +171,6 @@ pub(super) fn pack(width: Width, hashes: &[Hash]) -> Option<Packed> {
 /// Reads a snapshot from front to back. Returns nothing before its checksum is compared.
 pub(super) struct Reader<T> {
     input: T,
-    format: u32,
     checksum: Xxh3Default,
     offset: u64,
     hashes: u64,
@@ -186,16 +178,14 @@ pub(super) struct Reader<T> {
 
 impl<T: Read> Reader<T> {
     pub(super) fn begin(input: T) -> Result<(Reader<T>, Header), Flaw> {
-        let mut reader = Reader { input, format: 0, checksum: Xxh3Default::new(), offset: 0, hashes: 0 };
+        let mut reader = Reader { input, checksum: Xxh3Default::new(), offset: 0, hashes: 0 };
         if &reader.take::<8>()? != MAGIC {
             return Err(Flaw::Damage { offset: 0, what: "it does not begin with the header of a snapshot" });
         }
-        reader.format = reader.u32()?;
-        if reader.format == 0 {
-            return Err(reader.damage(4, "it has no format number"));
-        }
-        if reader.format > FORMAT {
-            return Err(Flaw::Newer(reader.format));
+        match reader.u32()? {
+            0 => return Err(reader.damage(4, "it has no format number")),
+            FORMAT => {}
+            newer => return Err(Flaw::Newer(newer)),
         }
         let from = Sequence(reader.u64()?);
         let sections = reader.u32()?;
@@ -219,17 +209,16 @@ impl<T: Read> Reader<T> {
         Ok(section)
     }
 
-    /// Reads the next chunk; one of format 1 may yield several. `None` at the end of the section.
-    pub(super) fn chunk(&mut self, width: Width) -> Result<Option<Vec<Chunk>>, Flaw> {
+    /// Reads the next chunk. `None` at the end of the section.
+    pub(super) fn chunk(&mut self, width: Width) -> Result<Option<Chunk>, Flaw> {
         let offset = self.offset;
         let count = self.u32()?;
-        let packed = match self.format {
-            _ if count == 0 => return Ok(None),
-            PLAIN => self.plain(width, count)?,
-            _ => vec![self.packed(width, count)?],
-        };
+        if count == 0 {
+            return Ok(None);
+        }
+        let packed = self.packed(width, count)?;
         self.hashes += u64::from(count);
-        Ok(Some(packed.into_iter().map(|packed| Chunk { offset, packed }).collect()))
+        Ok(Some(Chunk { offset, packed }))
     }
 
     fn packed(&mut self, width: Width, count: u32) -> Result<Packed, Flaw> {
@@ -253,24 +242,9 @@ impl<T: Read> Reader<T> {
         Ok(packed)
     }
 
-    /// Reads a chunk of format 1, as chunks of the current format.
-    fn plain(&mut self, width: Width, count: u32) -> Result<Vec<Packed>, Flaw> {
-        let start = self.offset - 4;
-        if count as usize > PLAIN_CHUNK {
-            return Err(Flaw::Damage { offset: start, what: "the size of a chunk is impossible" });
-        }
-        let bytes = self.bytes(count as usize * width.bytes())?;
-        if xxh3_64(&bytes) != self.u64()? {
-            return Err(Flaw::Damage { offset: start, what: "the checksum of a chunk of hashes differs" });
-        }
-        let hashes: Vec<Hash> = bytes.chunks_exact(width.bytes()).filter_map(Hash::from_bytes).collect();
-        let packed: Option<Vec<Packed>> = hashes.chunks(CHUNK).map(|hashes| pack(width, hashes)).collect();
-        packed.ok_or(Flaw::Damage { offset: start, what: OUT_OF_ORDER })
-    }
-
     /// Reads the footer and compares the checksum of the file. Returns `through` and the checksum.
     pub(super) fn finish(mut self) -> Result<(Sequence, u64), Flaw> {
-        if self.format != PLAIN && self.u64()? != self.hashes {
+        if self.u64()? != self.hashes {
             return Err(self.damage(8, "the number of hashes differs"));
         }
         let through = Sequence(self.u64()?);

@@ -14,6 +14,8 @@ use super::{Content, Loaded, Section, SnapshotError, load, write};
 use crate::ids::{CollectionId, Hash, Sequence, Width};
 use crate::index::{HashIndex, Progress, of_width};
 
+const GOLDEN: &[u8] = include_bytes!("../../tests/golden/format-1.snapshot");
+
 fn spread(i: u64) -> u64 {
     let mixed = (i ^ (i >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -73,53 +75,41 @@ fn is_golden(loaded: &Loaded) {
 }
 
 #[test]
-fn a_snapshot_of_format_1_is_still_read() {
-    is_golden(&loaded(include_bytes!("../../tests/golden/format-1.snapshot")).unwrap());
-}
-
-#[test]
-fn a_snapshot_of_format_2_is_written_and_read_unchanged() {
-    let golden = include_bytes!("../../tests/golden/format-2.snapshot");
-    is_golden(&loaded(golden).unwrap());
+fn a_snapshot_is_written_and_read_unchanged() {
+    is_golden(&loaded(GOLDEN).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let sections =
         golden_sections().map(|(number, width, profile, all)| content(number, width, profile, &all));
     let file = write(dir.path(), Sequence(41), &sections, &|| Ok(()), || Ok(Sequence(43))).unwrap();
-    assert!(fs::read(file.path).unwrap() == golden);
+    assert!(fs::read(file.path).unwrap() == GOLDEN);
 }
 
-/// Flips bits throughout both golden files, one at a time, and truncates or extends the files.
+/// Flips bits throughout the golden file, one at a time, and truncates or extends the file.
 #[test]
 fn damage_anywhere_is_reported_with_its_place() {
-    for golden in [
-        &include_bytes!("../../tests/golden/format-1.snapshot")[..],
-        &include_bytes!("../../tests/golden/format-2.snapshot")[..],
-    ] {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("some.snapshot");
-        let refused = |bytes: &[u8]| {
-            fs::write(&path, bytes).unwrap();
-            match load(&path, &Progress::default()).err() {
-                Some(SnapshotError::Damaged { path: named, offset, .. }) => {
-                    assert!(named == path && offset <= bytes.len() as u64);
-                }
-                Some(SnapshotError::Newer { path: named, .. }) => assert_eq!(named, path),
-                Some(error) => panic!("{error}"),
-                None => panic!("it was loaded"),
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("some.snapshot");
+    let refused = |bytes: &[u8]| {
+        fs::write(&path, bytes).unwrap();
+        match load(&path, &Progress::default()).err() {
+            Some(SnapshotError::Damaged { path: named, offset, .. }) => {
+                assert!(named == path && offset <= bytes.len() as u64);
             }
-        };
-        let mut bytes = golden.to_vec();
-        for bit in (0..golden.len() * 8).step_by(23) {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            // A changed format number selects another format, before any checksum is compared.
-            refused(&bytes);
-            bytes[bit / 8] ^= 1 << (bit % 8);
+            Some(SnapshotError::Newer { path: named, .. }) => assert_eq!(named, path),
+            Some(error) => panic!("{error}"),
+            None => panic!("it was loaded"),
         }
-        for length in (0..golden.len()).step_by(31).chain([golden.len() - 1]) {
-            refused(&golden[..length]);
-        }
-        refused(&[golden, &[0]].concat());
+    };
+    let mut bytes = GOLDEN.to_vec();
+    for bit in (0..GOLDEN.len() * 8).step_by(23) {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        refused(&bytes);
+        bytes[bit / 8] ^= 1 << (bit % 8);
     }
+    for length in (0..GOLDEN.len()).step_by(31).chain([GOLDEN.len() - 1]) {
+        refused(&GOLDEN[..length]);
+    }
+    refused(&[GOLDEN, &[0]].concat());
 }
 
 fn pack<W: Number>(mut hashes: Vec<W>) -> (Vec<W>, Packed) {
@@ -217,14 +207,8 @@ proptest! {
     #[test]
     fn a_changed_file_is_refused_or_the_same(
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..5u8), 1..6),
-        first in any::<bool>(),
     ) {
-        let golden = if first {
-            &include_bytes!("../../tests/golden/format-1.snapshot")[..]
-        } else {
-            &include_bytes!("../../tests/golden/format-2.snapshot")[..]
-        };
-        let mut bytes = golden.to_vec();
+        let mut bytes = GOLDEN.to_vec();
         for (place, value, how) in changes {
             let at = place.index(bytes.len().max(1));
             match how {
@@ -239,7 +223,7 @@ proptest! {
         match loaded(&bytes) {
             Ok(loaded) => {
                 is_golden(&loaded);
-                prop_assert!(bytes == golden);
+                prop_assert!(bytes == GOLDEN);
             }
             Err(SnapshotError::Damaged { offset, .. }) => prop_assert!(offset <= bytes.len() as u64),
             Err(SnapshotError::Newer { .. }) => {}

@@ -40,7 +40,8 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
 
 /// The index with `stored` less `removed`, and the same as a plain list.
 fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    // Each way to lay hashes out from the beginning, and sets so small that they are on the way from one to another.
+    // Each way to lay hashes out from the beginning, and sets so small that they are on the way from one to
+    // another.
     let never = usize::MAX;
     let ways = [(never, never), (0, never), (0, 0), (60, never), (20, 70), (never, 50)];
     let (buckets, three) = ways[stored.len() % ways.len()];
@@ -212,8 +213,8 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     }
 }
 
-/// A tenth of the hashes agree in the 16 bits from `shift` on. Whichever block that fills, a query among them reads about as little
-/// as another one: the plan turns to the other blocks.
+/// A tenth of the hashes agree in the 16 bits from `shift` on. Whichever block that fills, a query among them
+/// reads about as little as another one: the plan turns to the other blocks.
 #[test]
 fn a_value_that_many_blocks_share_is_gone_around() {
     let never = usize::MAX;
@@ -266,8 +267,8 @@ fn room_that_was_made_is_there() {
     }
 }
 
-/// Lists so long that they are filed in several turns and segments built anew for many at once, with what is there already
-/// and what comes twice.
+/// Lists so long that they are filed in several turns and segments built anew for many at once, with what is
+/// there already and what comes twice.
 fn long_lists_with_repeats<W: Filed>(
     (buckets, three): (usize, usize),
     hash: impl Fn(u64) -> W,

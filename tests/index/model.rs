@@ -21,7 +21,8 @@ fn step() -> impl Strategy<Value = Step> {
     let many = 1u16..900;
     prop_oneof![
         3 => (0u8..4, 0u16..600).prop_map(|(kind, number)| Step::Insert(kind, number)),
-        2 => (0u8..4, 0u16..600, many.clone()).prop_map(|(kind, from, count)| Step::InsertMany(kind, from, count)),
+        2 => (0u8..4, 0u16..600, many.clone())
+            .prop_map(|(kind, from, count)| Step::InsertMany(kind, from, count)),
         2 => (0u8..4, 0u16..600).prop_map(|(kind, number)| Step::Remove(kind, number)),
         1 => (0u8..4, 0u16..600, many).prop_map(|(kind, from, count)| Step::RemoveMany(kind, from, count)),
         4 => (0u8..4, 0u16..600, 0u32..24, any::<u64>())

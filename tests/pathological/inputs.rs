@@ -2,7 +2,9 @@
 //!
 //! Not here: the limits that they are measured against, which are in the tests.
 
-use std::io::Read;
+use std::io::{Read, Write};
+
+use lookalike::fingerprint::Profiles;
 
 const SHORT_PARAGRAPH: &str = "<p>a, b, c, d, e, f, g, h, i, j, k, l, m, n</p>";
 const IMAGE: &str = "<img src=aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.png><p>";
@@ -10,6 +12,30 @@ const HEADING: &str = "<h2 class=comment>a, b, c, d, e, f, g, h</h2>";
 const LINKS: &str = "<p><a href=x>a, b, c</a></p>";
 const STRUCTURED_DATA: &str =
     "<script type=application/ld+json>{\"@context\":\"https://schema.org\",\"name\":\"";
+
+/// A user's profiles with the most features: a gram at every letter.
+const MOST_FEATURES: &str = "
+[every-letter-64]
+like = \"copies-64\"
+gram_step = 1
+half = \"grams\"
+
+[every-letter-128]
+like = \"copies-128\"
+gram_step = 1
+half = \"grams\"
+
+[every-letter-sets]
+like = \"minhash-copies\"
+gram_step = 1
+";
+
+/// The built-in profiles, and those of a user with the most features.
+pub fn profiles() -> Profiles {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(MOST_FEATURES.as_bytes()).unwrap();
+    lookalike::profiles::load(Some(file.path())).unwrap()
+}
 
 /// Inputs of about a given size.
 pub struct Inputs {

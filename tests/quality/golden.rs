@@ -7,7 +7,7 @@
 use std::fs;
 
 use lookalike::features::HashFunction;
-use lookalike::fingerprint::{Definition, Profile, Status, Value, simhash_of};
+use lookalike::fingerprint::{Profile, Status, simhash_of};
 use serde_json::Value as Json;
 
 use crate::shared;
@@ -128,8 +128,9 @@ fn keyword(entry: &Json) -> (&str, f64) {
     (entry[0].as_str().unwrap(), entry[1].as_f64().unwrap())
 }
 
-fn with_top(top: i64) -> Profile {
-    let mut definition = Definition::new("golden", Some("cppjieba")).unwrap();
-    definition.set("top", Value::Number(top)).unwrap();
-    definition.finish().unwrap()
+fn with_top(top: i64) -> &'static Profile {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("profiles.toml");
+    fs::write(&path, format!("[golden]\nlike = \"cppjieba\"\ntop = {top}\n")).unwrap();
+    lookalike::profiles::load(Some(&path)).unwrap().named("golden").unwrap()
 }

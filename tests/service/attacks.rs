@@ -137,10 +137,9 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
 
     // Answers that the client does not read.
     let metadata = json!({ "padding": "x".repeat(16_000) });
-    let lines = (0..1_000u64).map(|id| {
-        let hash = format!("{:016x}", id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        format!("{}\n", json!({"id": id.to_string(), "hash": hash, "metadata": metadata}))
-    });
+    let spread = |id: u64| format!("{:016x}", id.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let lines = (0..1_000)
+        .map(|id| format!("{}\n", json!({"id": id.to_string(), "hash": spread(id), "metadata": metadata})));
     stream_when_memory_allows(&server, "/documents", lines.collect()).await;
     let mut unread = Vec::new();
     for number in 0..30 {
@@ -161,6 +160,38 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
     assert!(page["next"].is_string() && page["similar"].as_array().unwrap().len() < 1_000);
+
+    // Batches of queries whose answers have more metadata than an answer may have.
+    let queries: Vec<Value> =
+        (0..1_000).map(|id| json!({"hash": spread(id), "k": 64, "limit": 20})).collect();
+    let batch = json!({ "queries": queries });
+    let mut batches = JoinSet::new();
+    for _ in 0..6 {
+        let request = server.client.post(format!("{}/similar", server.url)).json(&batch);
+        batches.spawn(async move {
+            for _ in 0..if by_hand() { 60 } else { 6 } {
+                let status = request.try_clone().unwrap().send().await.unwrap().status().as_u16();
+                assert!(matches!(status, 422 | 503 | 507), "{status}");
+            }
+        });
+    }
+    check().await;
+    while let Some(done) = batches.join_next().await {
+        done.unwrap();
+    }
+    // The answers to smaller batches, 6 MB each, which the client does not read.
+    let batch = json!({ "queries": queries[..20] }).to_string();
+    let head = format!(
+        "POST /similar HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{batch}",
+        batch.len()
+    );
+    let mut unread = Vec::new();
+    for number in 0..30 {
+        unread.push(connect(&server, number, &head).await);
+    }
+    check().await;
+    drop(unread);
 
     // Large documents, exported by several clients.
     server.put("/collections/texts", json!({"keep_text": true})).await;

@@ -458,7 +458,7 @@ fn queries() -> Vec<Case> {
             method: Method::PUT,
             kind: "application/json",
             body: br#"{"profile":"copies-128"}"#.to_vec(),
-            ..get("another profile", "/collections/default", (409, "settings_conflict", "copies-64@3", ""))
+            ..get("another profile", "/collections/default", (409, "settings_conflict", "copies-64@1", ""))
         },
         Case {
             method: Method::PUT,

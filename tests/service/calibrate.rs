@@ -149,7 +149,7 @@ async fn counts_of_marked_pairs_match_the_distances_of_their_hashes() {
     let negative = f64::from(210 * 209 / 2 - 60) - result["unmarked_copies"].as_f64().unwrap();
     assert!((bound - 3.0 / negative * 5e6).abs() < 1e-6 && point_at(measured, 3)["is_bound"] == true);
     let signatures = &result["signatures"][0];
-    assert_eq!((&signatures["profile"], &signatures["bands"]), (&json!("minhash-copies@3"), &json!(50)));
+    assert_eq!((&signatures["profile"], &signatures["bands"]), (&json!("minhash-copies@1"), &json!(50)));
     assert!(result["summary"].as_str().unwrap().contains("As the collection is set (copies-64@"), "{result}");
     // A calibration is deleted by request, and with its collection.
     assert_eq!(server.delete(route).await, StatusCode::NO_CONTENT);
@@ -178,7 +178,7 @@ async fn texts_of_the_request_are_measured_with_edited_copies() {
     assert!(result["unmarked_copies"].as_u64().unwrap() >= 60, "{}", result["unmarked_copies"]);
     let names: Vec<&str> =
         result["profiles"].as_array().unwrap().iter().map(|one| one["profile"].as_str().unwrap()).collect();
-    assert_eq!(names, ["copies-64@3", "copies-128@4"]);
+    assert_eq!(names, ["copies-64@1", "copies-128@1"]);
     let point = point_at(&result["profiles"][0], 7);
     assert!(point["precision"].as_f64().unwrap() > 0.99, "{point}");
     let recall = point["recall"].as_f64().unwrap();
@@ -234,11 +234,13 @@ async fn an_invalid_calibration_is_refused_with_the_field() {
     let few: Vec<String> = (0..99).map(text).collect();
     let cases = [
         ("default", json!({}), "/texts", "keeps no texts"),
-        ("default", json!({"texts": few}), "/texts", "99 texts; it ranges from 100 to 20000"),
+        ("default", json!({"texts": few}), "/texts", "99; it ranges from 100 to 20000"),
         ("kept", json!({"sample": 20_001}), "/sample", "it ranges from 100 to 20000"),
         ("kept", json!({"profiles": ["none"]}), "/profile", "there is no profile"),
         ("kept", json!({"profiles": ["longest-sentences"]}), "/profiles", "has no curve to measure"),
-        ("kept", json!({"profiles": vec!["copies-64"; 9]}), "/profiles", "the limit is 8"),
+        ("kept", json!({"profiles": vec!["copies-64"; 9]}), "/profiles", "9; it ranges from 0 to 8"),
+        ("kept", json!({"documents": 1_u64 << 63}), "/documents", "it ranges from 1 to 1000000000000"),
+        ("kept", json!({"seed": 1_u64 << 53}), "/seed", "it ranges from 0 to 9007199254740991"),
         ("kept", json!({"pairs": [["a", ""]]}), "/pairs/0/1", "id"),
         ("kept", json!({"pairs": [["a", "b"], ["a"]]}), "/pairs/1", "an array of two ids"),
         ("kept", json!({"pairs": [["a", "b", "c"]]}), "/pairs/0", "an array of two ids"),

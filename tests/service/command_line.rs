@@ -80,7 +80,7 @@ fn fingerprint_prints_what_the_library_computes() {
         .unwrap();
     child.stdin.take().unwrap().write_all(words.as_bytes()).unwrap();
     let line: serde_json::Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
-    assert_eq!((line["bits"].as_u64(), line["profile"].as_str()), (Some(128), Some("copies-128@4")));
+    assert_eq!((line["bits"].as_u64(), line["profile"].as_str()), (Some(128), Some("copies-128@1")));
 }
 
 #[tokio::test]

@@ -46,7 +46,7 @@ async fn health_version_statistics_and_metrics_are_served() {
     assert_eq!(server.get("/readyz").await.text().await.unwrap(), "ready\n");
     let version = server.json("/version").await;
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    assert!(version["profiles"].as_array().unwrap().contains(&json!("copies-64@3")));
+    assert!(version["profiles"].as_array().unwrap().contains(&json!("copies-64@1")));
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
     server.get("/similar?hash=00000000000000fe").await;
     let (status, snapshot) = server.post("/snapshots", json!(null)).await;

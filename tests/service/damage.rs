@@ -97,11 +97,11 @@ async fn a_directory_of_a_newer_format_is_refused_and_left_unchanged() {
     fill(data.path(), 10).await;
     let marker = data.path().join("FORMAT");
     let original = fs::read_to_string(&marker).unwrap();
-    fs::write(&marker, "lookalike 3\n").unwrap();
+    fs::write(&marker, "lookalike 2\n").unwrap();
     let (code, stderr) = failed_start(data.path());
     assert_eq!(code, 65, "{stderr}");
-    assert!(stderr.contains("format 3") && stderr.contains("reads format 2"), "{stderr}");
-    assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 3\n");
+    assert!(stderr.contains("format 2") && stderr.contains("reads format 1"), "{stderr}");
+    assert_eq!(fs::read_to_string(&marker).unwrap(), "lookalike 2\n");
     fs::write(&marker, original).unwrap();
     check_all_documents(data.path(), 10).await;
 }
@@ -115,7 +115,7 @@ async fn a_snapshot_of_a_newer_format_is_skipped() {
     bytes[8] = 9;
     fs::write(&file, bytes).unwrap();
     let log = check_all_documents(data.path(), 10).await;
-    assert!(log.contains("has format 9; this version reads up to 2"), "{log}");
+    assert!(log.contains("has format 9; this version reads up to 1"), "{log}");
 }
 
 #[test]

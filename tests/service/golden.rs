@@ -19,7 +19,7 @@ use crate::server::{Server, directory, ids};
 /// Small tables and journal segments, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
 const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 1;
 
 fn golden_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")

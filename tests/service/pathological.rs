@@ -14,7 +14,7 @@ use lookalike::machine::thread_time;
 use lookalike::text::main_text;
 use serde_json::json;
 
-use crate::inputs::Inputs;
+use crate::inputs::{self, Inputs};
 use crate::server::{Server, directory};
 
 /// The default of `limits.document_bytes`.
@@ -22,21 +22,21 @@ const INPUTS: Inputs = Inputs { bytes: 1 << 20 };
 const LIMIT: Duration = Duration::from_secs(1);
 /// One profile for each code path: the most expensive one of its kind.
 const TEXT_PROFILES: [&str; 10] = [
-    "copies-64@1",
-    "copies-128@1",
-    "copies-64@3",
-    "pairs-64@1",
-    "cppjieba@1",
-    "fnv-zh@1",
-    "shingle-md5-128@1",
-    "python-simhash@1",
-    "minhash-copies@2",
-    "longest-sentences@1",
+    "every-letter-64",
+    "every-letter-128",
+    "copies-64",
+    "pairs-64",
+    "cppjieba",
+    "fnv-zh",
+    "shingle-md5-128",
+    "python-simhash",
+    "every-letter-sets",
+    "longest-sentences",
 ];
 /// The profiles with the most features, which have the longest explanations.
-const EXPLAINED_PROFILES: [&str; 2] = ["minhash-copies@2", "shingle-md5-128@1"];
+const EXPLAINED_PROFILES: [&str; 2] = ["every-letter-sets", "shingle-md5-128"];
 /// The slowest profiles for the main texts of pages; the other profiles are covered by `TEXT_PROFILES`.
-const PAGE_PROFILES: [&str; 3] = ["copies-64@3", "copies-128@1", "shingle-md5-128@1"];
+const PAGE_PROFILES: [&str; 3] = ["copies-64", "every-letter-128", "shingle-md5-128"];
 
 /// The processor time of one case.
 struct Timing {
@@ -78,14 +78,15 @@ fn check(what: &str, timings: &[Timing]) {
 
 /// The time of the slowest of these profiles, plus `before`.
 fn slowest(name: &str, before: Duration, profiles: &[&str], work: impl Fn(&Profile)) -> Vec<Timing> {
-    let profiles = Profile::all().iter().filter(|profile| is_one_of(profile, profiles));
+    let known = inputs::profiles();
+    let profiles = known.iter().filter(|profile| is_one_of(profile, profiles));
     let timings = profiles.map(|profile| (before + time(|| work(profile)).0, profile.id().to_string()));
     let slowest = timings.max();
     slowest.map(|(time, profile)| Timing { time, name: format!("{name}, {profile}") }).into_iter().collect()
 }
 
-fn is_one_of(profile: &Profile, ids: &[&str]) -> bool {
-    std::env::var_os("LOOKALIKE_TEST_PATHOLOGICAL").is_some() || ids.contains(&&*profile.id().to_string())
+fn is_one_of(profile: &Profile, names: &[&str]) -> bool {
+    std::env::var_os("LOOKALIKE_TEST_PATHOLOGICAL").is_some() || names.contains(&profile.id().name())
 }
 
 /// Loads the dictionaries and tables, which would otherwise count for the first text of the process.

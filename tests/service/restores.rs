@@ -38,7 +38,7 @@ fn row(hash: u64) -> Row {
 /// A backup of these documents, with a manifest changed by `settings`.
 fn backup(settings: impl FnOnce(&mut Manifest), documents: &[(&str, Row)]) -> Vec<u8> {
     let name = CollectionName::new("news").unwrap();
-    let mut manifest = Manifest { k: 3, ..Manifest::of(&name, "copies-64@3".into(), Width::Bits64) };
+    let mut manifest = Manifest { k: 3, ..Manifest::of(&name, "copies-64@1".into(), Width::Bits64) };
     settings(&mut manifest);
     let mut writer = Writer::begin(Vec::new(), &manifest).unwrap();
     for (id, row) in documents {

@@ -1,5 +1,5 @@
-//! faiss (`IndexBinaryMultiHash`) in a process of its own, the same queries by turns. Python is the one of the tests'
-//! programs, or `LOOKALIKE_BENCH_PYTHON`; without `faiss-cpu` this says that it is skipped.
+//! faiss (`IndexBinaryMultiHash`) in a process of its own, the same queries by turns. Python is the one of
+//! the tests' programs, or `LOOKALIKE_BENCH_PYTHON`; without `faiss-cpu` this says that it is skipped.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -31,7 +31,8 @@ pub fn report() {
     let row = nanoseconds(start) / lines as f64;
     black_box(sum);
     println!(
-        "The memory of this machine, in this run: a line read alone {alone:.0} ns, many under way {many:.1} ns each,"
+        "The memory of this machine, in this run: a line read alone {alone:.0} ns, many under way {many:.1} \
+         ns each,"
     );
     println!("in a row {row:.1} ns each ({:.1} GB/s).", 64.0 / row);
 }

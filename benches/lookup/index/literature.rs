@@ -56,8 +56,8 @@ pub fn report(count: usize) {
     }
 }
 
-/// Manku, Jain and Das Sarma (2007): the hashes in several sorted tables, each with other blocks of the hash first, and
-/// as many of those exact as k leaves untouched. Name, blocks, and how many come first.
+/// Manku, Jain and Das Sarma (2007): the hashes in several sorted tables, each with other blocks of the hash
+/// first, and as many of those exact as k leaves untouched. Name, blocks, and how many come first.
 const MANKU: [(&str, u32, u32); 3] = [
     ("4 tables: 4 blocks, one exact", 4, 1),
     ("10 tables: 5 blocks, two exact", 5, 2),

@@ -49,8 +49,8 @@ pub fn report(count: usize) {
         found[1] =
             asked.iter().map(|at| peer.query_owned_return_similarity(&signatures[*at]).len()).sum::<usize>();
         peer_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
-        // An estimate from bytes allows for those that agree by chance, one in 256, the peer's has none of these: pairs
-        // right at the threshold fall on the one side or the other.
+        // An estimate from bytes allows for those that agree by chance, one in 256, the peer's has none of
+        // these: pairs right at the threshold fall on the one side or the other.
         assert!(found[0].abs_diff(found[1]) * 100 < found[1], "both find the same: {found:?}");
     }
     let per_query = found.map(|found| found as f64 / ASKED as f64);

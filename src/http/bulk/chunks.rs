@@ -1,8 +1,8 @@
 //! A body cut into chunks of lines.
 //!
-//! A client that sends a line and waits for its result gets it: while the pool has nothing of this request to do, a chunk
-//! ends with what has come. While it has enough, a chunk waits for more, since each costs a group of writes and a few changes
-//! of threads.
+//! A client that sends a line and waits for its result gets it: while the pool has nothing of this request to
+//! do, a chunk ends with what has come. While it has enough, a chunk waits for more, since each costs a group
+//! of writes and a few changes of threads.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -79,8 +79,8 @@ impl Pace {
     }
 }
 
-/// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone. While `enough` chunks are under
-/// way, one that is not full waits for more of the body.
+/// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone. While
+/// `enough` chunks are under way, one that is not full waits for more of the body.
 pub(in crate::http) fn lines<E: Error + Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
     limit: usize,
@@ -139,7 +139,8 @@ async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -
     Chunk { lines, under_way: pace.begin(), reserved }
 }
 
-/// Waits for memory, but not for ever: streams of one client that each hold a part of a line could wait for one another.
+/// Waits for memory, but not for ever: streams of one client that each hold a part of a line could wait for
+/// one another.
 async fn soon(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
     let reserve = || call.map_or(Ok(Reserved::default()), |call| call.reserve(bytes));
     match reserve() {
@@ -236,7 +237,8 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
         .await
     }
 
-    /// Cuts a part of the body into lines until the chunk is full; what is left of the part waits for the next.
+    /// Cuts a part of the body into lines until the chunk is full; what is left of the part waits for the
+    /// next.
     fn cut(&mut self, mut part: Bytes, lines: &mut Vec<Line>) {
         while lines.len() < CHUNK_LINES {
             let Some(end) = memchr(b'\n', &part) else {
@@ -327,11 +329,14 @@ mod tests {
             cuts in proptest::collection::vec(0..300_usize, 0..9),
             limit in 1..9_usize,
         ) {
-            let mut cuts: Vec<usize> = cuts.into_iter().map(|at| at.min(body.len())).chain([0, body.len()]).collect();
+            let cuts = cuts.into_iter().map(|at| at.min(body.len()));
+            let mut cuts: Vec<usize> = cuts.chain([0, body.len()]).collect();
             cuts.sort_unstable();
-            let part = |ends: &[usize]| Ok::<_, Infallible>(Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]));
+            let slice = |ends: &[usize]| Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]);
+            let part = |ends: &[usize]| Ok::<_, Infallible>(slice(ends));
             let parts: Vec<_> = cuts.windows(2).map(part).collect();
-            let chunks: Vec<Chunk> = futures::executor::block_on(lines(stream::iter(parts), limit, 2).collect());
+            let chunks = lines(stream::iter(parts), limit, 2).collect();
+            let chunks: Vec<Chunk> = futures::executor::block_on(chunks);
             let found: Vec<_> = flat(chunks).map(|(number, line)| (number, line.ok())).collect();
             let fits = |line: &str| (line.len() <= limit).then(|| Bytes::copy_from_slice(line.as_bytes()));
             let is_line = |line: &&str| line.len() > limit || !line.trim().is_empty();

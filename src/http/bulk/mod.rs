@@ -57,28 +57,29 @@ pub(super) enum Framing {
     Array,
 }
 
-/// Chunks of a request being fingerprinted that keep the pool at work: one for each thread, and one to go on with.
+/// Chunks of a request being fingerprinted that keep the pool at work: one for each thread, and one to go on
+/// with.
 pub(super) fn enough(service: &Service) -> usize {
     service.threads() + 1
 }
 
-/// Waits for the first chunk, for a client that will send no body before it is told to go on: it is told when the
-/// body is first read, which must be before the answer begins. Others may wait for the answer to begin before
-/// they send.
+/// Waits for the first chunk, for a client that will send no body before it is told to go on: it is told when
+/// the body is first read, which must be before the answer begins. Others may wait for the answer to begin
+/// before they send.
 pub(super) async fn told_to_go_on(mut chunks: BoxStream<'static, Chunk>) -> BoxStream<'static, Chunk> {
     let first = chunks.next().await;
     stream::iter(first).chain(chunks).boxed()
 }
 
 /// Stores the documents of the chunks and streams what became of each.
-pub(super) async fn respond(
+pub(super) fn respond(
     into: Into_,
     chunks: BoxStream<'static, Chunk>,
     framing: Framing,
 ) -> Result<Response, Problem> {
     // Before the status: a collection that is not there is a 404, not a stream of errors.
     let engine = into.state.service.engine()?;
-    engine.settings(&into.collection).await?;
+    engine.settings(&into.collection)?;
     engine.admit(true)?;
     let at_a_time = enough(&into.state.service) + 1;
     let shared = Arc::new(into);
@@ -103,7 +104,8 @@ async fn prepare(into: Arc<Into_>, chunk: Chunk) -> PreparedChunk {
     let Chunk { lines, under_way, reserved } = chunk;
     let mut under_way = Some(under_way);
     if let Some(bucket) = &into.bucket {
-        // What waits for its units gives the processors nothing to do, and the lines after it need not wait for it.
+        // What waits for its units gives the processors nothing to do, and the lines after it need not wait
+        // for it.
         under_way = None;
         bucket.wait_for(lines.len() as u64).await;
     }

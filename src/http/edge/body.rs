@@ -1,10 +1,12 @@
 //! The body of a request, which cannot be late for ever.
 //!
-//! A body that is read whole must be there in `server.body_seconds`, plus one for every 256 KiB that came, and from
-//! the fifth second on come at `server.bytes_per_second`. A stream may take as long as it likes; but when
-//! `server.stall_seconds` were spent waiting without a line, and fewer bytes came than that rate asks for, it ends.
+//! A body that is read whole must be there in `server.body_seconds`, plus one for every 256 KiB that came,
+//! and from the fifth second on come at `server.bytes_per_second`. A stream may take as long as it likes; but
+//! when `server.stall_seconds` were spent waiting without a line, and fewer bytes came than that rate asks
+//! for, it ends.
 //!
-//! Only the time counts in which the server waited for the peer. No timer is set for a body that is there already.
+//! Only the time counts in which the server waited for the peer. No timer is set for a body that is there
+//! already.
 
 use std::io;
 use std::pin::Pin;
@@ -90,8 +92,8 @@ impl Timed {
         let is_late = waited >= longest || (self.bytes as f64) < least;
         is_late.then(|| {
             TooSlow(format!(
-                "{} bytes of the body came in {:.0} s; send it within {} s and at {rate} bytes a second or faster \
-                 (server.body_seconds, server.bytes_per_second)",
+                "{} bytes of the body came in {:.0} s; send it within {} s and at {rate} bytes a second or \
+                 faster (server.body_seconds, server.bytes_per_second)",
                 self.bytes,
                 waited.as_secs_f64(),
                 longest.as_secs(),

@@ -1,11 +1,11 @@
 //! The edge: connections are accepted, served with HTTP/1.1, and ended in order.
 //!
-//! It promises that no peer keeps a place that another needs: who says nothing, says it too slowly or does not
-//! read what it asked for is ended, and when all places are taken the least deserving makes room (`peers`). What
-//! hyper answers by itself gets the body and the id that all errors have (`stream`).
+//! It promises that no peer keeps a place that another needs: who says nothing, says it too slowly or does
+//! not read what it asked for is ended, and when all places are taken the least deserving makes room
+//! (`peers`). What hyper answers by itself gets the body and the id that all errors have (`stream`).
 //!
-//! *Absent*: routes and what they do; this file hands each request to a function and writes its answer. HTTP/2:
-//! a request here is one small question, and HTTP/1.1 with keep-alive has fewer ways to be misused.
+//! *Absent*: routes and what they do; this file hands each request to a function and writes its answer.
+//! HTTP/2: a request here is one small question, and HTTP/1.1 with keep-alive has fewer ways to be misused.
 
 mod body;
 mod peers;
@@ -77,8 +77,8 @@ pub struct EdgeLimits {
 }
 
 /// Serves each request by `answer` until `stop` resolves; then accepts no more, lets every connection finish
-/// the request it is at, and returns when the last is closed. Those that are still open when the drain time has
-/// passed are cut; answers with how many they were.
+/// the request it is at, and returns when the last is closed. Those that are still open when the drain time
+/// has passed are cut; answers with how many they were.
 pub async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request, IpAddr) -> F + Clone + Send + 'static,
@@ -102,7 +102,8 @@ where
             _ = tick.tick() => { peers.tick(); continue }
             () = &mut stop => break,
         };
-        // Whoever waits in line for the next turn of this loop waits with the system, which has room for so many.
+        // Whoever waits in line for the next turn of this loop waits with the system, which has room for so
+        // many.
         let others = std::iter::from_fn(|| listener.accept().now_or_never());
         for accepted in std::iter::once(first).chain(others).take(BATCH) {
             match accepted {
@@ -196,7 +197,8 @@ async fn talk<F>(
         // Not an async block, which would have room for the answering twice.
         Either::Right(answering.map(move |mut response| {
             if peer.has_rest() {
-                // The connection ends with this answer; a client that were not told could send its next request there.
+                // The connection ends with this answer; a client that were not told could send its next
+                // request there.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response.map(|body| Answer { body, ending: Ending(peer) }))

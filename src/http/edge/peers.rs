@@ -1,23 +1,26 @@
 //! Who is connected, what each connection is at, and who makes room when all places are taken.
 //!
-//! A connection tells where it is by a byte that its task changes and the others read. Time comes from a clock
-//! that ticks four times a second, so that telling it costs nothing: no timer is set for any connection.
+//! A connection tells where it is by a byte that its task changes and the others read. Time comes from a
+//! clock that ticks four times a second, so that telling it costs nothing: no timer is set for any
+//! connection.
 //!
 //! # Who makes room
-//! Connections at work on a request never do. Of the others, first those that never sent a whole request, then
-//! those between two requests, then those whose body comes at less than 16 KiB a second; among equals first those of the
-//! address with the most connections, then the longest silent. So a peer with many idle connections harms itself.
+//! Connections at work on a request never do. Of the others, first those that never sent a whole request,
+//! then those between two requests, then those whose body comes at less than 16 KiB a second; among equals
+//! first those of the address with the most connections, then the longest silent. So a peer with many idle
+//! connections harms itself.
 //!
 //! # Seats
-//! The places of one address are for those that ask: a connection takes its seat with its first whole request. Until
-//! then it stands, and for its first second no other of its address makes it leave while there is a place anywhere.
-//! Who comes thus has the time to ask, although others come from the same address as fast as they can and say
-//! nothing; and they cannot keep a place from another address, because the most crowded one makes room first. Where all
-//! seats are taken, a request that is there whole is heard before one whose body lets itself be waited for.
+//! The places of one address are for those that ask: a connection takes its seat with its first whole
+//! request. Until then it stands, and for its first second no other of its address makes it leave while there
+//! is a place anywhere. Who comes thus has the time to ask, although others come from the same address as
+//! fast as they can and say nothing; and they cannot keep a place from another address, because the most
+//! crowded one makes room first. Where all seats are taken, a request that is there whole is heard before one
+//! whose body lets itself be waited for.
 //!
 //! # Subtle order
-//! Whoever ends a connection first changes its phase to `ENDED` by one compare-and-swap, and the task begins a
-//! request by another: exactly one of them wins, so a request is either not begun or not cut.
+//! Whoever ends a connection first changes its phase to `ENDED` by one compare-and-swap, and the task begins
+//! a request by another: exactly one of them wins, so a request is either not begun or not cut.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -149,8 +152,8 @@ impl Peer {
         }
     }
 
-    /// The rank among those that can make room, the first the lowest; `None` if it cannot. A body of which nearly
-    /// nothing came makes room for a request that is there whole before it counts as slow.
+    /// The rank among those that can make room, the first the lowest; `None` if it cannot. A body of which
+    /// nearly nothing came makes room for a request that is there whole before it counts as slow.
     fn rank(&self, now: u32, is_whole: bool) -> Option<(u8, usize, u32, u64)> {
         let since = self.since.load(Ordering::Relaxed);
         let class = match self.phase.load(Ordering::Relaxed) {
@@ -357,7 +360,8 @@ impl Peers {
         Some(Admitted { peer, peers: Arc::clone(self) })
     }
 
-    /// Gives a connection that begins its first request one of the places of its address; whether there was one.
+    /// Gives a connection that begins its first request one of the places of its address; whether there was
+    /// one.
     fn seat(&self, peer: &Peer, is_whole: bool) -> bool {
         let now = self.clock.load(Ordering::Relaxed);
         let mut table = self.table();

@@ -1,4 +1,5 @@
-//! Errors of the edge itself: as bytes of HTTP/1.1 where there is no request that they could be the answer to.
+//! Errors of the edge itself: as bytes of HTTP/1.1 where there is no request that they could be the answer
+//! to.
 
 use std::fmt::Write;
 

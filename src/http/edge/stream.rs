@@ -79,8 +79,8 @@ impl<S> Watched<S> {
         }
     }
 
-    /// What is to be written in place of these bytes, if they are an answer that hyper made by itself. Ours begin
-    /// while a request is at work, and none of theirs has a body.
+    /// What is to be written in place of these bytes, if they are an answer that hyper made by itself. Ours
+    /// begin while a request is at work, and none of theirs has a body.
     fn in_place_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.is_partial || self.peer.is_in_request() {
             return None;

@@ -1,7 +1,7 @@
 //! TLS from files, read again when they change, without a restart.
 //!
-//! A pair of files that cannot be used at the start is an error; later it is a line in the log, and the pair before
-//! it stays in use.
+//! A pair of files that cannot be used at the start is an error; later it is a line in the log, and the pair
+//! before it stays in use.
 
 use std::fs;
 use std::io;
@@ -101,8 +101,8 @@ impl Tls {
         })
     }
 
-    /// Reads the files again whenever they change; looks every so often, without end. What cannot be used is tried again
-    /// at each look and told once.
+    /// Reads the files again whenever they change; looks every so often, without end. What cannot be used is
+    /// tried again at each look and told once.
     pub async fn follow_files(self, every: std::time::Duration) {
         let (mut used, mut told) = (self.stamps(), None);
         let mut tick = tokio::time::interval(every);

@@ -12,11 +12,12 @@ use super::few::Few;
 use super::values::{Id, Timestamp};
 use crate::http::error::{Body, Problem};
 use crate::service::{
-    Banded, CALIBRATION_TEXTS, Calibrated, Calibration, Judged, Measured, Recommendation, WantedCalibration,
+    Banded, CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibrated, Calibration, Judged,
+    Measured, Recommendation, WantedCalibration,
 };
 
-/// Two stored documents that are copies of each other: an array of two ids. A tuple would do, but of an array that is
-/// too long the reader of JSON says that it is no JSON.
+/// Two stored documents that are copies of each other: an array of two ids. A tuple would do, but of an array
+/// that is too long the reader of JSON says that it is no JSON.
 #[derive(Debug)]
 struct CopiesIn(Id, Id);
 
@@ -66,7 +67,8 @@ impl ToSchema for CopiesIn {}
 #[serde(deny_unknown_fields)]
 #[schema(as = Calibrate)]
 pub(in crate::http) struct CalibrateIn {
-    /// Up to 8 profiles, with or without version; that of the collection, `copies-64` and `copies-128` if there are none.
+    /// Up to 8 profiles, with or without version; that of the collection, `copies-64` and `copies-128` if
+    /// there are none.
     #[serde(default)]
     #[schema(example = json!(["copies-64", "copies-128"]))]
     #[schema(value_type = Vec<String>)]
@@ -82,16 +84,19 @@ pub(in crate::http) struct CalibrateIn {
     /// How many texts are taken at random, 100 to 20,000; 5,000 if it is left out.
     #[schema(minimum = 100, maximum = 20_000)]
     sample: Option<usize>,
-    /// For how many documents wrong neighbours are told; as many as the collection has, or 1,000,000 if that is more.
-    #[schema(minimum = 0)]
+    /// For how many documents wrong neighbours are told; as many as the collection has, or 1,000,000 if that
+    /// is more.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_i64)]
     documents: Option<u64>,
     /// The seed of sample and edits: the same one gives the same.
     #[serde(default)]
-    #[schema(minimum = 0)]
+    #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     seed: u64,
 }
 
 const _: () = assert!(CALIBRATION_TEXTS == 20_000, "the contract says so");
+const _: () = assert!(CALIBRATION_DOCUMENTS == 1_000_000_000_000, "the contract says so");
+const _: () = assert!(CALIBRATION_SEED == 9_007_199_254_740_991, "the contract says so");
 
 impl From<CalibrateIn> for WantedCalibration {
     fn from(wanted: CalibrateIn) -> WantedCalibration {
@@ -199,13 +204,13 @@ pub(in crate::http) enum LabelsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Recommendation)]
 pub(in crate::http) struct RecommendationOut {
-    #[schema(example = "copies-128@4")]
+    #[schema(example = "copies-128@1")]
     profile: String,
     k: u32,
     /// The share of the pairs that it finds, 0 to 1.
     recall: f64,
-    /// Whether too few wrong pairs lie within k to be counted, so that how many a query gets is reckoned from how their number falls
-    /// off towards smaller distances.
+    /// Whether too few wrong pairs lie within k to be counted, so that how many a query gets is reckoned from
+    /// how their number falls off towards smaller distances.
     reckoned: bool,
 }
 
@@ -213,7 +218,7 @@ pub(in crate::http) struct RecommendationOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredProfile)]
 pub(in crate::http) struct MeasuredOut {
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     bits: u32,
     /// What is found at each k, up to a quarter of the bits.
@@ -266,7 +271,7 @@ pub(in crate::http) struct EditOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredSignatures)]
 pub(in crate::http) struct BandedOut {
-    #[schema(example = "minhash-copies@3")]
+    #[schema(example = "minhash-copies@1")]
     profile: String,
     bands: usize,
     rows: usize,
@@ -274,7 +279,8 @@ pub(in crate::http) struct BandedOut {
     index_bytes_per_document: f64,
     /// Bytes of text a second on one core, beside the other work of the server.
     bytes_per_second: f64,
-    /// The error of the estimated similarities: the root of their mean squared difference from the exact ones.
+    /// The error of the estimated similarities: the root of their mean squared difference from the exact
+    /// ones.
     error: f64,
     /// What is found from each threshold on.
     thresholds: Vec<ThresholdOut>,

@@ -20,16 +20,16 @@ pub(in crate::http) struct CollectionIn {
     profile: Option<String>,
     /// The distance that queries use unless they name another; the profile's own if there is none.
     k: Option<Bits>,
-    /// In place of k, if the profile makes signatures: the least similarity, 0 to 1. A new collection gets bands that
-    /// catch 95 % of what is just as similar.
+    /// In place of k, if the profile makes signatures: the least similarity, 0 to 1. A new collection gets
+    /// bands that catch 95 % of what is just as similar.
     threshold: Option<f64>,
     /// Whether documents keep the text that they were made from.
     keep_text: Option<bool>,
-    /// The bytes of a sketch that documents keep for a second check without their texts, 8 to 1,024; 0 is none. Cannot
-    /// be changed later.
+    /// The bytes of a sketch that documents keep for a second check without their texts, 8 to 1,024; 0 is
+    /// none. Cannot be changed later.
     sketch_bytes: Option<u16>,
-    /// After how long documents expire that do not say so themselves; `null` is never. A change is for documents
-    /// written after it.
+    /// After how long documents expire that do not say so themselves; `null` is never. A change is for
+    /// documents written after it.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ExpiresIn>)]
     #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
@@ -56,7 +56,7 @@ pub(in crate::http) struct CollectionOut {
     /// Its name.
     name: String,
     /// The profile of its fingerprints.
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,
@@ -247,7 +247,8 @@ pub(in crate::http) struct MemoryOut {
     /// The budget; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_bytes: Option<u64>,
-    /// What it admits: `open`, `no_bulk` above 80 % (documents one at a time), `full` above 90 % (no documents).
+    /// What it admits: `open`, `no_bulk` above 80 % (documents one at a time), `full` above 90 % (no
+    /// documents).
     state: MemoryStateOut,
 }
 

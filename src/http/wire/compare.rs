@@ -8,7 +8,8 @@ use super::values::{Hex, Id, SignatureHex, StatusOut};
 use crate::http::error::{Code, Problem};
 use crate::service::{By, Change, Comparison, Content, FeatureComparison, Side};
 
-/// The longest equal stretch in an answer that is given whole, in characters; of longer ones both ends are given.
+/// The longest equal stretch in an answer that is given whole, in characters; of longer ones both ends are
+/// given.
 const EQUAL: usize = 200;
 
 /// Two sides to be compared.
@@ -91,8 +92,8 @@ pub(in crate::http) struct ComparisonOut {
     b: SideOut,
     /// Each bit that differs; none of signatures.
     bits: Vec<BitOut>,
-    /// For each 16 bits of the hashes, the least significant first, whether they agree: the index finds neighbours
-    /// by such blocks. Of signatures, for each band whether they agree in it.
+    /// For each 16 bits of the hashes, the least significant first, whether they agree: the index finds
+    /// neighbours by such blocks. Of signatures, for each band whether they agree in it.
     blocks: Vec<bool>,
     /// The features side by side, if both texts are at hand.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -123,8 +124,8 @@ pub(in crate::http) struct SideOut {
 pub(in crate::http) struct BitOut {
     /// Which, the least significant being 0.
     bit: u32,
-    /// The sums of its votes on both sides: above 0 it is one, below 0 it is not, and at 0 it is as the profile has it for
-    /// ties. Small ones hang by few features.
+    /// The sums of its votes on both sides: above 0 it is one, below 0 it is not, and at 0 it is as the
+    /// profile has it for ties. Small ones hang by few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     margins: Option<[f64; 2]>,
     /// The features whose difference moved it most.

@@ -107,17 +107,16 @@ pub(in crate::http) struct AddedOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
-    /// Of a stored document: its neighbours within the collection's k, none if it is empty. Of a duplicate: what it
-    /// duplicates. The nearest first, at most ten. `null` if the document is stored and its neighbours are not known:
-    /// `similar_unknown` says why.
+    /// Of a stored document: its neighbours within the collection's k, none if it is empty. Of a duplicate:
+    /// what it duplicates. The nearest first, at most ten. `null` if the document is stored and its
+    /// neighbours are not known: `similar_unknown` says why.
     #[schema(required = true)]
     similar: Option<Vec<MatchOut>>,
-    /// Why the neighbours are not known: the code of an error, such as `busy`, a colon, and what to do. Absent if they
-    /// are.
+    /// Why the neighbours are not known: the code of an error, such as `busy`, a colon, and what to do.
+    /// Absent if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(
-        example = "busy: the processors are busy; try again in a moment. The document is stored; GET /documents/{id}/similar tells its neighbours"
-    )]
+    #[schema(example = "busy: the processors are busy; try again in a moment. The document is stored; GET \
+                   /documents/{id}/similar returns its neighbours")]
     similar_unknown: Option<String>,
 }
 
@@ -408,7 +407,7 @@ pub(in crate::http) struct FingerprintOut {
     /// Its width: 64 or 128.
     bits: u32,
     /// The profile it was made by.
-    #[schema(example = "copies-64@3")]
+    #[schema(example = "copies-64@1")]
     profile: String,
     /// How many distinct features it was made from.
     features: usize,
@@ -433,9 +432,9 @@ pub(in crate::http) struct FingerprintsOut {
 pub(in crate::http) struct ExplainedOut {
     /// The distinct features, the heaviest first, at most 10,000; `features` is how many there are.
     features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is set, below 0 it is not, and at 0 it is as the
-    /// profile has it for ties: the bit of the smallest of the features' hashes, unless it says `zero` or `one`. None for a
-    /// signature.
+    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is set, below 0 it
+    /// is not, and at 0 it is as the profile has it for ties: the bit of the smallest of the features'
+    /// hashes, unless it says `zero` or `one`. None for a signature.
     votes: Vec<f64>,
 }
 

@@ -1,4 +1,5 @@
-//! Lists that are limited while they are read: a body of a few bytes an element would take many times its size.
+//! Lists that are limited while they are read: a body of a few bytes an element would take many times its
+//! size.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -24,8 +24,8 @@ pub(in crate::http) struct MatchOut {
     hash: Hex,
     /// The bits in which the hashes differ, or the cells of the signatures.
     distance: u32,
-    /// How similar the texts are, 0 to 1: as their signatures say, or the Jaccard similarity of their pairs of adjacent
-    /// words if `min_similarity` asked for it.
+    /// How similar the texts are, 0 to 1: as their signatures say, or the Jaccard similarity of their pairs
+    /// of adjacent words if `min_similarity` asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// When it expires, if it does.
@@ -139,9 +139,9 @@ impl SimilarOut {
             + HEAD_BYTES
     }
 
-    /// Appends an answer as JSON, to the byte what serde makes of it. Most answers are a hash and a few matches of which nothing
-    /// but id, hash and distance is known: they are written as they come, and their text need not be looked through for what
-    /// to escape.
+    /// Appends an answer as JSON, to the byte what serde makes of it. Most answers are a hash and a few
+    /// matches of which nothing but id, hash and distance is known: they are written as they come, and their
+    /// text need not be looked through for what to escape.
     pub(in crate::http) fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
         if stats || !is_plain(&found) {
             return json::write(text, &SimilarOut::new(found, stats));

@@ -7,8 +7,9 @@ use crate::ids::Hash;
 use crate::service::Ask;
 
 impl SeveralIn {
-    /// Reads a body of `queries` alone, each a hash and perhaps k and a limit, as most batches are: `None` if there is
-    /// anything else to it, be it a fault. That is for the usual way, which takes four times as long.
+    /// Reads a body of `queries` alone, each a hash and perhaps k and a limit, as most batches are: `None` if
+    /// there is anything else to it, be it a fault. That is for the usual way, which takes four times as
+    /// long.
     pub(in crate::http) fn plain(body: &[u8]) -> Option<SeveralIn> {
         let mut rest = Plain(body);
         rest.byte(b'{')?;
@@ -114,7 +115,8 @@ mod tests {
     /// A member of a question, right or wrong.
     fn members() -> impl Strategy<Value = String> {
         let names = prop_oneof![
-            5 => Just("hash"), 3 => Just("k"), 3 => Just("limit"), 1 => Just("stats"), 1 => Just("text"), 1 => Just("h\\u0061sh")
+            5 => Just("hash"), 3 => Just("k"), 3 => Just("limit"), 1 => Just("stats"), 1 => Just("text"),
+            1 => Just("h\\u0061sh")
         ];
         let values = prop_oneof![
             5 => "\"[0-9a-fA-F]{16}\"",

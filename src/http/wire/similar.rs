@@ -48,7 +48,8 @@ macro_rules! question {
         #[serde(deny_unknown_fields)]
         pub(in crate::http) struct $name {
             $($own)*
-            /// The distance in bits, 0 to the width, or in cells of signatures; the collection's if there is none.
+            /// The distance in bits, 0 to the width, or in cells of signatures; the collection's if there is
+            /// none.
             k: Option<Bits>,
             /// In place of k, in a collection of signatures: the least similarity, 0 to 1.
             threshold: Option<f64>,
@@ -110,11 +111,12 @@ macro_rules! question_in_body {
                 id: Option<Id>,
                 /// Which documents count.
                 filter: Option<Box<FilterIn>>,
-                /// Compare the texts of the nearest 1,000 within k, or sketches of them, and answer with those whose words
-                /// are similar by so much or more, 0 to 1, the most similar first. The collection must keep texts or
-                /// sketches.
+                /// Compare the texts of the nearest 1,000 within k, or sketches of them, and answer with
+                /// those whose words are similar by so much or more, 0 to 1, the most similar first. The
+                /// collection must keep texts or sketches.
                 min_similarity: Option<f64>,
-                /// By what `min_similarity` compares texts; `jaccard` if it is left out. `cosine` takes the texts themselves.
+                /// By what `min_similarity` compares texts; `jaccard` if it is left out. `cosine` takes the
+                /// texts themselves.
                 measure: Option<MeasureIn>,
             }
         }
@@ -184,7 +186,8 @@ question_in_body! {
     }
 }
 
-/// Several questions, each made what the service takes as soon as it is read: a batch is one pass over its text.
+/// Several questions, each made what the service takes as soon as it is read: a batch is one pass over its
+/// text.
 #[derive(Debug, Default)]
 pub(in crate::http) struct SeveralIn {
     /// How many there are.
@@ -340,8 +343,9 @@ impl SimilarIn {
 }
 
 impl SimilarParams {
-    /// Reads a query string of hash, k and limit alone that stand in it as they are, as most do: `None` if there is anything
-    /// else to it, be it a fault. That is for the usual way, which takes five times as long.
+    /// Reads a query string of hash, k and limit alone that stand in it as they are, as most do: `None` if
+    /// there is anything else to it, be it a fault. That is for the usual way, which takes five times as
+    /// long.
     pub(in crate::http) fn plain(query: &str) -> Option<SimilarParams> {
         let mut plain = SimilarParams::default();
         for pair in query.split('&') {

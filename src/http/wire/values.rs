@@ -48,7 +48,8 @@ struct HexVisitor;
 impl HexVisitor {
     fn number<E: de::Error>() -> E {
         E::custom(
-            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs lose the bits of a number above 2^53",
+            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs lose the bits \
+             of a number above 2^53",
         )
     }
 }
@@ -103,7 +104,8 @@ impl<'de> Deserialize<'de> for SignatureHex {
         let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !is_hex || text.is_empty() || text.len() % 2 == 1 || text.len() > SIGNATURE_DIGITS {
             let detail = format!(
-                "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two a byte, as POST /fingerprint gives it"
+                "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two a byte, as POST \
+                 /fingerprint gives it"
             );
             return Err(de::Error::custom(detail));
         }
@@ -249,7 +251,8 @@ impl ExpiresIn {
             return Ok(ExpiresIn(seconds));
         }
         let detail = format!(
-            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. Leave it out, and the document stays"
+            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. Leave it out, and the \
+             document stays"
         );
         Err(E::custom(detail))
     }

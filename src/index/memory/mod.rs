@@ -1,8 +1,8 @@
 //! What the index asks of the machine: cache lines of cells that change under their readers, pointers that
 //! are followed while they are replaced, prefetching, and comparing a whole line in a few instructions.
 //!
-//! This is the one module of the library with unsafe code. Each use states what it relies on; everything that it hands out
-//! is safe to use in any way.
+//! This is the one module of the library with unsafe code. Each use states what it relies on; everything that
+//! it hands out is safe to use in any way.
 //!
 //! # Which instructions
 //! [`with_best`] runs a piece of work with the best comparison the machine has, found out at run time: on
@@ -24,7 +24,8 @@ mod packed;
 
 pub use packed::{Packed, Packed48, Packed112, Pattern, Words};
 
-/// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside this crate.
+/// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside
+/// this crate.
 pub trait Line: Cells + Default + Send + Sync + 'static {
     /// How many cells it has.
     const CELLS: usize;
@@ -133,8 +134,8 @@ pub(super) fn empty_lines<L: Cells>(count: usize) -> Box<[L]> {
 /// Bytes that come from memory at a time.
 pub(super) const CACHE_LINE: usize = 64;
 
-/// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and waits
-/// for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
+/// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and
+/// waits for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
 #[inline(always)]
 pub(super) fn prefetch<L>(lines: &[L], count: usize) {
     (0..count).for_each(|at| prefetch_from(lines.as_ptr().wrapping_add(at)));
@@ -290,7 +291,8 @@ fn best() -> &'static str {
 pub(super) struct Pin(Guard);
 
 impl Pin {
-    /// Lets go of what was replaced up to now and holds in place what is there from now on: for who goes on for long.
+    /// Lets go of what was replaced up to now and holds in place what is there from now on: for who goes on
+    /// for long.
     #[inline]
     pub(super) fn renew(&mut self) {
         self.0.repin();
@@ -304,8 +306,9 @@ pub(super) fn pin() -> Pin {
     Pin(crossbeam_epoch::pin())
 }
 
-/// While this lives, what this thread looks up announces itself no more: for a few queries right after each other, each of
-/// which would be a fence. What is replaced meanwhile keeps its memory, so it is for as long as they take.
+/// While this lives, what this thread looks up announces itself no more: for a few queries right after each
+/// other, each of which would be a fence. What is replaced meanwhile keeps its memory, so it is for as long
+/// as they take.
 pub struct Stay(#[allow(dead_code, reason = "it is there to be dropped")] Pin);
 
 /// See [`Stay`].

@@ -1,9 +1,9 @@
 //! Lines of packed entries: as many hashes as a cache line can hold, less the bits that its place implies.
 //!
-//! A line begins with the entries, cut into words of 16 bits: the first words of all entries, then the second ones, and so
-//! on, so that words of one kind are added up at once. At its end stands the head, one number that says what the
-//! entries mean. Who wants others to see an entry writes the entry, then the head; who reads the head first may read every
-//! entry that it tells of.
+//! A line begins with the entries, cut into words of 16 bits: the first words of all entries, then the second
+//! ones, and so on, so that words of one kind are added up at once. At its end stands the head, one number
+//! that says what the entries mean. Who wants others to see an entry writes the entry, then the head; who
+//! reads the head first may read every entry that it tells of.
 //!
 //! *Absent*: what a head says (`shard`).
 
@@ -39,7 +39,8 @@ pub trait Packed: Cells + Default + Send + Sync + 'static {
     /// What lines are compared with to find entries near this one.
     fn pattern(whole: Self::Whole) -> Pattern;
 
-    /// Bit i is set if entry i lies within `k` bits of the pattern's. Bits of entries of which no head told mean nothing.
+    /// Bit i is set if entry i lies within `k` bits of the pattern's. Bits of entries of which no head told
+    /// mean nothing.
     fn near<C: Compare>(&self, compare: C, pattern: &Pattern, k: u32) -> u32;
 
     /// Bit i is set if entry i begins with these 16 bits. The same is true of them.

@@ -1,7 +1,7 @@
 //! Answering a query from buckets: those a plan names, and the comparison of what is in them.
 //!
-//! Where a bucket stands follows from the query, so all are asked for at once. Few go on in extents; those are asked for when
-//! their bucket is seen, and read when the batch has been.
+//! Where a bucket stands follows from the query, so all are asked for at once. Few go on in extents; those
+//! are asked for when their bucket is seen, and read when the batch has been.
 //!
 //! *Absent*: what both kinds of tables have in common (`probe`).
 
@@ -87,7 +87,8 @@ fn told_apart(plan: &Plan, number: usize) -> u32 {
     u32::from(plan.bits()[number]).max(SHARD_BITS)
 }
 
-/// Calls `each` with every value of so many bits that differs in `ones` of them from this one, and with the difference.
+/// Calls `each` with every value of so many bits that differs in `ones` of them from this one, and with the
+/// difference.
 #[inline(always)]
 fn for_each_within(own: u32, bits: u32, ones: u32, mut each: impl FnMut(u32, u32)) {
     let mut flips = (1u64 << ones) - 1;
@@ -100,7 +101,8 @@ fn for_each_within(own: u32, bits: u32, ones: u32, mut each: impl FnMut(u32, u32
     }
 }
 
-/// Asks for a stretch, unless it is also that of a value in which fewer bits differ: whether it is one to compare.
+/// Asks for a stretch, unless it is also that of a value in which fewer bits differ: whether it is one to
+/// compare.
 #[inline(always)]
 fn ask<W: Filed>(stretch: &Stretch<'_, W>, bits: u32, flips: u32) -> bool {
     let Stretch { shard, first, count, .. } = stretch;
@@ -113,8 +115,9 @@ fn ask<W: Filed>(stretch: &Stretch<'_, W>, bits: u32, flips: u32) -> bool {
     true
 }
 
-/// The shards of a table as a query met each of them first. Which buckets belong to which value follows from how many bits a
-/// shard tells apart, so that a query must not go from a shard to what replaced it: it would meet a hash twice, or never.
+/// The shards of a table as a query met each of them first. Which buckets belong to which value follows from
+/// how many bits a shard tells apart, so that a query must not go from a shard to what replaced it: it would
+/// meet a hash twice, or never.
 struct Seen<'a, W: Filed>([Option<&'a Shard<W>>; SHARDS]);
 
 impl<'a, W: Filed> Seen<'a, W> {
@@ -271,8 +274,9 @@ impl<'a, W: Filed> Reader<'a, W> {
         true
     }
 
-    /// Keeps those entries of a line that are near and that no other place reports: a bucket holds entries of other values as well. `at` tells the bucket: the line of the stretch
-    /// that is this one, or after which it comes.
+    /// Keeps those entries of a line that are near and that no other place reports: a bucket holds entries of
+    /// other values as well. `at` tells the bucket: the line of the stretch that is this one, or after which
+    /// it comes.
     #[inline(never)]
     fn take(&mut self, asked: &Asked<'a, W>, at: usize, line: &W::Packed, near: u32) {
         let Stretch { shard, number: share, first, .. } = asked.stretch;

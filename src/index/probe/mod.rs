@@ -1,7 +1,7 @@
 //! Answering a query from the tables: what a plan names is asked for, read and compared.
 //!
-//! Costs: places are asked for (prefetched) in batches while the batch before is compared, so that the cache misses of that
-//! many are under way at once. Nothing is locked and nothing waits.
+//! Costs: places are asked for (prefetched) in batches while the batch before is compared, so that the cache
+//! misses of that many are under way at once. Nothing is locked and nothing waits.
 //!
 //! *Absent*: the choice of the plan, except where a query meets far more hashes than expected.
 
@@ -31,10 +31,11 @@ pub(super) struct Question<W> {
     pub(super) hashes: usize,
 }
 
-/// Appends every hash within `k` of the query to what was found, each once, in no order. The plan must cover `k`:
-/// that is what makes the answer complete.
+/// Appends every hash within `k` of the query to what was found, each once, in no order. The plan must cover
+/// `k`: that is what makes the answer complete.
 ///
-/// `false` if the query meets far more hashes than expected and that was to be heeded: then nothing was appended.
+/// `false` if the query meets far more hashes than expected and that was to be heeded: then nothing was
+/// appended.
 #[inline]
 pub(super) fn probe<W: Filed>(
     layout: &Layout<W>,
@@ -95,9 +96,9 @@ pub(super) fn adapted<W: Filed>(
     plan.for_lengths::<W>(question.k, question.hashes, &lengths)
 }
 
-/// Whether table `number` is to find a hash with this difference from the query, where so many first bits of each block are told
-/// apart. A hash is reported by the first table that is, so that no answer comes twice, in whatever order tables are read and
-/// without remembering what was seen.
+/// Whether table `number` is to find a hash with this difference from the query, where so many first bits of
+/// each block are told apart. A hash is reported by the first table that is, so that no answer comes twice,
+/// in whatever order tables are read and without remembering what was seen.
 #[inline(always)]
 fn finds<W: Filed>(plan: &Plan, bits: &[u32; MAX_BLOCKS], number: usize, difference: W) -> bool {
     let radius = plan.radii()[number];

@@ -129,8 +129,8 @@ pub(super) fn lengths<W: Filed>(
 struct Asked<'a, W: Filed> {
     segment: &'a Segment<W>,
     from: u32,
-    /// Lines that are compared before asking whether the run goes on: its homes, and not fewer than are expected. A
-    /// loop that ends where it cannot be foretold costs more than a line or two.
+    /// Lines that are compared before asking whether the run goes on: its homes, and not fewer than are
+    /// expected. A loop that ends where it cannot be foretold costs more than a line or two.
     lines: u32,
     prefix: u32,
     number: u8,
@@ -176,8 +176,8 @@ struct Comparing<'r, 'a, W: Filed> {
 impl<W: Filed> Work for Comparing<'_, '_, W> {
     type Output = usize;
 
-    /// How many entries were compared. At first it is only found out which runs need a second look, which few do: a
-    /// loop in which nothing else happens.
+    /// How many entries were compared. At first it is only found out which runs need a second look, which few
+    /// do: a loop in which nothing else happens.
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> usize {
         let Comparing { reader, batch } = self;

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::lookup::INLINE_COST;
+use super::planning::{Checked, NEAREST};
 use super::registry::Collection;
-use crate::engine::{Admission, CollectionSettings, Document, EngineError, Operation};
+use super::writer::{Command, Write};
+use super::{Admission, CollectionSettings, Document, Engine, EngineError, Operation, Receipt};
 use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape};
+use crate::index::Subject;
+use crate::pool::{Cancel, Patience, driven};
 
 /// The unit in which bytes of queued writes are counted.
 const BYTES_PER_PERMIT: usize = 1_024;
@@ -60,9 +65,84 @@ impl WriteQueue {
     }
 }
 
+impl Engine {
+    /// Queues operations, at most [`super::MAX_OPERATIONS`]. `profile` is the profile of the fingerprints
+    /// among them; `None` if there are none.
+    ///
+    /// # Errors
+    /// [`EngineError::SettingsConflict`] if the collection has another profile.
+    pub async fn write(
+        &self,
+        collection: &CollectionName,
+        profile: Option<&str>,
+        operations: Vec<Operation>,
+        admission: Admission,
+    ) -> Result<Receipt, EngineError> {
+        let collection = self.shared.registry.get(collection)?;
+        if let Some(wanted) = profile {
+            has_profile(&collection, wanted)?;
+        }
+        if let Some(reason) = self.shared.read_only() {
+            return Err(EngineError::ReadOnly(reason));
+        }
+        self.shared.check_space()?;
+        if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
+            // A caller that waits for capacity sends bulk data.
+            self.admit(admission == Admission::Wait)?;
+        }
+        let settings = collection.settings();
+        operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
+        // Before the write takes its share of the queue: waiting for the CPU pool must not block the queue
+        // for others.
+        let mut checks = Vec::with_capacity(operations.len());
+        for operation in &operations {
+            checks.push(self.check(&collection, operation).await);
+        }
+        let (reply, answer) = oneshot::channel();
+        let (queue, commands) = (self.queue.clone(), self.commands.clone());
+        let queued = driven(async move {
+            let permits = queue.take(&operations, admission).await?;
+            let operations = operations.into_iter().zip(checks).collect();
+            let write = Write { collection, operations, reply, permits };
+            commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)
+        });
+        queued.await.unwrap_or(Err(EngineError::Closed))?;
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::pin(async move {
+            // On close, the writer drops writes that have not started. If it failed, the result of the write
+            // is unknown.
+            answer.await.map_err(|_| match shared.read_only() {
+                Some(reason) => EngineError::Unknown(reason),
+                None => EngineError::Closed,
+            })?
+        }))
+    }
+
+    /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
+    async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
+        let Operation::Put { document, unless_within: Some(k) } = operation else {
+            return None;
+        };
+        if collection.index.cost(*k) <= INLINE_COST {
+            return None;
+        }
+        let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
+        let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
+        let seen = self.shared.applied();
+        let search = move |_: &Cancel| {
+            let mut found = Vec::new();
+            let subject = Subject { hash, signature: signature.as_deref() };
+            collection.index.within(subject, k, &mut found);
+            found.sort_unstable();
+            Checked { seen, nearest: found.iter().map(|near| near.hash).take(NEAREST).collect() }
+        };
+        self.pool.run(Patience::Bulk, search).await.ok()
+    }
+}
+
 /// Checks the profile again: the name may belong to another collection than the one for which the documents
 /// were fingerprinted.
-pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
+fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
     let settings = collection.settings();
     if makes_the_same(&settings.profile, wanted) {
         return Ok(());
@@ -77,7 +157,7 @@ pub(super) fn has_profile(collection: &Collection, wanted: &str) -> Result<(), E
 
 /// Checks that a document fits its collection: it may have been made for another collection of the same
 /// name.
-pub(super) fn fits(
+fn fits(
     name: &CollectionName,
     settings: &CollectionSettings,
     operation: &Operation,

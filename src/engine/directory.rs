@@ -1,7 +1,7 @@
 //! The data directory: its layout, and whether this version may use it.
 //!
 //! ```text
-//! DIR/FORMAT       "lookalike 2\n": read before anything else is opened, written when the store is complete
+//! DIR/FORMAT       "lookalike 1\n": read before anything else is opened, written when the store is complete
 //! DIR/store/       documents, posting lists, the change log (see `store`)
 //! DIR/snapshots/   the index (see `snapshot`)
 //! DIR/incoming/    backups while they are uploaded; emptied at the start
@@ -16,7 +16,7 @@ use crate::store::StoreError;
 
 /// The format of the whole directory. Increment it when an older version could not read the files of this
 /// one.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 1;
 const NAME: &str = "lookalike";
 
 /// The paths of a data directory that this version may use.
@@ -86,12 +86,6 @@ fn check(marker: &Path, bytes: &[u8]) -> Result<(), OpenError> {
     let number = text.and_then(|text| text.strip_prefix(NAME)?.strip_prefix(' ')?.strip_suffix('\n'));
     match number.and_then(|digits| digits.parse::<u32>().ok()) {
         Some(FORMAT) => Ok(()),
-        Some(found @ 1..FORMAT) => {
-            let what = format!(
-                "format {found} was never released; export with the version that wrote it, and import"
-            );
-            Err(OpenError::Damaged { path: marker.to_path_buf(), what })
-        }
         Some(found) if found > FORMAT => {
             Err(OpenError::Newer { path: marker.to_path_buf(), found: found.to_string(), known: FORMAT })
         }

@@ -1,8 +1,8 @@
-//! Query evaluation: from the hashes within k to the documents, in the order of distance, then id.
+//! One page of an answer: from the hashes within k to the documents, in the order of distance, then id.
 //!
-//! The index returns the near hashes, the store the documents that have them. A page does only the necessary
-//! work. The radius grows until enough hashes are found; the index is exact for every radius. Of the
-//! documents at one distance, only as many ids are read as fit into the page.
+//! A page does only the necessary work. The radius grows until enough hashes are found; the index is exact
+//! for every radius. Of the documents at one distance, only as many ids are read as fit into the page.
+//! *Absent*: which thread does it, and groups of queries (`lookup`).
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -10,29 +10,20 @@ use std::time::Instant;
 
 use super::clock::Clock;
 use super::gate::Passed;
-use super::intake::has_signature;
+use super::lookup::{Costs, FEW, FEW_BYTES, WorkBudget};
 use super::posting_cache::{CachedPosting, PostingCache};
 use super::registry::Collection;
 use super::shared::Shared;
+use super::{Answer, EngineError, Match, Position, Query, Row, Work};
 use crate::call::{self, Reserved};
-use crate::engine::{Answer, EngineError, Judge, Match, Position, Query, Row, Work};
 use crate::ids::{DocumentId, Hash};
-use crate::index::{GROUP, Neighbour, Report, Stay, Subject, stay};
-use crate::pool::Cancel;
+use crate::index::{Neighbour, Report, Stay, Subject};
 use crate::store::{Posting, PostingList, StoreError, View};
 
 /// The first radius that is tried when the page may be full before k is reached, and the increment of the
 /// later ones.
 const FIRST_RADIUS: u32 = 3;
 const STEP: u32 = 4;
-/// Up to this estimated cost, in ns, all hashes within k are searched for at once.
-const QUICK: u64 = 4_096;
-
-/// The maximum number of found hashes, and of examined documents, of a query that is answered on the
-/// caller's thread.
-const FEW: usize = 128;
-/// The maximum bytes of metadata of such an answer.
-const FEW_BYTES: usize = 64 << 10;
 /// Bytes of metadata at which a page ends, whatever its limit. The document that reaches this size is
 /// included.
 const PAGE_BYTES: usize = 4 << 20;
@@ -41,207 +32,26 @@ const CHECK: usize = 128;
 /// Bytes of memory per found hash: once in the result of the index, once in the classes by distance.
 const FOUND_BYTES: usize = 64;
 
-/// Prefetches the memory that these queries read first. Call it immediately before they are answered.
-pub(super) fn prefetch(collection: &Collection, queries: &[Query]) {
-    let Some(k) = queries.first().map(|query| query.k.unwrap_or_else(|| collection.settings().k)) else {
-        return;
-    };
-    let hashes: Vec<Hash> = queries.iter().map(|query| query.hash).collect();
-    collection.index.approach(&hashes, k);
-}
-
-/// Estimates the cost of queries in ns. The cost within k is cached for the last k.
-pub(super) struct Costs<'a> {
-    collection: &'a Collection,
-    known: Option<(u32, u64)>,
-}
-
-impl Costs<'_> {
-    pub(super) fn of(collection: &Collection) -> Costs<'_> {
-        Costs { collection, known: None }
-    }
-
-    /// Estimated cost of a search within k by the index.
-    fn within(&mut self, k: u32) -> u64 {
-        match self.known {
-            Some((known, cost)) if known == k => cost,
-            _ => self.known.insert((k, self.collection.index.cost(k))).1,
-        }
-    }
-
-    fn k(&self, query: &Query) -> u32 {
-        query.k.unwrap_or_else(|| self.collection.settings().k)
-    }
-
-    /// Whether all hashes within k are searched for at once.
-    fn is_quick(&mut self, query: &Query) -> bool {
-        let k = self.k(query);
-        !query.scan && query.after.is_none() && !query.needs_row() && self.within(k) <= QUICK
-    }
-
-    /// Estimated cost of a query. The number of rows that a filter reads is unknown, so a query with such a
-    /// filter never runs on the caller's thread.
-    pub(super) fn query(&mut self, query: &Query) -> u64 {
-        let k = self.k(query);
-        match (query.needs_row(), query.scan) {
-            (true, _) => u64::MAX,
-            (false, true) => self.collection.index.cost_of_scan(k),
-            (false, false) => self.within(k),
-        }
-    }
-
-    /// Estimated cost of all these queries.
-    pub(super) fn queries(mut self, queries: &[Query]) -> u64 {
-        queries.iter().fold(0, |sum, query| sum.saturating_add(self.query(query)))
-    }
-}
-
-/// Answers queries in order, without a limit on their cost.
-pub(super) fn answer_each(
-    shared: &Shared,
-    collection: &Collection,
-    queries: &[Query],
-    cancel: &Cancel,
-    each: &mut dyn FnMut(Answer),
-) -> Result<(), EngineError> {
-    let mut costs = Costs::of(collection);
-    let mut answers = Vec::with_capacity(GROUP);
-    let mut unreserved = 0;
-    for (at, group) in queries.chunks(GROUP).enumerate() {
-        prefetch(collection, group);
-        // Quick queries share one pass of the gate and one pin of the index. If two threads took the gate
-        // for every query, they would contend for it.
-        let matches: usize = group.iter().map(|query| query.limit).sum();
-        let all_quick = matches <= FEW && group.iter().all(|query| costs.is_quick(query));
-        let held = all_quick.then(|| (collection.gate.pass(), stay()));
-        // A query begins when the previous one ends: reading the clock takes a twentieth of a query.
-        let mut start = Instant::now();
-        for (place, query) in group.iter().enumerate() {
-            cancel.check()?;
-            let answer = answer(held.as_ref(), shared, collection, query, (start, Bounds::unbounded(cancel)));
-            let answer = answer.map_err(|error| error.of_question(at * GROUP + place))?;
-            let answer = answer.expect(UNBOUNDED);
-            start += answer.work.elapsed;
-            unreserved += unreserved_bytes(&answer);
-            answers.push(answer);
-            // A page reserves memory only for many bytes; many pages of a few bytes need it too.
-            if unreserved > FEW_BYTES {
-                call::reserve(std::mem::take(&mut unreserved))?.keep();
-            }
-        }
-        drop(held);
-        answers.drain(..).for_each(&mut *each);
-    }
-    Ok(())
-}
-
-/// The bytes of metadata for which the page of this answer reserved no memory.
-fn unreserved_bytes(answer: &Answer) -> usize {
-    let bytes = answer.matches.iter().map(|near| near.metadata.as_ref().map_or(0, String::len)).sum();
-    if bytes > FEW_BYTES { 0 } else { bytes }
-}
-
-/// Answers one query on the caller's thread. Returns `None` if it finds so much that the CPU pool should
-/// answer it.
-pub(super) fn similar_at_once(
-    shared: &Shared,
-    collection: &Collection,
-    query: &Query,
-) -> Result<Option<Answer>, EngineError> {
-    answer(None, shared, collection, query, (Instant::now(), Bounds::FEW))
-}
-
-/// Answers one query, without a limit on its cost, unless it is cancelled.
-pub(super) fn similar(
-    shared: &Shared,
-    collection: &Collection,
-    query: &Query,
-    cancel: &Cancel,
-) -> Result<Answer, EngineError> {
-    let bounds = Bounds::unbounded(cancel);
-    Ok(answer(None, shared, collection, query, (Instant::now(), bounds))?.expect(UNBOUNDED))
-}
-
-/// Answers one query with the documents for which `judge` returns a similarity.
-pub(super) fn similar_judged(
-    shared: &Shared,
-    collection: &Collection,
-    query: &Query,
-    mut judge: Judge,
-    cancel: &Cancel,
-) -> Result<Answer, EngineError> {
-    let mut answer = similar(shared, collection, query, cancel)?;
-    let view = shared.store.view();
-    let mut judged = Vec::with_capacity(answer.matches.len());
-    // Row by row: rows with texts of a megabyte each must not be in memory together.
-    for mut near in std::mem::take(&mut answer.matches) {
-        cancel.check()?;
-        // A document that was deleted in the meantime is omitted.
-        let Some(row) = view.row(collection.id, &near.id)? else { continue };
-        near.similarity = judge(row)?;
-        if near.similarity.is_some() {
-            judged.push(near);
-        }
-    }
-    answer.matches = judged;
-    Ok(answer)
-}
-
-/// Without bounds, [`answer`] never returns `None`.
-const UNBOUNDED: &str = "an unbounded query has an answer";
-
-/// Limits on the work for an answer.
-#[derive(Clone, Copy)]
-struct Bounds<'a> {
-    /// The maximum number of found hashes, and of examined documents.
-    documents: usize,
-    /// The maximum bytes of metadata.
-    bytes: usize,
-    cancel: Option<&'a Cancel>,
-}
-
-impl<'a> Bounds<'a> {
-    const FEW: Bounds<'static> = Bounds { documents: FEW, bytes: FEW_BYTES, cancel: None };
-
-    fn unbounded(cancel: &'a Cancel) -> Bounds<'a> {
-        Bounds { documents: usize::MAX, bytes: usize::MAX, cancel: Some(cancel) }
-    }
-}
-
 /// Shared by several quick queries: the pass of the gate and the pin of the index.
-type Held<'a> = (Passed<'a>, Stay);
+pub(super) type Held<'a> = (Passed<'a>, Stay);
 
 /// Answers one query. If `held` is `None`, it passes the gate itself. `start` is the time at which the query
 /// began.
-fn answer(
+pub(super) fn answer(
     held: Option<&Held<'_>>,
     shared: &Shared,
     collection: &Collection,
     query: &Query,
-    (start, bounds): (Instant, Bounds<'_>),
+    (start, budget): (Instant, WorkBudget<'_>),
 ) -> Result<Option<Answer>, EngineError> {
-    let width = collection.index.width();
-    if query.hash.width() != width {
-        let (expected, found) = (width, query.hash.width());
-        return Err(EngineError::Width { name: collection.name.clone(), expected, found });
-    }
-    let k = checked_k(collection, query)?;
-    match &query.signature {
-        Some(signature) => has_signature(collection, Some(signature))?,
-        None if collection.signatures.is_some() && !collection.index.contains(query.hash) => {
-            return Err(EngineError::NoSignature(query.hash));
-        }
-        None => {}
-    }
     let epoch = collection.epoch.stable();
     let time = Time { clock: &shared.clock, now_ms: OnceCell::new() };
     let mut page = Page {
         collection,
         query,
-        k,
         epoch,
         time,
-        bounds,
+        budget,
         examined: Cell::new(0),
         bytes: 0,
         reserved: call::reserve(0)?,
@@ -263,36 +73,27 @@ fn answer(
     let mut done_to = query.after.as_ref().map_or(0, |after| after.distance);
     loop {
         let (radius, classes) = match ahead.take() {
-            Some(found) => (k, classes(found)),
+            Some(found) => (query.k, classes(found)),
             None => page.near(done_to)?,
         };
-        if page.work.verified > bounds.documents as u64 {
+        if page.work.verified > budget.documents as u64 {
             return Ok(None);
         }
         for (distance, hashes) in classes {
             page.read_class(&shared.postings, &view, distance, &hashes)?;
-            if page.exceeds_bounds() {
+            if page.exceeds_budget() {
                 return Ok(None);
             }
             if page.is_full() {
                 break;
             }
         }
-        if radius >= k || page.is_full() {
+        if radius >= query.k || page.is_full() {
             break;
         }
         done_to = radius + 1;
     }
     Ok(Some(page.finish(start)))
-}
-
-fn checked_k(collection: &Collection, query: &Query) -> Result<u32, EngineError> {
-    let most = collection.index.most();
-    match query.k {
-        None => Ok(collection.settings().k),
-        Some(k) if k <= most => Ok(k),
-        Some(k) => Err(EngineError::Distance { k, most }),
-    }
 }
 
 /// The time of an answer. The clock is read only if a document may have expired.
@@ -313,11 +114,10 @@ impl Time<'_> {
 struct Page<'a> {
     collection: &'a Collection,
     query: &'a Query,
-    k: u32,
     /// The epoch of the collection before the view was taken; `None` if a commit was becoming visible.
     epoch: Option<u64>,
     time: Time<'a>,
-    bounds: Bounds<'a>,
+    budget: WorkBudget<'a>,
     /// Number of examined documents, including the skipped ones.
     examined: Cell<usize>,
     /// Bytes of the matches' metadata.
@@ -355,19 +155,19 @@ impl Page<'_> {
         self.matches.len() > self.query.limit || self.bytes >= PAGE_BYTES
     }
 
-    /// Whether the work exceeds the bounds.
-    fn exceeds_bounds(&self) -> bool {
-        self.examined.get() > self.bounds.documents || self.bytes > self.bounds.bytes
+    /// Whether the work exceeds the budget.
+    fn exceeds_budget(&self) -> bool {
+        self.examined.get() > self.budget.documents || self.bytes > self.budget.bytes
     }
 
-    /// Counts an examined document. Returns whether the bounds allow more; fails if the query is cancelled.
+    /// Counts an examined document. Returns whether the budget allows more; fails if the query is cancelled.
     fn count_examined(&self) -> Result<bool, EngineError> {
         let examined = self.examined.get() + 1;
         self.examined.set(examined);
-        if let Some(cancel) = self.bounds.cancel.filter(|_| examined.is_multiple_of(CHECK)) {
+        if let Some(cancel) = self.budget.cancel.filter(|_| examined.is_multiple_of(CHECK)) {
             cancel.check()?;
         }
-        Ok(examined <= self.bounds.documents)
+        Ok(examined <= self.budget.documents)
     }
 
     fn push(&mut self, near: Match) -> Result<(), EngineError> {
@@ -389,7 +189,7 @@ impl Page<'_> {
     /// new hash, so none is missed if nothing is found. Cached postings are valid if no commit falls in
     /// between. On failure, `found` has all hashes within k.
     fn answer_from_memory(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
-        let report = self.collection.index.within(self.subject(), self.k, found);
+        let report = self.collection.index.within(self.subject(), self.query.k, found);
         self.record_work(&report, found);
         if found.is_empty() || self.answer_from_cache(postings, found) {
             return true;
@@ -429,9 +229,7 @@ impl Page<'_> {
 
     /// The hashes at distances from `least` to a radius, which is at most k.
     fn near(&mut self, least: u32) -> Result<(u32, Classes), EngineError> {
-        if let Some(cancel) = self.bounds.cancel {
-            cancel.check()?;
-        }
+        self.budget.check()?;
         let (collection, query) = (self.collection, self.query);
         let mut found = Vec::new();
         let radius = self.radius(least)?;
@@ -458,7 +256,7 @@ impl Page<'_> {
     /// The radius of the next search. Where the index would compare every hash, the distances are counted
     /// first. That doubles the work, but saves the memory of hashes that do not fit into the page.
     fn radius(&mut self, least: u32) -> Result<u32, EngineError> {
-        let (index, k) = (&self.collection.index, self.k);
+        let (index, k) = (&self.collection.index, self.query.k);
         let step = index.first_radius((least + STEP).max(FIRST_RADIUS), k);
         if !self.query.scan && !index.scans(step) {
             return Ok(step);
@@ -486,7 +284,7 @@ impl Page<'_> {
     }
 
     /// Adds the documents at one distance in id order, as many as fit into the page. It stops when the
-    /// bounds are exceeded.
+    /// budget is exceeded.
     fn read_class(
         &mut self,
         postings: &PostingCache,
@@ -528,7 +326,7 @@ impl Page<'_> {
                 postings.add(&self.collection.epoch, seen, of, hash, &posting);
             }
             self.push(Match { id, hash, distance, similarity: None, expires_ms, metadata })?;
-            if self.bytes >= PAGE_BYTES || self.exceeds_bounds() {
+            if self.bytes >= PAGE_BYTES || self.exceeds_budget() {
                 break;
             }
         }
@@ -585,7 +383,6 @@ impl Page<'_> {
         self.reserved.keep();
         let last = self.matches.last().filter(|_| more);
         let next = last.map(|last| Position { distance: last.distance, id: last.id.clone() });
-        let signatures = self.collection.signatures;
-        Answer { k: self.k, signatures, matches: self.matches, next, work: self.work }
+        Answer { matches: self.matches, next, work: self.work }
     }
 }

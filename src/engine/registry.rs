@@ -1,16 +1,16 @@
 //! The registry: the existing collections by name, each with its index.
 //!
-//! Only the writer changes the registry, after the change is durable. The lock of a collection's settings is
-//! held for the time of one copy, and no other lock is taken meanwhile. `pending_removals` is locked before
-//! the gate and the index.
+//! Only the writer changes the registry and the settings of a collection, after the change is durable. Both
+//! are read without a lock. `pending_removals` is locked before the gate and the index.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 
 use super::gate::Gate;
 use super::posting_cache::Epoch;
@@ -23,7 +23,7 @@ use crate::store::{CollectionRecord, Row};
 const GATE_TIMEOUT: Duration = Duration::from_micros(500);
 
 /// A collection in memory.
-pub(super) struct Collection {
+pub struct Collection {
     pub(super) id: CollectionId,
     pub(super) name: CollectionName,
     pub(super) index: Arc<dyn HashIndex>,
@@ -31,7 +31,7 @@ pub(super) struct Collection {
     pub(super) signatures: Option<SignatureShape>,
     created_ms: u64,
     /// Together with the id, the name and the creation time, this is the collection's record.
-    settings: RwLock<Arc<CollectionSettings>>,
+    settings: ArcSwap<CollectionSettings>,
     /// Prevents the removal of a hash from the index between a reader's view of the store and its search of
     /// the index. A reader passes the gate before it takes both. The writer closes the gate while it removes
     /// hashes that no document has, if it can do so at once.
@@ -41,6 +41,12 @@ pub(super) struct Collection {
     pub(super) pending_removals: Mutex<HashSet<Hash>>,
     /// Keeps the posting cache consistent while commits become visible.
     pub(super) epoch: Epoch,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Collection").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 impl Collection {
@@ -57,7 +63,7 @@ impl Collection {
             index,
             signatures: record.signatures,
             created_ms: record.created_ms,
-            settings: RwLock::new(Arc::new(settings_of(record))),
+            settings: ArcSwap::from_pointee(settings_of(record)),
             gate: Gate::default(),
             pending_removals: Mutex::default(),
             epoch: Epoch::default(),
@@ -109,11 +115,30 @@ impl Collection {
     /// index depend on them.
     pub(super) fn set_settings(&self, settings: CollectionSettings) {
         debug_assert_eq!((settings.width, settings.signatures), (self.index.width(), self.signatures));
-        *self.settings.write() = Arc::new(settings);
+        self.settings.store(Arc::new(settings));
     }
 
-    pub(super) fn settings(&self) -> Arc<CollectionSettings> {
-        Arc::clone(&self.settings.read())
+    /// Its name.
+    pub fn name(&self) -> &CollectionName {
+        &self.name
+    }
+
+    /// The shape of its signatures, if its hashes identify signatures.
+    pub fn signatures(&self) -> Option<SignatureShape> {
+        self.signatures
+    }
+
+    /// Its settings.
+    pub fn settings(&self) -> Arc<CollectionSettings> {
+        self.settings.load_full()
+    }
+
+    /// The distance for this `k` or this similarity threshold; its own if both are `None`.
+    ///
+    /// # Errors
+    /// As [`CollectionSettings::reach`].
+    pub fn reach(&self, k: Option<u32>, threshold: Option<f64>) -> Result<u32, EngineError> {
+        self.settings.load().reach(k, threshold)
     }
 }
 
@@ -170,16 +195,6 @@ impl Registry {
 
     pub(super) fn find(&self, name: &CollectionName) -> Option<Arc<Collection>> {
         self.0.load().get(name).map(Arc::clone)
-    }
-
-    /// Calls a function with a collection. It is cheaper than [`Registry::get`].
-    pub(super) fn with<R>(
-        &self,
-        name: &CollectionName,
-        read: impl FnOnce(&Collection) -> Result<R, EngineError>,
-    ) -> Result<R, EngineError> {
-        let collections = self.0.load();
-        read(collections.get(name).ok_or_else(|| EngineError::NoCollection(name.clone()))?)
     }
 
     pub(super) fn add(&self, collection: &Arc<Collection>) {

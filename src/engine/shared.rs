@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::budget::Budget;
+use super::budget::MemoryBudget;
 use super::clock::Clock;
 use super::posting_cache::PostingCache;
 use super::registry::Registry;
@@ -21,7 +21,7 @@ pub(super) struct Shared {
     pub(super) registry: Registry,
     pub(super) snapshots: PathBuf,
     pub(super) clock: Clock,
-    pub(super) budget: Budget,
+    pub(super) budget: MemoryBudget,
     pub(super) postings: PostingCache,
     /// The time of the next expiry, as far as the writer knows; `u64::MAX` if there is none.
     pub(super) next_expiry_ms: AtomicU64,
@@ -46,7 +46,7 @@ impl Shared {
         registry: Registry,
         snapshots: PathBuf,
         clock: Clock,
-        budget: Budget,
+        budget: MemoryBudget,
         postings: PostingCache,
         last: Sequence,
     ) -> Shared {

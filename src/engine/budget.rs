@@ -22,7 +22,7 @@ const FLUSH_INTERVAL_MS: u64 = 2_000;
 
 /// The budget and the last measurement.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct MemoryBudget {
     bytes: Option<u64>,
     measure: fn() -> Option<u64>,
     started: Instant,
@@ -38,10 +38,10 @@ const OPEN: u8 = 0;
 const NO_BULK: u8 = 1;
 const FULL: u8 = 2;
 
-impl Budget {
+impl MemoryBudget {
     /// A budget of `bytes` bytes; without one nothing is rejected.
-    pub(super) fn new(bytes: Option<u64>, measure: fn() -> Option<u64>) -> Budget {
-        let budget = Budget {
+    pub(super) fn new(bytes: Option<u64>, measure: fn() -> Option<u64>) -> MemoryBudget {
+        let budget = MemoryBudget {
             bytes,
             measure,
             started: Instant::now(),
@@ -180,14 +180,14 @@ mod tests {
 
     #[test]
     fn without_a_budget_or_a_measurement_nothing_is_rejected() {
-        assert!(Budget::new(None, || Some(u64::MAX)).admit(true).is_ok());
-        assert!(Budget::new(Some(1), || None).admit(true).is_ok());
-        let full = Budget::new(Some(1_000), || Some(950));
+        assert!(MemoryBudget::new(None, || Some(u64::MAX)).admit(true).is_ok());
+        assert!(MemoryBudget::new(Some(1), || None).admit(true).is_ok());
+        let full = MemoryBudget::new(Some(1_000), || Some(950));
         assert!(matches!(
             full.admit(false),
             Err(EngineError::MemoryFull { resident: 950, budget: 1_000, .. })
         ));
-        let tight = Budget::new(Some(1_000), || Some(850));
+        let tight = MemoryBudget::new(Some(1_000), || Some(850));
         assert!(tight.admit(false).is_ok() && tight.admit(true).is_err());
     }
 }

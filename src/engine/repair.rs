@@ -16,7 +16,7 @@ use super::intake::has_signature;
 use super::planning::Plan;
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{EmbeddedSettings, recovery};
+use super::{EngineSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
@@ -91,7 +91,7 @@ impl RepairedCollection {
 pub fn repair(
     from: &Path,
     to: &Path,
-    settings: &EmbeddedSettings,
+    settings: &EngineSettings,
     profiles: &BTreeMap<CollectionId, &'static Profile>,
 ) -> Result<RepairReport, OpenError> {
     // A damaged format file is tolerated, but this version cannot read a newer format.

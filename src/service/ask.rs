@@ -1,0 +1,147 @@
+//! Queries as clients send them, and their resolution: the hash, k, limit, cursor and filter that the engine
+//! gets.
+
+use std::sync::Arc;
+
+use super::Service;
+use super::cursor;
+use super::error::ServiceError;
+use super::fingerprints::{Content, Located};
+use super::second_check::Measure;
+use crate::engine::{Collection, Filter, Query};
+use crate::fingerprint::Status;
+use crate::ids::{DocumentId, Hash};
+
+/// The subject of a query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// A text, a page, or a hash.
+    Content(Content),
+    /// A stored document. It is excluded from the answer.
+    Id(DocumentId),
+}
+
+/// A query as the client sends it.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The subject.
+    pub by: By,
+    /// The distance; `None` for the collection's.
+    pub k: Option<u32>,
+    /// The same as a similarity of signatures, from 0 to 1.
+    pub threshold: Option<f64>,
+    /// The maximum number of matches.
+    pub limit: Option<usize>,
+    /// The `next` cursor of the previous page.
+    pub cursor: Option<String>,
+    /// Which documents may match; `None` for all.
+    pub filter: Option<Box<Filter>>,
+    /// Answer by linear scan.
+    pub scan: bool,
+    /// Compare the texts or sketches of the matches, and return only those with at least this similarity, 0
+    /// to 1.
+    pub min_similarity: Option<f64>,
+    /// The measure of this similarity.
+    pub measure: Measure,
+}
+
+impl Ask {
+    /// A query for a hash, with the collection's defaults.
+    pub fn of_hash(hash: Hash, k: Option<u32>, limit: Option<usize>) -> Ask {
+        Ask {
+            by: By::Content(Content::Hash(hash)),
+            k,
+            threshold: None,
+            limit,
+            cursor: None,
+            filter: None,
+            scan: false,
+            min_similarity: None,
+            measure: Measure::default(),
+        }
+    }
+
+    /// The hash, if the query is for a hash and the engine alone can answer it.
+    fn plain_hash(&self) -> Option<Hash> {
+        match self.by {
+            By::Content(Content::Hash(hash)) if self.min_similarity.is_none() => Some(hash),
+            _ => None,
+        }
+    }
+}
+
+/// A query for the engine, and whether the fingerprint of its text is reliable.
+pub(super) type Resolved = (Query, Option<Status>);
+
+impl Service {
+    /// Resolves a query for a hash, which takes no work; `None` for any other query.
+    pub(super) fn resolve_hash(
+        &self,
+        collection: &Collection,
+        ask: &Ask,
+    ) -> Result<Option<Query>, ServiceError> {
+        let Some(hash) = ask.plain_hash() else { return Ok(None) };
+        self.check(ask)?;
+        let located = Located { hash, signature: None, status: None };
+        self.query(collection, ask, located).map(Some)
+    }
+
+    /// Resolves any query: reads the document, or fingerprints the text.
+    pub(super) async fn resolve(&self, collection: &Collection, ask: &Ask) -> Result<Resolved, ServiceError> {
+        self.check(ask)?;
+        let (located, itself) = match &ask.by {
+            By::Content(Content::Hash(hash)) => {
+                (Located { hash: *hash, signature: None, status: None }, None)
+            }
+            By::Id(id) => {
+                let row = self.document(collection.name(), id)?.row;
+                let is_signed = collection.settings().signatures.is_some();
+                let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
+                (Located { hash: row.hash, signature, status: None }, Some(id.clone()))
+            }
+            // Boxed: otherwise the state of fingerprinting would enlarge this future, and be moved, for
+            // every query.
+            By::Content(content) => {
+                let profile = self.profile_of(collection.name())?;
+                (Box::pin(self.locate(profile, content.clone())).await?, None)
+            }
+        };
+        let status = located.status;
+        let mut query = self.query(collection, ask, located)?;
+        if let Some(itself) = itself {
+            query.filter.get_or_insert_default().exclude.insert(itself);
+        }
+        Ok((query, status))
+    }
+
+    /// Rejects a query that exceeds the limits, before any work is done.
+    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
+        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        if limit == 0 || limit > self.limits.matches {
+            let detail = format!(
+                "limit is {limit}; it ranges from 1 to {}, and a cursor returns the next page",
+                self.limits.matches
+            );
+            return Err(ServiceError::invalid("limit", detail));
+        }
+        let excluded = ask.filter.as_ref().map_or(0, |filter| filter.exclude.len());
+        let most = self.limits.batch_items;
+        if excluded > most {
+            let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
+            return Err(ServiceError::invalid("filter/exclude", detail));
+        }
+        Ok(())
+    }
+
+    /// The query for the engine, once the hash is known.
+    fn query(&self, collection: &Collection, ask: &Ask, located: Located) -> Result<Query, ServiceError> {
+        let Located { hash, signature, .. } = located;
+        let k = collection.reach(ask.k, ask.threshold)?;
+        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, k)).transpose()?;
+        let filter = ask.filter.clone();
+        let query = Query { hash, signature, k, limit, after, filter, scan: ask.scan };
+        collection.check(&query)?;
+        Ok(query)
+    }
+}
