@@ -479,13 +479,13 @@ fn check_cancelled(job: &Job) -> Result<(), ServiceError> {
 }
 
 /// Checks a number, or the length of a list, against its limits.
-fn check<N: PartialOrd + Display>(
+fn check<N: Copy + PartialOrd + Display>(
     field: &'static str,
     value: N,
     least: N,
     most: N,
 ) -> Result<(), ServiceError> {
-    if (&least..=&most).contains(&&value) {
+    if (least..=most).contains(&value) {
         return Ok(());
     }
     let detail = format!("{field} has the size {value}; it ranges from {least} to {most}");

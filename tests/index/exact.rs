@@ -238,35 +238,6 @@ fn a_value_that_many_blocks_share_is_gone_around() {
     }
 }
 
-/// Where room was made before, whatever was there, so many hashes more change neither layout nor size.
-#[test]
-fn room_that_was_made_is_there() {
-    let never = usize::MAX;
-    for (there, more, (buckets, three), blocks) in [
-        (0, 400_000, (1, never), 4),
-        (0, 400_000, (1, 1), 3),
-        (50_000, 400_000, (1, 300_000), 3),
-        (50_000, 300_000, (40_000, 60_000), 3),
-        (300_000, 900_000, (1, 1), 3),
-    ] {
-        let index = Index::<u64>::with_layouts_from(buckets, three);
-        index.insert_all((0..there).map(spread));
-        index.reserve(more);
-        let room = index.bytes();
-        assert_eq!(index.blocks().len(), blocks);
-        assert_eq!(index.insert_all((there..there + more as u64).map(spread)), more);
-        assert_eq!(index.bytes(), room, "{there} and {more}");
-        let mut found = Vec::new();
-        for i in [0, there / 2, there + 7, there + more as u64 - 1] {
-            found.clear();
-            index.within(spread(i) ^ 0b1001, 2, &mut found);
-            assert!(found.contains(&Neighbour { distance: 2, hash: spread(i) }));
-        }
-        index.reserve(0);
-        assert_eq!(index.bytes(), room, "there is room already");
-    }
-}
-
 /// Lists so long that they are filed in several turns and segments built anew for many at once, with what is
 /// there already and what comes twice.
 fn long_lists_with_repeats<W: Filed>(

@@ -14,7 +14,6 @@ enum Step {
     RemoveMany(u8, u16, u16),
     Ask(u8, u16, u32, u64),
     List,
-    Reserve(u16),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -28,7 +27,6 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0u8..4, 0u16..600, 0u32..24, any::<u64>())
             .prop_map(|(kind, number, k, flips)| Step::Ask(kind, number, k, flips)),
         1 => Just(Step::List),
-        1 => (0u16..5_000).prop_map(Step::Reserve),
     ]
 }
 
@@ -94,7 +92,6 @@ fn run<W: Filed>(
                 prop_assert_eq!(found, expected, "k = {}", k);
                 prop_assert_eq!(index.contains(query), model.contains(&query));
             }
-            Step::Reserve(more) => index.reserve(more.into()),
             Step::List => {
                 let mut listed = Vec::new();
                 index.for_each_sorted_run(|run| listed.extend_from_slice(run));

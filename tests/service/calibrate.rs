@@ -252,7 +252,7 @@ async fn an_invalid_calibration_is_refused_with_the_field() {
             "/pairs",
             "pair 1 (counted from 0) names one document",
         ),
-        ("kept", json!({"documents": 0}), "/documents", "1 or more"),
+        ("kept", json!({"documents": 0}), "/documents", "it ranges from 1"),
     ];
     for (collection, body, field, expected) in cases {
         let (status, problem) = server.post(&format!("/collections/{collection}/calibrate"), body).await;
