@@ -103,7 +103,7 @@ impl Dictionary {
 }
 
 /// The lines of the built-in dictionary: a word, a space and its frequency, sorted by bytes.
-fn unpacked() -> String {
+pub(super) fn unpacked() -> String {
     let mut text = String::new();
     GzDecoder::new(PACKED).read_to_string(&mut text).expect("the embedded dictionary is readable");
     text
