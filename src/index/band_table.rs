@@ -1,34 +1,34 @@
-//! A band's table: the numbers of signatures, by the hash of their band.
+//! The table of a band: it maps the hash of a band to the numbers of the signatures that have it.
 //!
-//! An entry is the band's hash and the signature's number, a question has radius 0. Few stand in a segment's
-//! table, many in buckets ([`MANY`]), to which they move all at once: some milliseconds of the writer's,
-//! beside readers.
+//! An entry is the hash of the band and the number of the signature. A query has radius 0. Few entries are
+//! stored in segments, many in buckets ([`MANY`]). Moving them to buckets takes the writer some milliseconds;
+//! readers do not wait.
 //!
 //! *Absent*: signatures (`bands`).
 
 use super::block::{Block, LEAD_BITS};
-use super::buckets::{Buckets, Stretch};
-use super::memory::{Compare, Followed, Line, Packed, Packed48, Pin, Work, cells, prefetch, with_best};
+use super::buckets::{BucketRange, Buckets};
+use super::memory::{Compare, Line, Packed, Packed48, Pin, Replaceable, Work, cells, prefetch, with_best};
 use super::segment::{Fill, Segment};
 use super::shard::Shard;
 use super::table::{Run, Table};
 
-/// The hash of a band, then the signature's number.
+/// The block of an entry: the hash of the band. The number of the signature follows it.
 const BAND: Block = Block::new(32, BAND_BITS);
 const BAND_BITS: u32 = 32;
 const FILL: Fill = Fill { built: 0.72, full: 0.93 };
-/// From this many entries on they had better stand in buckets.
+/// The number of entries from which on buckets are faster.
 pub(super) const MANY: usize = 400_000;
 
 /// The table of one band.
-pub(super) struct BandTable(Followed<Stand>);
+pub(super) struct BandTable(Replaceable<Storage>);
 
-enum Stand {
+enum Storage {
     Segments(Table<u64>),
     Buckets(Buckets<u64>),
 }
 
-/// A band that was asked for.
+/// A band whose entries are prefetched.
 pub(super) enum Asked<'p> {
     Run { run: Run<'p, u64>, entry: u64 },
     Bucket { shard: &'p Shard<u64>, lines: &'p [Packed48], entry: u64 },
@@ -37,40 +37,40 @@ pub(super) enum Asked<'p> {
 impl BandTable {
     /// An empty table.
     pub(super) fn new() -> BandTable {
-        BandTable(Followed::new(Stand::Segments(Table::new(BAND, 0))))
+        BandTable(Replaceable::new(Storage::Segments(Table::new(BAND, 0))))
     }
 
-    /// What is filed for a signature with this hash of its band, under this number.
+    /// The entry of a signature: the hash of its band, and its number.
     pub(super) fn entry(hash: u32, number: u32) -> u64 {
         u64::from(hash) << BAND_BITS | u64::from(number)
     }
 
-    /// Asks for the place of an entry.
+    /// Prefetches the line of an entry.
     pub(super) fn approach(&self, entry: u64, pin: &Pin) {
         match self.0.get(pin) {
-            Stand::Segments(table) => table.approach(Some(&entry), pin),
-            Stand::Buckets(table) => table.approach(entry, pin),
+            Storage::Segments(table) => table.prefetch(Some(&entry), pin),
+            Storage::Buckets(table) => table.prefetch(entry, pin),
         }
     }
 
-    /// Asks for what says where a band's entries stand, if anything has to.
+    /// Prefetches the header that gives the position of a band's entries. Buckets need none.
     pub(super) fn approach_place(&self, entry: u64, pin: &Pin) {
-        if let Stand::Segments(table) = self.0.get(pin) {
-            table.approach_segment(entry, pin);
+        if let Storage::Segments(table) = self.0.get(pin) {
+            table.prefetch_segment(entry, pin);
         }
     }
 
-    /// Asks for the entries of a band.
+    /// Prefetches the entries of a band.
     pub(super) fn ask<'p>(&self, entry: u64, pin: &'p Pin) -> Asked<'p> {
         let hash = BAND.first(entry, BAND_BITS);
         match self.0.get(pin) {
-            Stand::Segments(table) => {
+            Storage::Segments(table) => {
                 let run = table.view(pin).run(hash, BAND_BITS);
-                run.segment.approach_line(run.from);
+                run.segment.prefetch_line(run.from);
                 Asked::Run { run, entry }
             }
-            Stand::Buckets(table) => {
-                let Stretch { shard, first, count, .. } = table.stretch(hash, BAND_BITS, pin);
+            Storage::Buckets(table) => {
+                let BucketRange { shard, first, count, .. } = table.range(hash, BAND_BITS, pin);
                 let lines = shard.buckets(first, count);
                 prefetch(lines, lines.len());
                 Asked::Bucket { shard, lines, entry }
@@ -78,110 +78,113 @@ impl BandTable {
         }
     }
 
-    /// Files an entry, which must not be there yet; `filed` is how many are. For the writer, one at a time.
+    /// Inserts an entry, which must not be present; `filed` is the number of entries. Only one writer may
+    /// call this at a time.
     pub(super) fn insert(&self, entry: u64, filed: usize, pin: &Pin) {
         match self.0.get(pin) {
-            Stand::Segments(table) => table.insert(entry, filed, FILL, pin),
-            Stand::Buckets(table) => _ = table.insert(entry, pin),
+            Storage::Segments(table) => table.insert(entry, filed, FILL, pin),
+            Storage::Buckets(table) => _ = table.insert(entry, pin),
         }
     }
 
-    /// Moves the `filed` entries to buckets: whether they were not there yet. For the writer, one at a time.
+    /// Moves the `filed` entries to buckets. Returns whether they were in segments. Only one writer may call
+    /// this at a time.
     pub(super) fn settle(&self, filed: usize, pin: &Pin) -> bool {
-        let Stand::Segments(table) = self.0.get(pin) else {
+        let Storage::Segments(table) = self.0.get(pin) else {
             return false;
         };
         let buckets = Buckets::new(BAND, filed);
         for first in 0..1 << LEAD_BITS {
             table.view(pin).hashes_with(first, LEAD_BITS, |entry| _ = buckets.insert(entry, pin));
         }
-        self.0.replace(Stand::Buckets(buckets), pin);
+        self.0.replace(Storage::Buckets(buckets), pin);
         true
     }
 
-    /// Takes an entry out. For the writer, one at a time.
+    /// Removes an entry. Only one writer may call this at a time.
     pub(super) fn remove(&self, entry: u64, pin: &Pin) {
         match self.0.get(pin) {
-            Stand::Segments(table) => _ = table.remove(entry, FILL, pin),
-            Stand::Buckets(table) => _ = table.remove(entry, pin),
+            Storage::Segments(table) => _ = table.remove(entry, FILL, pin),
+            Storage::Buckets(table) => _ = table.remove(entry, pin),
         }
     }
 
-    /// The bytes the table occupies, room to grow included.
+    /// The bytes that the table occupies, including free entries.
     pub(super) fn bytes(&self, pin: &Pin) -> usize {
         match self.0.get(pin) {
-            Stand::Segments(table) => table.view(pin).bytes(),
-            Stand::Buckets(table) => table.bytes(pin),
+            Storage::Segments(table) => table.view(pin).bytes(),
+            Storage::Buckets(table) => table.bytes(pin),
         }
     }
 }
 
-/// The numbers of the signatures that share a band with what was asked for, some of them more than once.
+/// The numbers of the signatures that share one of these bands, possibly with duplicates.
 pub(super) fn met(asked: &[Asked<'_>]) -> Vec<u32> {
-    let (mut noted, mut numbers) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
-    with_best(Meeting { asked, noted: &mut noted, numbers: &mut numbers });
-    numbers.extend(noted.iter().filter_map(Noted::number));
+    let (mut near, mut numbers) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
+    with_best(FindEntries { asked, near: &mut near, numbers: &mut numbers });
+    numbers.extend(near.iter().filter_map(NearEntry::number));
     numbers
 }
 
-/// An entry of a segment whose back is that of a band asked for.
-struct Noted<'p> {
+/// An entry of a segment that has the same back as a queried band, so that it may share the band.
+struct NearEntry<'p> {
     segment: &'p Segment<u64>,
     line: usize,
     place: usize,
     entry: u64,
 }
 
-impl Noted<'_> {
-    /// The number of the signature, if it shares the band.
+impl NearEntry<'_> {
+    /// The number of the signature; `None` if it does not share the band.
     fn number(&self) -> Option<u32> {
         let stored = self.segment.hash(self.line, self.place, BAND.first(self.entry, LEAD_BITS))?;
         (BAND.first(stored, BAND_BITS) == BAND.first(self.entry, BAND_BITS)).then_some(stored as u32)
     }
 }
 
-/// Finds the entries of bands asked for: in buckets their numbers, in segments what may be one.
-struct Meeting<'r, 'p> {
+/// Finds the entries of the queried bands: the numbers in buckets, and candidates in segments.
+struct FindEntries<'r, 'p> {
     asked: &'r [Asked<'p>],
-    noted: &'r mut Vec<Noted<'p>>,
+    near: &'r mut Vec<NearEntry<'p>>,
     numbers: &'r mut Vec<u32>,
 }
 
-impl<'p> Work for Meeting<'_, 'p> {
+impl<'p> Work for FindEntries<'_, 'p> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        let Meeting { asked, noted, numbers } = self;
-        let mut look = |segment: &'p Segment<u64>, line: usize, entry: u64| {
-            // A back is the band's hash after its lead, and the first bits of the number.
+        let FindEntries { asked, near, numbers } = self;
+        let mut compare_line = |segment: &'p Segment<u64>, line: usize, entry: u64| {
+            // A back is the hash of the band without its lead, then the first bits of the number.
             let back = BAND.store(entry).1;
             for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
-                noted.push(Noted { segment, line, place, entry });
+                near.push(NearEntry { segment, line, place, entry });
             }
         };
         let mut take = |line: &Packed48, entry: u64| {
-            // The bucket tells the first 16 bits of the band's hash and the first word of an entry the
+            // The bucket implies the first 16 bits of the band's hash. The first word of an entry has the
             // others.
-            let (same, head) = Shard::<u64>::alike(compare, line, (entry >> BAND_BITS) as u16);
+            let (same, head) = Shard::<u64>::starting_with(compare, line, (entry >> BAND_BITS) as u16);
             numbers.extend(cells(same).map(|place| line.read(place) as u32));
             head
         };
-        // The first line of each, then what goes on after it: few do.
+        // First the first line of each band. The remaining lines of the few that have more are prefetched
+        // meanwhile.
         let mut open = Vec::new();
         for asked in asked {
             match asked {
                 Asked::Run { run: Run { segment, from, homes }, entry } => {
-                    look(segment, *from, *entry);
-                    if *homes > 1 || segment.goes_on_after(*from) {
-                        segment.approach_line(from + 1);
+                    compare_line(segment, *from, *entry);
+                    if *homes > 1 || segment.continues_after(*from) {
+                        segment.prefetch_line(from + 1);
                         open.push(asked);
                     }
                 }
                 Asked::Bucket { shard, lines, entry } => {
                     let last = lines.iter().fold(0, |_, line| take(line, *entry));
-                    if Shard::<u64>::goes_on(last) {
-                        shard.approach_extent(last);
+                    if Shard::<u64>::has_extent(last) {
+                        shard.prefetch_extent(last);
                         open.push(asked);
                     }
                 }
@@ -190,7 +193,7 @@ impl<'p> Work for Meeting<'_, 'p> {
         for asked in open {
             match asked {
                 Asked::Run { run: Run { segment, from, homes }, entry } => {
-                    segment.run(*from, *homes).skip(1).for_each(|line| look(segment, line, *entry));
+                    segment.run(*from, *homes).skip(1).for_each(|line| compare_line(segment, line, *entry));
                 }
                 Asked::Bucket { shard, lines, entry } => {
                     for extent in shard.extents_after(&lines[lines.len() - 1]) {

@@ -1,38 +1,39 @@
-//! Many questions at once: batches of queries, and all pairs of a collection.
+//! Batches: many queries at once, and all pairs of a collection.
 //!
-//! Costs: a lookup of a few runs waits for memory most of its time. In a batch the runs of the next queries
-//! are asked for before the first of them is read, so that they wait together. All pairs are found by one
-//! lookup a hash, shared among threads by the first bits of the hashes.
+//! Costs: a lookup of a few runs waits for memory most of its time. A batch prefetches the runs of several
+//! queries before it reads the first one, so that their cache misses overlap. All pairs need one lookup per
+//! hash. Threads divide the hashes by their first bits.
 //!
-//! *Absent*: threads of its own that outlive a call; the pool (`engine`).
+//! *Absent*: threads that outlive a call, and the pool (`engine`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::block::Filed;
 use super::memory::pin;
-use super::probe::approach;
+use super::probe::prefetch_query;
 use super::scan::Neighbour;
 use super::sharded::{Index, Report};
 
-/// Queries whose runs are asked for together: as many as the machine fetches at a time, about.
+/// The number of queries whose runs are prefetched together: about as many as the processor fetches at a
+/// time.
 pub const GROUP: usize = 8;
-/// The shares of a collection, by this many first bits of its hashes.
+/// The number of first bits of a hash that determine its share of the collection.
 const SHARE_BITS: u32 = 12;
 
-/// Two stored hashes that lie near each other, and how near.
+/// Two stored hashes that are near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Pair<W> {
     /// The smaller hash.
     pub first: W,
-    /// The larger one.
+    /// The larger hash.
     pub second: W,
     /// Their Hamming distance, in bits.
     pub distance: u32,
 }
 
 impl<W: Filed> Index<W> {
-    /// Answers every query as [`Index::within`] does, in order: `each` is called with the query's place, what
-    /// was found, and how.
+    /// Answers every query as [`Index::within`] does, in order. Calls `each` with the position of the query,
+    /// its neighbours and the report.
     pub fn within_each(&self, queries: &[W], k: u32, mut each: impl FnMut(usize, &[Neighbour<W>], Report)) {
         let mut found = Vec::new();
         for (group, queries) in queries.chunks(GROUP).enumerate() {
@@ -45,20 +46,23 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// Asks for the memory that lookups of these queries within `k` will read first, and waits for nothing.
-    /// It pays for some queries that are asked right after, [`GROUP`] at a time.
+    /// Prefetches the memory that lookups of these queries within `k` read first, without waiting. It is
+    /// useful for at most [`GROUP`] queries at a time, directly before their lookups.
     pub fn approach(&self, queries: impl IntoIterator<Item = W>, k: u32) {
         if let Some(plan) = self.plan(k) {
             let (pin, hashes) = (pin(), self.len());
-            queries.into_iter().for_each(|query| approach(self.layout(&pin), plan, query, hashes, &pin));
+            queries
+                .into_iter()
+                .for_each(|query| prefetch_query(self.layout(&pin), plan, query, hashes, &pin));
         }
     }
 
-    /// Calls `each` with every pair of stored hashes that lie within `k` bits of each other, once, in no
-    /// order, from `threads` threads (at least one). Pairs of which a hash comes or goes meanwhile may or may
-    /// not be among them.
+    /// Calls `each` with every pair of stored hashes within `k` bits of each other, once, in no particular
+    /// order, from `threads` threads (at least one). Pairs of a hash that is inserted or removed meanwhile
+    /// may or may not be among them.
     ///
-    /// The answer can be as large as the square of the collection: `each` had better count or write.
+    /// The answer can be as large as the square of the collection, so `each` should count or write the pairs
+    /// and not collect them.
     pub fn pairs_within(&self, k: u32, threads: usize, each: impl Fn(Pair<W>) + Sync) {
         let next = AtomicU32::new(0);
         let work = || {
@@ -96,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_answers_as_single_queries_do() {
+    fn a_batch_gives_the_answers_of_single_queries() {
         let index = Index::<u64>::new();
         index.insert_all(stored());
         let queries: Vec<u64> = stored().iter().step_by(7).map(|hash| hash ^ 0x1001).collect();
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn all_pairs_are_those_of_two_loops() {
+    fn all_pairs_equal_the_pairs_of_two_nested_loops() {
         let index = Index::<u64>::new();
         index.insert_all(stored());
         let mut all = stored();
@@ -131,8 +135,8 @@ mod tests {
                 }
             }
             let found = Mutex::new(Vec::new());
-            index.pairs_within(k, threads, |pair| found.lock().expect("nobody panics").push(pair));
-            let mut found = found.into_inner().expect("nobody panics");
+            index.pairs_within(k, threads, |pair| found.lock().expect("no thread panics").push(pair));
+            let mut found = found.into_inner().expect("no thread panics");
             found.sort_unstable();
             assert_eq!(found, expected, "k = {k}");
         }

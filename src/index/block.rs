@@ -1,57 +1,56 @@
-//! A block: the bits of a hash by which one table is asked, and the form in which the table stores the hash.
+//! A block: the bits of a hash by which a table is probed, and the form in which the table stores a hash.
 //!
-//! A table files hashes by a key: the block, then bits mixed from the whole hash. Questions are about bits of
-//! the block; those after it only spread hashes of one block, so that a writer goes straight to the line
-//! where a hash is or belongs however many share its block and however alike they are.
+//! A table orders hashes by a key: the block, then bits mixed from the whole hash. Queries use the bits of
+//! the block. The mixed bits only spread the hashes of one block: they lead a writer directly to the line of
+//! a hash, even if many similar hashes share its block.
 //!
-//! A hash is stored in two halves, in two lines: the back, which begins with the block, and the front, which
-//! is what comes after. A run of hashes is asked for by its block, so the bits of the block say little about
-//! who is near and the others a lot: only fronts are compared, and backs are read of what may be near. That
-//! halves what a query reads.
+//! A segment stores a hash in two halves, in two lines: the back begins with the block, and the front has the
+//! remaining bits. A query reads the run of its own block, so the bits of the block say little about the
+//! distance and the other bits say much. Therefore only fronts are compared, and a back is read if its front
+//! is near. That halves the memory that a query reads.
 //!
-//! Where a hash stands in a table tells the first two bits of its key. They need no place of their own and
-//! make room, in the front, for the state of the entry: nothing yet, a hash, or given up. So every value of a
-//! hash can be stored, an entry is as large as the hash, and the state comes with the read that brings the
-//! front.
+//! The position of a hash in a table implies the first two bits of its key. They are not stored; the front
+//! has the state of the entry in their place: empty, occupied or removed. So every value of a hash can be
+//! stored, an entry is as large as the hash, and one read returns the state and the front.
 
 use super::memory::{Line, Line32, Line64, Packed, Packed48, Packed112};
 use crate::ids::Word;
 
-/// The bits of a key: those of the widest block, and enough to tell the hashes of one block apart.
+/// The bits of a key: those of the widest block, and enough more to distinguish the hashes of one block.
 pub(super) const KEY_BITS: u32 = 56;
-/// The most bits that a block may have.
+/// The maximum number of bits of a block.
 const MAX_BITS: u32 = 32;
-/// The first bits of a key, which its place implies.
+/// The number of first bits of a key that its position implies.
 pub(super) const LEAD_BITS: u32 = 2;
 
 /// A hash that an index can hold.
 pub trait Filed: Word {
-    /// The lines in which its halves stand, in a segment.
+    /// The lines of a segment, which hold its halves.
     type Line: Line;
-    /// The lines in which it stands whole but for the bits that its place implies, in a bucket.
+    /// The lines of a bucket, which hold it without the bits that its position implies.
     type Packed: Packed<Whole = Self>;
-    /// Where fronts may differ by so many bits, about one line in three has a front that is near by chance.
-    /// From there on fronts and backs are compared together.
+    /// The distance of fronts at which about one line in three has a front that is near by chance. From this
+    /// distance on, fronts and backs are compared together.
     const BOTH_FROM: u32;
 
-    /// The 32 bits below bit `top`, from it downwards; below bit 0 come the highest again.
+    /// The 32 bits below bit `top`, downwards; after bit 0 they continue at the highest bit.
     fn below(self, top: u32) -> u32;
 
-    /// A number that every bit of the hash changes, the same for equal hashes.
+    /// A number that depends on every bit of the hash.
     fn mixed(self) -> u64;
 
-    /// Its parts, read from bit `top` downwards as [`Filed::below`] reads.
+    /// Its parts, in the bit order of [`Filed::below`].
     fn parts(self, top: u32) -> Parts;
 
-    /// What has these parts.
+    /// The hash that has these parts.
     fn from_parts(parts: Parts, top: u32) -> Self;
 
-    /// Turned so that it begins with bit `top` - 1.
+    /// Rotated so that it begins with bit `top` - 1.
     #[must_use]
     fn turned(self, top: u32) -> Self;
 
-    /// What begins with `first`, from bit `top` downwards, and ends with the last bits of `rest`, a packed
-    /// entry.
+    /// The hash that begins with `first`, from bit `top` downwards, and ends with the bits of the packed
+    /// entry `rest`.
     #[must_use]
     fn joined(first: u32, rest: Self, top: u32) -> Self;
 }
@@ -123,40 +122,40 @@ macro_rules! filed {
 filed!(u64, Line32, Packed48, 9);
 filed!(u128, Line64, Packed112, 24);
 
-/// The first bits of a block, which the place of a [`Packed`] entry implies.
+/// The number of first bits of a block that the position of a [`Packed`] entry implies.
 pub(super) const IMPLIED_BITS: u32 = 16;
 
-/// The state of an entry, in the two highest bits of its front.
-const HOLDS: u64 = 0b01;
-const GIVEN_UP: u64 = 0b10;
+/// The states of an entry, in the two highest bits of its front. 0 is an empty entry.
+const OCCUPIED: u64 = 0b01;
+const REMOVED: u64 = 0b10;
 
-/// A run of bits of a hash.
+/// A range of bits of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
-    /// The bit above its highest.
+    /// The bit above its highest bit.
     top: u8,
     bits: u8,
 }
 
 impl Block {
-    /// The `bits` bits from bit `shift` upwards: 2 to 32, at most half the hash.
+    /// The block of the `bits` bits from bit `shift` upwards: 2 to 32, at most half of the hash.
     pub(super) const fn new(shift: u32, bits: u32) -> Block {
         assert!(bits >= LEAD_BITS && bits <= MAX_BITS && shift + bits <= 128);
         Block { top: (shift + bits) as u8, bits: bits as u8 }
     }
 
-    /// How many bits it has.
+    /// The number of its bits.
     #[inline(always)]
     pub(super) const fn bits(self) -> u32 {
         self.bits as u32
     }
 
-    /// Whether it ends with the last bit of a hash of `width` bits.
+    /// Whether it has the highest bit of a hash of `width` bits.
     pub(super) const fn is_top(self, width: u32) -> bool {
         self.top as u32 == width
     }
 
-    /// The key under which a hash is filed.
+    /// The key of a hash in the table of this block.
     #[inline(always)]
     pub(super) fn key<W: Filed>(self, hash: W) -> u64 {
         let rest = KEY_BITS - self.bits();
@@ -169,38 +168,38 @@ impl Block {
         hash.below(self.top.into()) >> (u32::BITS - bits)
     }
 
-    /// The 32 bits of a hash from the first one of the block on.
+    /// The 32 bits of a hash that begin with the block.
     #[inline(always)]
     pub(super) fn place<W: Filed>(self, hash: W) -> u32 {
         hash.below(self.top.into())
     }
 
-    /// The hash turned so that it begins with the block.
+    /// The hash rotated so that it begins with the block.
     #[inline(always)]
     pub(super) fn turned<W: Filed>(self, hash: W) -> W {
         hash.turned(self.top.into())
     }
 
-    /// The hash that begins its block with these [`IMPLIED_BITS`] bits and is stored in this packed entry.
+    /// The hash of the packed entry `rest`, whose block begins with the [`IMPLIED_BITS`] bits of `first`.
     #[inline(always)]
     pub(super) fn joined<W: Filed>(self, first: u32, rest: W) -> W {
         W::joined(first, rest, self.top.into())
     }
 
-    /// The halves in which a hash is stored: front and back.
+    /// The stored halves of a hash: front and back.
     #[inline(always)]
     pub(super) fn store<W: Filed>(self, hash: W) -> (u64, u64) {
         let Parts { back, front, .. } = hash.parts(self.top.into());
-        (front | HOLDS << state_at::<W>(), back)
+        (front | OCCUPIED << state_at::<W>(), back)
     }
 
-    /// The hash whose halves these are, among keys that begin with `lead`; `None` if the entry holds none.
+    /// The hash of these halves, whose key begins with `lead`; `None` if the entry is not occupied.
     #[inline(always)]
     pub(super) fn load<W: Filed>(self, (front, back): (u64, u64), lead: u32) -> Option<W> {
-        if front >> state_at::<W>() != HOLDS {
+        if front >> state_at::<W>() != OCCUPIED {
             return None;
         }
-        let front = front ^ HOLDS << state_at::<W>();
+        let front = front ^ OCCUPIED << state_at::<W>();
         Some(W::from_parts(Parts { lead, back, front }, self.top.into()))
     }
 }
@@ -210,12 +209,12 @@ const fn state_at<W: Filed>() -> u32 {
     <W::Line as Line>::BITS - LEAD_BITS
 }
 
-/// The front of an entry whose hash was taken out.
-pub(super) const fn given_up<W: Filed>() -> u64 {
-    GIVEN_UP << state_at::<W>()
+/// The front of an entry whose hash was removed.
+pub(super) const fn removed_front<W: Filed>() -> u64 {
+    REMOVED << state_at::<W>()
 }
 
-/// Whether a front says that the entry was never used. Only then is it 0: the other states are not.
+/// Whether an entry was never used: the front is 0 only then, because the other states are not 0.
 #[inline(always)]
 pub(super) const fn is_empty(front: u64) -> bool {
     front == 0
@@ -225,18 +224,18 @@ pub(super) const fn is_empty(front: u64) -> bool {
 mod tests {
     use super::*;
 
-    fn comes_back<W: Filed>(block: Block, hash: W) {
+    fn check_round_trip<W: Filed>(block: Block, hash: W) {
         let lead = block.first(hash, LEAD_BITS);
         let (front, back) = block.store(hash);
         assert!(!is_empty(front));
         assert_eq!(block.load::<W>((front, back), lead), Some(hash));
-        assert_eq!(block.load::<W>((given_up::<W>(), back), lead), None);
+        assert_eq!(block.load::<W>((removed_front::<W>(), back), lead), None);
         assert_eq!(block.load::<W>((0, 0), lead), None);
         assert!(<W::Line as Line>::BITS == 64 || front | back < 1 << <W::Line as Line>::BITS);
     }
 
-    /// A bit outside the fronts is one of the block or of what comes after it.
-    fn fronts_are_outside<W: Filed>(block: Block, hash: W, other: W) {
+    /// The fronts do not contain the bits of the block: a differing bit is not counted in both.
+    fn check_fronts_exclude_the_block<W: Filed>(block: Block, hash: W, other: W) {
         let (front, _) = block.store(hash);
         let apart = (front ^ block.store(other).0).count_ones();
         let in_block = (block.first(hash, block.bits()) ^ block.first(other, block.bits())).count_ones();
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_begins_with_the_block_and_differs_where_hashes_do() {
+    fn keys_begin_with_the_block_and_differ_between_hashes() {
         assert_eq!(Block::new(16, 16).key(0x1122_3344_5566_7788_u64) >> 40, 0x5566);
         assert_eq!(Block::new(0, 16).key(0x1122_3344_5566_7788_u64) >> 40, 0x7788);
         assert_eq!(Block::new(48, 16).first(0x9122_3344_5566_7788_u64, 4), 0x9);
@@ -257,18 +256,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_what_was_filed() {
+    fn a_stored_hash_is_loaded_unchanged() {
         let mut state = 3u128;
         for _ in 0..2_000 {
             state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_0c62_1234_5677).wrapping_add(11);
             let (hash, other) = (state ^ state >> 61, state.rotate_left(37) ^ 0xff);
             for block in [Block::new(48, 16), Block::new(0, 21), Block::new(42, 22), Block::new(32, 32)] {
-                [hash as u64, 0, u64::MAX].into_iter().for_each(|hash| comes_back(block, hash));
-                fronts_are_outside(block, hash as u64, other as u64);
+                [hash as u64, 0, u64::MAX].into_iter().for_each(|hash| check_round_trip(block, hash));
+                check_fronts_exclude_the_block(block, hash as u64, other as u64);
             }
             for block in [Block::new(51, 26), Block::new(102, 26), Block::new(0, 26), Block::new(40, 26)] {
-                [hash, 0, u128::MAX].into_iter().for_each(|hash| comes_back(block, hash));
-                fronts_are_outside(block, hash, other);
+                [hash, 0, u128::MAX].into_iter().for_each(|hash| check_round_trip(block, hash));
+                check_fronts_exclude_the_block(block, hash, other);
             }
         }
     }

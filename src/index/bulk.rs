@@ -1,14 +1,14 @@
-//! Building an index at once from hashes in ascending order, on several threads.
+//! Builds an index from ascending hashes on several threads.
 //!
-//! The hashes come in runs that can be read again and again, such as the chunks of a snapshot. The table of
-//! the first bits takes them as they come. For each other table they are parted by segment or shard first
-//! (counted, then put in place), and each of those is built from its part in the cache, at once as large as
-//! it is to be. Nothing is inserted, grown or copied again.
+//! Costs: the runs are read once to count, and once per table. One copy of the hashes is in memory until the
+//! last table is built, which needs none.
 //!
-//! Costs: the runs are read once to count and once a table. Beside the tables there is one copy of the
-//! hashes, until the last table is built, which does without.
+//! The hashes are given in runs that can be read repeatedly, such as the chunks of a snapshot. The table of
+//! the first bits uses them in their order. For each other table they are partitioned by segment or shard
+//! (counted, then copied to their position). Each segment or shard is built in its final size from its part,
+//! which fits into the cache. Nothing is inserted, grown or copied again.
 //!
-//! *Absent*: where runs come from (`snapshot`), insertion (`sharded`).
+//! *Absent*: the source of the runs (`snapshot`), insertion (`sharded`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,17 +21,17 @@ use super::shard::{SHARD_BITS, Shape, Shard};
 use super::sharded::Index;
 use super::table::{Table, depth_for, staggered};
 
-/// Ascending hashes in runs: each run ascends, and its first hash is larger than the last one of the run
-/// before.
+/// Ascending hashes in runs: each run ascends, and its first hash is larger than the last hash of the
+/// previous run.
 pub trait Runs<W>: Sync {
-    /// How many runs there are.
+    /// The number of runs.
     fn runs(&self) -> usize;
 
-    /// How many hashes a run has, at least one.
+    /// The number of hashes of a run, at least one.
     fn hashes(&self, run: usize) -> usize;
 
-    /// Puts the hashes of a run in place of what is in `hashes`; `false` if it cannot be read. The same every
-    /// time.
+    /// Replaces the contents of `hashes` by the hashes of a run. Returns `false` if the run cannot be read.
+    /// Every call for a run must give the same hashes.
     fn read(&self, run: usize, hashes: &mut Vec<W>) -> bool;
 }
 
@@ -51,16 +51,16 @@ impl<W: Filed> Runs<W> for Vec<Vec<W>> {
     }
 }
 
-/// A run that cannot be read, does not hold as many hashes as it says, or does not ascend from the one
-/// before.
+/// The number of a run that cannot be read, does not have the declared number of hashes, or does not ascend
+/// from the previous run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadRun(pub usize);
 
 impl<W: Filed> Index<W> {
-    /// The index of these hashes, built with so many threads, at least one.
+    /// The index of these hashes, built with `threads` threads, at least one.
     ///
     /// # Errors
-    /// [`BadRun`] if the runs are not what they must be.
+    /// [`BadRun`] if a run does not fulfil [`Runs`].
     pub fn built(runs: &dyn Runs<W>, threads: usize, progress: &Progress) -> Result<Index<W>, BadRun> {
         Index::built_from(Thresholds::MEASURED, runs, threads, progress)
     }
@@ -88,17 +88,17 @@ struct Builder<'a, W> {
     progress: &'a Progress,
 }
 
-/// What one thread counted in its share of the runs.
+/// The counts of one thread's share of the runs.
 struct Counted<W> {
-    /// How many hashes go to each part of each table.
+    /// The number of hashes of each part of each table.
     sizes: Vec<Vec<usize>>,
     /// The first and the last hash of each run.
     edges: Vec<(W, W)>,
 }
 
-/// The hashes of one thread's runs, by the parts of a table: those of part i stand from `starts[i]` to
+/// The hashes of one thread's runs, partitioned by the parts of a table: part i is from `starts[i]` to before
 /// `starts[i + 1]`.
-struct Parted<W> {
+struct Partitioned<W> {
     hashes: Vec<W>,
     starts: Vec<usize>,
 }
@@ -127,7 +127,7 @@ impl<W: Filed> Builder<'_, W> {
         Ok(Layout { kind, tables })
     }
 
-    /// The tables, each joined of the parts that `build` makes.
+    /// The tables. `build` makes the parts of a table, and `join` makes the table.
     fn tables<P: Send, T>(
         &self,
         build: impl Fn(Block, &[W], usize) -> P + Sync,
@@ -140,31 +140,31 @@ impl<W: Filed> Builder<'_, W> {
         }
         let blocks = self.kind.blocks();
         let (top, others) = (blocks[blocks.len() - 1], &blocks[..blocks.len() - 1]);
-        let mut room: Vec<Vec<W>> = counted.iter().map(|_| Vec::new()).collect();
+        let mut buffers: Vec<Vec<W>> = counted.iter().map(|_| Vec::new()).collect();
         let mut tables = Vec::with_capacity(blocks.len());
         for (number, block) in others.iter().enumerate() {
-            let parted = self.parted(*block, &counted, number, room)?;
+            let partitioned = self.partitioned(*block, &counted, number, buffers)?;
             let read = |part: usize, hashes: &mut Vec<W>| {
-                for Parted { hashes: parted, starts } in &parted {
-                    hashes.extend_from_slice(&parted[starts[part]..starts[part + 1]]);
+                for Partitioned { hashes: partitioned, starts } in &partitioned {
+                    hashes.extend_from_slice(&partitioned[starts[part]..starts[part + 1]]);
                 }
             };
             tables.push(join(*block, self.parts(read, |hashes, part| build(*block, hashes, part))));
-            room = parted.into_iter().map(|parted| parted.hashes).collect();
+            buffers = partitioned.into_iter().map(|partitioned| partitioned.hashes).collect();
         }
-        drop(room);
+        drop(buffers);
         let read = |part: usize, hashes: &mut Vec<W>| self.read_part(top, part, &edges, hashes);
         tables.push(join(top, self.parts(read, |hashes, part| build(top, hashes, part))));
         Ok(tables.into())
     }
 
-    /// The share of the runs that is a thread's.
+    /// The share of the runs of a thread.
     fn share(&self, thread: usize) -> std::ops::Range<usize> {
         let at = |thread| self.runs.runs() * thread / self.threads;
         at(thread)..at(thread + 1)
     }
 
-    /// Reads every run once and counts.
+    /// Reads every run once, checks it and counts its hashes.
     fn counted(&self) -> Result<Vec<Counted<W>>, BadRun> {
         let blocks = self.kind.blocks();
         self.in_threads(|thread| {
@@ -189,36 +189,36 @@ impl<W: Filed> Builder<'_, W> {
         .collect()
     }
 
-    /// Puts the hashes of each part of a table next to each other, in room that is used again.
-    fn parted(
+    /// Groups the hashes of each part of a table. It reuses the buffers of the previous table.
+    fn partitioned(
         &self,
         block: Block,
         counted: &[Counted<W>],
         table: usize,
-        room: Vec<Vec<W>>,
-    ) -> Result<Vec<Parted<W>>, BadRun> {
-        let room: Vec<_> = room.into_iter().map(parking_lot::Mutex::new).collect();
+        buffers: Vec<Vec<W>>,
+    ) -> Result<Vec<Partitioned<W>>, BadRun> {
+        let buffers: Vec<_> = buffers.into_iter().map(parking_lot::Mutex::new).collect();
         self.in_threads(|thread| {
             let mut starts = vec![0];
             starts.extend(counted[thread].sizes[table].iter().scan(0, |sum, size| {
                 *sum += size;
                 Some(*sum)
             }));
-            let mut parted = std::mem::take(&mut *room[thread].lock());
+            let mut partitioned = std::mem::take(&mut *buffers[thread].lock());
             let mut next = starts.clone();
             let mut hashes = Vec::new();
             for run in self.share(thread) {
                 if !self.runs.read(run, &mut hashes) {
                     return Err(BadRun(run));
                 }
-                parted.resize(starts[starts.len() - 1], hashes[0]);
+                partitioned.resize(starts[starts.len() - 1], hashes[0]);
                 for hash in &hashes {
                     let next = &mut next[block.first(*hash, self.depth) as usize];
-                    parted[*next] = *hash;
+                    partitioned[*next] = *hash;
                     *next += 1;
                 }
             }
-            Ok(Parted { hashes: parted, starts })
+            Ok(Partitioned { hashes: partitioned, starts })
         })
         .into_iter()
         .collect()
@@ -230,14 +230,14 @@ impl<W: Filed> Builder<'_, W> {
         let from = edges.partition_point(|(_, last)| number(last) < part);
         let mut hashes = Vec::new();
         for run in (from..edges.len()).take_while(|run| number(&edges[*run].0) <= part) {
-            // It was read before, and is the same every time.
+            // The run was read before, and every read gives the same hashes.
             if self.runs.read(run, &mut hashes) {
                 into.extend(hashes.iter().filter(|hash| number(hash) == part));
             }
         }
     }
 
-    /// The parts of a table, built of the hashes that `read` appends.
+    /// The parts of a table. `build` makes each part from the hashes that `read` appends.
     fn parts<P: Send>(
         &self,
         read: impl Fn(usize, &mut Vec<W>) + Sync,
@@ -262,15 +262,17 @@ impl<W: Filed> Builder<'_, W> {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    /// What each thread makes, in order.
+    /// Runs `work` in each thread. Returns the results in the order of the threads.
     fn in_threads<T: Send>(&self, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
         std::thread::scope(|scope| {
             let work = &work;
             let others: Vec<_> = (1..self.threads).map(|thread| scope.spawn(move || work(thread))).collect();
-            let mut made = vec![work(0)];
+            let mut results = vec![work(0)];
             let finished = others.into_iter().map(std::thread::ScopedJoinHandle::join);
-            made.extend(finished.map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
-            made
+            results.extend(
+                finished.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+            );
+            results
         })
     }
 }
@@ -296,7 +298,8 @@ mod tests {
         runs
     }
 
-    /// Held against an index that was filled by insertion: the same hashes, answers, and life afterwards.
+    /// Compares a built index with one that was filled by insertion: the hashes, the answers, and later
+    /// insertions and removals.
     fn check<W: Filed>(hashes: Vec<W>, other: impl Fn(W) -> W) {
         let runs = in_runs(hashes);
         let thresholds = |buckets, three| Thresholds { buckets: [buckets; 2], three };
@@ -337,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_built_at_once_is_what_is_built_by_insertion() {
+    fn a_bulk_build_equals_insertion() {
         let count = if cfg!(miri) { 60 } else { 20_000 };
         check::<u64>(vec![], |hash| hash);
         check(vec![7u64], |hash| hash ^ 1);
@@ -348,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_do_not_ascend_are_named() {
+    fn the_first_bad_run_is_reported() {
         let bad = |runs: &[Vec<u64>]| {
             [1, 3].map(|threads| Index::built(&runs.to_vec(), threads, &Progress::default()).err())
         };

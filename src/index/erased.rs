@@ -1,7 +1,6 @@
-//! The index behind one type for both widths and for signatures, for those who learn at run time what they
-//! have.
+//! One type of index for both widths and for signatures, for callers that know the width only at run time.
 //!
-//! Costs: a virtual call and a conversion a query, some nanoseconds; the tables are those of [`Index`].
+//! Costs: a virtual call and a conversion per query, some nanoseconds. The tables are those of [`Index`].
 
 use std::sync::Arc;
 
@@ -11,12 +10,12 @@ use super::scan::Neighbour;
 use super::sharded::{Index, Report};
 use crate::ids::{Hash, SignatureShape, Width};
 
-/// What is looked around: a hash, which may be the name of a signature.
+/// The subject of a query: a hash, which may be the name of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'a> {
     /// The hash.
     pub hash: Hash,
-    /// The signature of this name. Without it the stored one is meant, if there is one.
+    /// The signature of this name; `None` stands for the stored one, if there is one.
     pub signature: Option<&'a [u8]>,
 }
 
@@ -26,16 +25,16 @@ impl From<Hash> for Subject<'_> {
     }
 }
 
-/// An [`Index`] whose width is a value, or [`Bands`], which knows signatures by hashes that are their names.
+/// An [`Index`] whose width is a value, or [`Bands`], whose hashes are the names of signatures.
 ///
 /// # Panics
-/// Methods that take a hash panic if it has another width than the index: a caller that serves several
-/// widths compares [`HashIndex::width`] where hashes enter. The same is true of signatures and their shape.
+/// Methods that take a hash panic if its width differs from that of the index. A caller that serves several
+/// widths compares [`HashIndex::width`] when it receives a hash. The same applies to signatures and their
+/// shape.
 pub trait HashIndex: Send + Sync {
     /// The width of its hashes.
     fn width(&self) -> Width;
-    /// Says which signature a name stands for that may be inserted; what is removed is not announced any
-    /// more.
+    /// Gives the signature of a name, which may then be inserted. Removing the name cancels this.
     fn announce(&self, _name: Hash, _signature: &[u8]) {}
     /// See [`Index::insert`].
     fn insert(&self, hash: Hash) -> bool;
@@ -51,7 +50,7 @@ pub trait HashIndex: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The greatest distance that there can be.
+    /// The maximum distance.
     fn most(&self) -> u32 {
         self.width().bits()
     }
@@ -61,7 +60,7 @@ pub trait HashIndex: Send + Sync {
     fn approach(&self, queries: &[Hash], k: u32);
     /// See [`Index::scan`].
     fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
-    /// The distance from a hash, stored or announced; `None` if it is not known.
+    /// The distance to another hash, whose signature is stored or announced; `None` if it is not known.
     fn distance(&self, subject: Subject<'_>, other: Hash) -> Option<u32> {
         subject.hash.distance(other)
     }
@@ -69,7 +68,7 @@ pub trait HashIndex: Send + Sync {
     fn distances(&self, subject: Subject<'_>, counts: &mut [u64]);
     /// See [`Index::scans`].
     fn scans(&self, k: u32) -> bool;
-    /// Where to begin if what lies within `step` may be enough and k is asked for.
+    /// The first radius of a search up to `k`, if the hashes within `step` may be sufficient.
     fn first_radius(&self, step: u32, k: u32) -> u32 {
         step.min(k)
     }
@@ -102,10 +101,10 @@ pub fn index_for(width: Width, signatures: Option<SignatureShape>) -> Arc<dyn Ha
 }
 
 fn word<W: Filed>(hash: Hash) -> W {
-    W::from_hash(hash).expect("the caller compares widths where hashes enter")
+    W::from_hash(hash).expect("the caller compares widths when it receives a hash")
 }
 
-/// Asks with a word and hands the neighbours on as hashes.
+/// Appends the neighbours that `ask` finds to `found`, as hashes.
 fn answer<W: Filed>(
     ask: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
     found: &mut Vec<Neighbour<Hash>>,

@@ -1,39 +1,39 @@
-//! Layouts: how hashes are cut into blocks, by how many of them there are.
+//! Layouts: how hashes are cut into blocks, depending on the number of hashes.
 //!
-//! Few blocks mean few bytes a hash, many blocks mean few probes. At a million hashes of 64 bits four blocks
-//! of 16 bits answer k = 3 from four reads of three lines. At a hundred million those would be 1,500 hashes
-//! long; three blocks of 21 and 22 bits answer from 24 short ones and take a quarter less memory. Hashes of
-//! 128 bits stand in six tables: five would take a sixth less memory, and 2.2 times as long at k = 23 among a
-//! million.
+//! Few blocks need few bytes per hash; many blocks need few probes. At a million hashes of 64 bits, four
+//! blocks of 16 bits answer k = 3 with four reads of three lines. At a hundred million, each of those reads
+//! would be 1,500 hashes long; three blocks of 21 and 22 bits answer with 24 short reads and take a quarter
+//! less memory. Hashes of 128 bits have six tables: five would take a sixth less memory, but 2.2 times as
+//! long at k = 23 among a million.
 //!
-//! Few hashes stand in segments, which cost next to nothing to begin with, and many in buckets, which are
-//! found without a search.
+//! Few hashes are stored in segments: an empty segment takes almost no memory, but a probe must search. Many
+//! hashes are stored in buckets: an empty table takes megabytes, but a probe needs no search.
 
 use super::block::{Block, Filed};
 use super::buckets::Buckets;
-use super::memory::{Followed, Pin};
+use super::memory::{Pin, Replaceable};
 use super::segment::Fill;
-use super::table::{Filing, Table};
+use super::table::{InsertBatch, Table};
 use crate::ids::Width;
 
-/// The most blocks a layout has.
+/// The maximum number of blocks of a layout.
 pub(super) const MAX_BLOCKS: usize = 6;
 
-/// From how many hashes on they are laid out otherwise.
+/// The numbers of hashes from which on an index uses another layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thresholds {
-    /// Hashes of 64 bits stand in buckets, and those of 128.
+    /// Hashes of 64 bits use buckets from the first number on, those of 128 bits from the second.
     pub(super) buckets: [usize; 2],
-    /// Those of 64 bits stand in three tables in place of four.
+    /// Hashes of 64 bits use three tables instead of four from this number on.
     pub(super) three: usize,
 }
 
 impl Thresholds {
-    /// From where on the quicker way is worth what it takes.
+    /// The measured numbers at which the faster layout is worth its memory.
     pub(super) const MEASURED: Thresholds = Thresholds { buckets: [300_000, 4 << 20], three: 3 << 20 };
 }
 
-/// A way to cut hashes into blocks and to file them, in the order in which an index grows through them.
+/// A way to cut hashes into blocks and to store them. A growing index uses the kinds in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// 64 bits, four blocks of 16, in segments.
@@ -48,7 +48,7 @@ pub(super) enum Kind {
     SixInBuckets,
 }
 
-/// How many kinds there are.
+/// The number of kinds.
 pub(super) const KINDS: usize = 5;
 
 const FOUR: [Block; 4] = [Block::new(0, 16), Block::new(16, 16), Block::new(32, 16), Block::new(48, 16)];
@@ -74,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// The blocks, the least significant first. Together they are the whole hash.
+    /// The blocks, the least significant first. Together they cover the whole hash.
     pub(super) fn blocks(self) -> &'static [Block] {
         match self {
             Kind::Four | Kind::FourInBuckets => &FOUR,
@@ -83,12 +83,12 @@ impl Kind {
         }
     }
 
-    /// Whether hashes stand in buckets.
+    /// Whether hashes are stored in buckets.
     pub(super) fn is_in_buckets(self) -> bool {
         matches!(self, Kind::FourInBuckets | Kind::Three | Kind::SixInBuckets)
     }
 
-    /// How full segments are kept.
+    /// The fill of segments.
     pub(super) fn fill(self) -> Fill {
         match self {
             Kind::Six => Fill { built: 0.75, full: 0.93 },
@@ -110,7 +110,7 @@ pub(super) enum Tables<W: Filed> {
 }
 
 impl<W: Filed> Layout<W> {
-    /// Empty tables of a kind for as many hashes as are expected.
+    /// Empty tables of a kind for `expected` hashes.
     pub(super) fn new(kind: Kind, expected: usize) -> Layout<W> {
         let blocks = kind.blocks().iter();
         let tables = if kind.is_in_buckets() {
@@ -128,7 +128,7 @@ impl<W: Filed> Layout<W> {
         }
     }
 
-    /// Takes a hash out of every table, the first one first.
+    /// Removes a hash from every table, in ascending order.
     pub(super) fn remove(&self, hash: W, pin: &Pin) {
         match &self.tables {
             Tables::Segments(tables) => {
@@ -138,7 +138,7 @@ impl<W: Filed> Layout<W> {
         }
     }
 
-    /// Calls `each` with the hashes whose block of this number begins with these bits.
+    /// Calls `each` with the hashes whose block `number` begins with the `bits` bits of `first`.
     pub(super) fn hashes_with(
         &self,
         number: usize,
@@ -152,14 +152,14 @@ impl<W: Filed> Layout<W> {
         }
     }
 
-    /// Calls `each` with the hashes that begin with these bits.
+    /// Calls `each` with the hashes that begin with these bits: a value and their number.
     pub(super) fn hashes_beginning(&self, first: (u32, u32), pin: &Pin, each: impl FnMut(W)) {
         let last = self.kind.blocks().len() - 1;
         debug_assert!(self.kind.blocks()[last].is_top(W::WIDTH.bits()));
         self.hashes_with(last, first, pin, each);
     }
 
-    /// The bytes it occupies, room to grow included.
+    /// The bytes that it occupies, including free entries.
     pub(super) fn bytes(&self, pin: &Pin) -> usize {
         match &self.tables {
             Tables::Segments(tables) => tables.iter().map(|table| table.view(pin).bytes()).sum(),
@@ -168,20 +168,21 @@ impl<W: Filed> Layout<W> {
     }
 }
 
-/// Whether a hash is in the tables. All hold the same, so that one is asked in which it has few neighbours.
+/// Whether a hash is in the tables. All hold the same hashes, so a table is read in which the bucket of this
+/// hash is small.
 fn is_in<W: Filed>(tables: &[Buckets<W>], hash: W, pin: &Pin) -> bool {
     let quick = tables.iter().find(|table| !table.overflows(hash, pin));
     quick.unwrap_or(&tables[0]).contains(hash, pin)
 }
 
-/// Hashes whose buckets are asked for before the first of them is filed.
+/// How many hashes ahead of the inserted one their buckets are prefetched.
 const AHEAD: usize = 12;
 
-/// Files the hashes that are new in every table, and leaves only them in the list; `len` is how many hashes
-/// there were. Each place is asked for before it is needed; the pin is renewed on the way, so that what
-/// growth replaces is freed. For the writer, one at a time.
+/// Inserts the new hashes into every table, and leaves only them in the list; `len` is the number of hashes
+/// in the index before. Memory is prefetched ahead of its use. The pin is renewed repeatedly, so that the
+/// memory that growth replaces is freed. Only one writer may call this at a time.
 pub(super) fn insert_new<W: Filed>(
-    layout: &Followed<Layout<W>>,
+    layout: &Replaceable<Layout<W>>,
     hashes: &mut Vec<W>,
     len: usize,
     pin: &mut Pin,
@@ -200,26 +201,26 @@ pub(super) fn insert_new<W: Filed>(
         return;
     }
     for number in 0..count {
-        let mut filing = Filing::of(hashes, number == 0);
+        let mut batch = InsertBatch::of(hashes, number == 0);
         while let Tables::Segments(tables) = &layout.get(pin).tables
-            && !tables[number].file(&mut filing, len, fill, pin)
+            && !tables[number].insert_batch(&mut batch, len, fill, pin)
         {
             pin.renew();
         }
     }
 }
 
-/// The same in buckets: hash by hash, each in all tables.
-fn insert_in_buckets<W: Filed>(layout: &Followed<Layout<W>>, hashes: &mut Vec<W>, pin: &mut Pin) {
+/// The same for buckets: each hash is inserted into all tables before the next one.
+fn insert_in_buckets<W: Filed>(layout: &Replaceable<Layout<W>>, hashes: &mut Vec<W>, pin: &mut Pin) {
     let (mut at, mut kept) = (0, 0);
     while at < hashes.len()
         && let Tables::Buckets(tables) = &layout.get(pin).tables
     {
-        let approach = |hash: &W| tables.iter().for_each(|table| table.approach(*hash, pin));
-        hashes.iter().skip(at).take(AHEAD).for_each(approach);
+        let prefetch = |hash: &W| tables.iter().for_each(|table| table.prefetch(*hash, pin));
+        hashes.iter().skip(at).take(AHEAD).for_each(prefetch);
         let mut replaced = false;
         while at < hashes.len() && !replaced {
-            hashes.get(at + AHEAD).into_iter().for_each(approach);
+            hashes.get(at + AHEAD).into_iter().for_each(prefetch);
             let hash = hashes[at];
             if !is_in(tables, hash, pin) {
                 for table in tables {
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_blocks_of_a_layout_are_the_hash() {
+    fn blocks_partition_the_hash() {
         for (kind, width) in [(Kind::Four, 64), (Kind::Three, 64), (Kind::Six, 128)] {
             let bits: u32 = kind.blocks().iter().map(|block| block.bits()).sum();
             assert_eq!(bits, width);

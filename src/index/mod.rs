@@ -1,17 +1,28 @@
-//! The sharded, concurrent pigeonhole index: which stored hashes lie within Hamming distance k of this one.
+//! The sharded, concurrent pigeonhole index: which stored hashes lie within Hamming distance k of a query.
 //!
-//! It holds distinct hashes and nothing else, answers exactly for every k from 0 to the width, and does so
-//! while hashes come and go. `plan` decides where to look, `layout` how hashes are cut into blocks, `table`
-//! and `segment` file few hashes by a block, `buckets` and `shard` many, `block` says in which form,
-//! `sharded` puts tables together for readers and writers, `probe` and `batch` read them, `bulk` builds them
-//! at once, `memory` is the machine under them, and `scan` is what all of it must equal. `bands` are the same
-//! tables (`band_table`) for signatures, of which they find those that agree in a band, not all that are
-//! near.
+//! It holds distinct hashes and nothing else. It answers exactly for every k from 0 to the width, also while
+//! hashes are inserted and removed.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `plan` | which blocks to probe, and how far |
+//! | `layout` | how hashes are cut into blocks |
+//! | `table`, `segment` | the table of a block, for few hashes |
+//! | `buckets`, `shard` | the table of a block, for many hashes |
+//! | `block` | the stored form of a hash |
+//! | `sharded` | the index: all tables, for readers and writers |
+//! | `probe`, `batch` | reading the tables |
+//! | `bulk` | building all tables at once |
+//! | `memory` | cache lines, prefetching, epochs and vector instructions |
+//! | `scan` | the linear scan, which every answer must equal |
+//! | `bands`, `band_table` | the same tables for signatures |
+//!
+//! `bands` finds the signatures that agree with a query in a band. It does not find all near signatures.
 //!
 //! *Absent*: documents, disks, ranking.
 #![allow(
     clippy::inline_always,
-    reason = "a run is compared in nanoseconds, and for each kind of machine anew"
+    reason = "a run is compared in nanoseconds, and the comparison is compiled once per instruction set"
 )]
 
 mod band_table;

@@ -1,14 +1,15 @@
-//! A model of the index: readers and writers take turns step by step, in orders that a scheduler draws: all
-//! threads alike, or one as long as it can but for a few interruptions, which finds what needs much to happen
-//! between two steps.
+//! A model of the index: a scheduler interleaves the steps of readers and writers in random orders.
 //!
-//! A step is a load or a store that another thread may come before ([`step`]); what the index promises is
-//! held against a record of what was stored when. Orders of memory that a processor may see otherwise are not
-//! part of it, and of the memory that is freed only that it is not freed too early for one thread: that is
-//! for the tests with threads.
+//! One scheduler selects each next thread at random. The other runs one thread as long as possible, with a
+//! few interruptions; it finds faults that need many events between two steps. A step is a load or a store
+//! before which another thread may run ([`step`]). Answers are checked against a record of what was stored
+//! when.
 //!
-//! Where what matters would come about too seldom by chance, one thread does it itself at each step of a
-//! query in turn ([`at_every_step`]).
+//! Some events are too rare in random orders. For these, one thread causes the event itself, at each step of
+//! a query in turn ([`at_every_step`]).
+//!
+//! *Absent*: reordering of memory accesses by the processor, and memory that is freed too early for another
+//! thread of the system. The tests with threads check those.
 
 #![cfg(test)]
 
@@ -27,118 +28,119 @@ use super::memory::pin;
 use super::{Index, Neighbour};
 
 thread_local! {
-    /// What the threads of a model read at every step, if this thread runs one. They are one thread of the
-    /// system.
-    static MODELLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-    /// How many shards were replaced in models that this thread ran.
+    /// If this thread runs a model: the value that the threads of the model read at every step, so that the
+    /// scheduler can switch. They all run on this thread of the system.
+    static YIELD_POINT: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// The number of shards that were replaced in models that this thread ran.
     static REPLACED: Cell<u64> = const { Cell::new(0) };
-    /// What this thread does after so many steps more, as if another one came in between.
-    static MEANWHILE: Cell<Option<(u64, Meanwhile)>> = const { Cell::new(None) };
+    /// A number of steps and the action that this thread performs after them, as if another thread ran.
+    static INTERRUPTION: Cell<Option<(u64, Interruption)>> = const { Cell::new(None) };
 }
 
-type Meanwhile = Box<dyn FnOnce()>;
+type Interruption = Box<dyn FnOnce()>;
 
-/// Whether a model runs.
+/// Whether this thread runs a model.
 pub(super) fn is_running() -> bool {
-    MODELLED.with_borrow(Option::is_some)
+    YIELD_POINT.with_borrow(Option::is_some)
 }
 
-/// Lets another thread come in between, if a model runs, or what is to happen meanwhile.
+/// Lets another thread of the model run, or performs the planned action if it is due.
 #[inline]
 pub(super) fn step() {
-    match MEANWHILE.take() {
+    match INTERRUPTION.take() {
         Some((0, act)) => act(),
-        Some((more, act)) => MEANWHILE.set(Some((more - 1, act))),
+        Some((more, act)) => INTERRUPTION.set(Some((more - 1, act))),
         None => {}
     }
-    if let Some(modelled) = MODELLED.with_borrow(Clone::clone) {
-        modelled.load(Ordering::SeqCst);
+    if let Some(yield_point) = YIELD_POINT.with_borrow(Clone::clone) {
+        yield_point.load(Ordering::SeqCst);
     }
 }
 
-/// Counts a shard that was replaced, if a model runs.
+/// Counts a replaced shard, if this thread runs a model.
 pub(super) fn replaced() {
     if is_running() {
         REPLACED.set(REPLACED.get() + 1);
     }
 }
 
-/// Waits for the others, in a model.
+/// Lets the other threads of a model run.
 pub(super) fn wait() {
     thread::yield_now();
 }
 
-/// What a hash is about to become or has become.
+/// The state of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Out,
-    Coming,
-    In,
-    Going,
+    Absent,
+    Inserting,
+    Present,
+    Removing,
 }
 
-/// What happened to which hash, in order. Nobody steps while it is locked.
+/// The changes of state in order, each with the number of the hash. No step happens while it is locked.
 type Record = Mutex<Vec<(u64, State)>>;
 
-/// Hashes that fall into one segment of nearly every table and share most blocks, so that threads meet in the
+/// Hashes that belong to one segment of nearly every table and share most blocks, so that threads access the
 /// same lines.
 fn hash(number: u64) -> u64 {
-    // Those of the last share of a move, and of one that was moved before.
+    // Hashes of the last share of a migration, and of a share that was moved before it.
     let share = if number.is_multiple_of(2) { 0xfff0 } else { 0x8000 };
     share << 48 | 0xc000_c000_c000 | number << (16 * (number % 3))
 }
 
-/// Hashes that come and go, of each writer.
-const COMING: u64 = 4;
+/// The number of hashes that each writer inserts and removes.
+const CHURNING: u64 = 4;
 
 struct Model {
     index: Index<u64>,
-    /// Hashes that stay from the beginning to the end; those that come and go have the next numbers.
-    staying: u64,
+    /// The number of hashes that are never removed. The hashes that writers insert and remove have the next
+    /// numbers.
+    stable: u64,
     record: Record,
 }
 
 impl Model {
-    /// An index with the hashes that stay and, after them, those that came and went.
-    fn new((buckets, three): (usize, usize), staying: u64, before: impl Iterator<Item = u64>) -> Model {
+    /// An index of `stable` hashes, in which the hashes of `before` were then inserted and removed.
+    fn new((buckets, three): (usize, usize), stable: u64, before: impl Iterator<Item = u64>) -> Model {
         let index = Index::with_layouts_from(buckets, three);
-        index.insert_all((0..staying).map(hash));
+        index.insert_all((0..stable).map(hash));
         for other in before {
             assert!(index.insert(other) && index.remove(other));
         }
-        Model { index, staying, record: Mutex::default() }
+        Model { index, stable, record: Mutex::default() }
     }
 
     fn note(&self, number: u64, state: State) {
         self.record.lock().unwrap().push((number, state));
     }
 
-    /// Inserts and removes some of the hashes, which no other writer touches.
+    /// Inserts and removes hashes that no other writer changes.
     fn write(&self, writer: u64) {
-        let mut is_in = [false; COMING as usize];
+        let mut is_in = [false; CHURNING as usize];
         for _ in 0..8 {
             let at = thread_rng().gen_range(0..is_in.len());
-            let number = self.staying + COMING * writer + at as u64;
+            let number = self.stable + CHURNING * writer + at as u64;
             if is_in[at] {
-                self.note(number, State::Going);
+                self.note(number, State::Removing);
                 assert!(self.index.remove(hash(number)));
-                self.note(number, State::Out);
+                self.note(number, State::Absent);
             } else {
-                self.note(number, State::Coming);
+                self.note(number, State::Inserting);
                 if thread_rng().gen_bool(0.5) {
                     assert!(self.index.insert(hash(number)));
                 } else {
                     assert_eq!(self.index.insert_all([hash(number), hash(number), hash(0)]), 1);
                 }
-                self.note(number, State::In);
+                self.note(number, State::Present);
             }
             is_in[at] = !is_in[at];
         }
     }
 
-    /// Asks, and holds the answer against what was stored from before until after.
+    /// Runs queries, and checks their answers against the states of the hashes during the query.
     fn read(&self) {
-        let all = self.staying + 2 * COMING;
+        let all = self.stable + 2 * CHURNING;
         for _ in 0..4 {
             let (query, mut k) =
                 (hash(thread_rng().gen_range(0..all)), [0, 1, 3, 64][thread_rng().gen_range(0..4)]);
@@ -156,23 +158,23 @@ impl Model {
             }
             let record = self.record.lock().unwrap().clone();
             for near in &found {
-                assert!((0..all).any(|number| hash(number) == near.hash), "{near:x?} was never there");
+                assert!((0..all).any(|number| hash(number) == near.hash), "{near:x?} was never stored");
                 assert_eq!(near.distance, (near.hash ^ query).count_ones());
             }
             for number in 0..all {
                 let distance = (hash(number) ^ query).count_ones();
                 let times = found.iter().filter(|near| near.hash == hash(number)).count();
                 let mut states = record[..begun].iter().rev().filter(|(of, _)| *of == number);
-                let first = if number < self.staying { State::In } else { State::Out };
+                let first = if number < self.stable { State::Present } else { State::Absent };
                 let before = states.next().map_or(first, |(_, state)| *state);
                 let stays = !record[begun..].iter().any(|(of, _)| *of == number);
                 assert!(times <= 1, "{number} was found {times} times; {record:?}");
                 match before {
-                    State::In if stays && distance <= k => {
+                    State::Present if stays && distance <= k => {
                         assert_eq!(times, 1, "{number} was missed, k = {k}, from {begun}; {record:?}");
                     }
-                    State::Out if stays => {
-                        assert_eq!(times, 0, "{number} was not there, k = {k}, from {begun}; {record:?}");
+                    State::Absent if stays => {
+                        assert_eq!(times, 0, "{number} was absent, k = {k}, from {begun}; {record:?}");
                     }
                     _ => assert!(times == 0 || distance <= k),
                 }
@@ -180,7 +182,7 @@ impl Model {
         }
     }
 
-    /// By the tables, which so few hashes would not be worth.
+    /// Queries by the tables, which a query among so few hashes would not use.
     fn probe(&self, query: u64, k: u32, found: &mut Vec<Neighbour<u64>>) {
         let four = (&[0i8, 0, 0, 0][..], &[16u8, 16, 16, 16][..]);
         let three = (&[0i8, 1, 0][..], &[21u8, 21, 22][..]);
@@ -189,18 +191,18 @@ impl Model {
             return;
         }
         let mut by = |radii| self.index.within_radii(radii, query, k, found).is_some();
-        assert!(by(four) || by(three), "neither four tables nor three");
+        assert!(by(four) || by(three), "the layout has neither four tables nor three");
     }
 }
 
-fn number(name: &str, usual: u64) -> u64 {
-    std::env::var(name).map_or(usual, |text| text.parse().expect("a whole number"))
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("the setting is a whole number"))
 }
 
-/// Draws so many orders of two writers and two readers.
-fn draw(orders: u64, make: fn() -> Model) {
-    let orders = usize::try_from(number("LOOKALIKE_MODEL_ORDERS", orders)).expect("so many");
-    let seed = number("LOOKALIKE_MODEL_SEED", 1);
+/// Runs two writers and two readers in `orders` orders of each scheduler.
+fn explore(orders: u64, make: fn() -> Model) {
+    let orders = usize::try_from(setting("LOOKALIKE_MODEL_ORDERS", orders)).expect("the number fits");
+    let seed = setting("LOOKALIKE_MODEL_SEED", 1);
     run(RandomScheduler::new_from_seed(seed, orders), make);
     for interruptions in [2, 4] {
         run(PctScheduler::new_from_seed(seed, interruptions, orders), make);
@@ -211,10 +213,10 @@ fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
     let mut config = Config::new();
     config.stack_size = 1 << 20;
     let done = Runner::new(scheduler, config).run(move || {
-        // Nobody else is there yet.
+        // No other thread runs yet, so these accesses need no steps.
         let model = Arc::new(make());
-        let modelled = Arc::new(AtomicBool::new(true));
-        MODELLED.set(Some(modelled));
+        let yield_point = Arc::new(AtomicBool::new(true));
+        YIELD_POINT.set(Some(yield_point));
         let writers = [0, 1].map(|writer| {
             let model = Arc::clone(&model);
             thread::spawn(move || model.write(writer))
@@ -224,103 +226,105 @@ fn run(scheduler: impl Scheduler + 'static, make: fn() -> Model) {
             thread::spawn(move || model.read())
         });
         writers.into_iter().chain(readers).for_each(|thread| thread.join().unwrap());
-        MODELLED.set(None);
+        YIELD_POINT.set(None);
     });
     eprintln!("{done} orders");
     assert!(done > 0);
 }
 
 const NEVER: usize = usize::MAX;
-/// So many insertions move everything to another layout.
-const MOVED: u64 = 520;
+/// The number of insertions that complete a migration.
+const MIGRATION_INSERTIONS: u64 = 520;
 
-/// So many hashes of all kinds.
-fn others(count: u64) -> impl Iterator<Item = u64> {
+/// `count` spread hashes.
+fn other_hashes(count: u64) -> impl Iterator<Item = u64> {
     (0..count).map(|other| other.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1)
 }
 
-/// One hash again and again, which leaves so many given up entries in the buckets of the model.
-fn one_again(count: usize) -> impl Iterator<Item = u64> {
+/// The same hash `count` times. Inserting and removing it leaves `count` removed entries in the buckets of
+/// the model.
+fn repeated_hash(count: usize) -> impl Iterator<Item = u64> {
     std::iter::repeat_n(hash(0) | 0x3fff, count)
 }
 
 #[test]
-fn every_order_of_steps_keeps_the_promise_while_segments_are_built_anew() {
-    draw(1_000, || Model::new((NEVER, NEVER), 12, others(0)));
+fn every_order_is_correct_while_segments_are_rebuilt() {
+    explore(1_000, || Model::new((NEVER, NEVER), 12, other_hashes(0)));
 }
 
 #[test]
-fn every_order_of_steps_keeps_it_where_a_hash_comes_back_in_another_line() {
-    draw(1_000, || Model::new((NEVER, NEVER), 20, others(0)));
+fn every_order_is_correct_when_a_hash_returns_in_another_line() {
+    explore(1_000, || Model::new((NEVER, NEVER), 20, other_hashes(0)));
 }
 
 #[test]
-fn every_order_of_steps_keeps_it_while_another_layout_takes_over() {
-    // All shares but the last forty are moved; the rest go with the insertions of the model.
-    draw(500, || Model::new((NEVER, 13), 12, others(508)));
+fn every_order_is_correct_while_the_layout_is_replaced() {
+    // All shares except the last forty are moved; the insertions of the model move the rest.
+    explore(500, || Model::new((NEVER, 13), 12, other_hashes(508)));
 }
 
 #[test]
-fn every_order_of_steps_keeps_it_while_buckets_get_extents() {
-    draw(150, || Model::new((1, NEVER), 20, others(MOVED)));
+fn every_order_is_correct_while_buckets_get_extents() {
+    explore(150, || Model::new((1, NEVER), 20, other_hashes(MIGRATION_INSERTIONS)));
 }
 
 #[test]
-fn every_order_of_steps_keeps_it_while_shards_are_built_anew() {
-    // Ten entries of a bucket and 310 of its extents, nearly all used; the next extent would be of 32 lines,
-    // for which there is no room.
-    draw(150, || Model::new((1, NEVER), 12, others(MOVED).chain(one_again(305))));
-    assert!(REPLACED.get() > 100, "{} shards were built anew", REPLACED.get());
+fn every_order_is_correct_while_shards_are_rebuilt() {
+    // A bucket has ten entries and 310 in extents, and nearly all are used. The next extent would have 32
+    // lines, which do not fit.
+    explore(150, || Model::new((1, NEVER), 12, other_hashes(MIGRATION_INSERTIONS).chain(repeated_hash(305))));
+    assert!(REPLACED.get() > 100, "{} shards were rebuilt", REPLACED.get());
 }
 
-/// A hash whose first block is this one.
+/// A hash whose first block is `block`.
 fn with_first_block(block: u64, number: u64) -> u64 {
     number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 21 | block
 }
 
-/// The hashes of one shard of the first of three tables, in the order in which they come: first some in every
-/// bucket, at the end those of one bucket whose extents no shard has room for.
+/// Hashes of one shard of the first of three tables, in the order of their insertion: first some for every
+/// bucket, then hashes of one bucket, whose extents finally do not fit into the shard.
 fn one_shard() -> impl Iterator<Item = u64> {
     let spread = (0..3_700).map(|i| with_first_block(((i * 37 % 1_024) << 5) + i * 11 % 32, i));
     spread.chain((0..).map(|i| with_first_block((1_000 << 5) + i % 32, 10_000 + i)))
 }
 
-/// How many bits of its block the first shard of the first table tells apart.
+/// The depth of the first shard of the first table.
 fn depth(index: &Index<u64>) -> u32 {
     let pin = pin();
     let Tables::Buckets(tables) = &index.layout(&pin).tables else { return 0 };
     tables[0].shard(0, &pin).depth()
 }
 
-/// What is asked for and a hash near it: at the lesser depth they have one bucket, at the greater depth each
-/// has its own.
+/// The query and a hash near it. At the smaller depth they share a bucket; at the larger depth each has its
+/// own.
 fn neighbours() -> [u64; 2] {
     let query = with_first_block(5 << 5, 99_999);
     [query, query ^ 1 << 4]
 }
 
-/// Three tables with these neighbours.
+/// An index of three tables that holds the neighbours.
 fn three_tables() -> Index<u64> {
     let index = Index::with_layouts_from(1, 1);
-    others(2 * MOVED).for_each(|other| assert!(index.insert(other) && index.remove(other)));
+    other_hashes(2 * MIGRATION_INSERTIONS)
+        .for_each(|other| assert!(index.insert(other) && index.remove(other)));
     assert_eq!(index.insert_all(neighbours()), 2);
     assert_eq!(depth(&index), 16);
     index
 }
 
-/// The same with so many hashes of [`one_shard`] that the next one makes the shard tell one bit more apart,
-/// and that one.
+/// The index of [`three_tables`] with so many hashes of [`one_shard`] that the next one increases the depth
+/// of the shard, and that hash.
 fn about_to_grow() -> (Rc<Index<u64>>, u64) {
     let index = three_tables();
-    // A shard can grow without telling more apart.
+    // A shard can grow without a larger depth.
     let last = one_shard().position(|next| index.insert(next) && depth(&index) > 16).unwrap();
     let index = three_tables();
     assert_eq!(index.insert_all(one_shard().take(last)), last);
     (Rc::new(index), one_shard().nth(last).unwrap())
 }
 
-/// The same after it grew, with only so many left that the removal of one more makes it tell one bit less
-/// apart.
+/// The index after the shard has grown, with so few hashes that the removal of one more decreases the depth,
+/// and that hash.
 fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
     let remove = |stop: usize| {
         let (index, next) = about_to_grow();
@@ -332,30 +336,30 @@ fn about_to_shrink() -> (Rc<Index<u64>>, u64) {
             }
             index.remove(*hash);
         }
-        panic!("it does not shrink");
+        panic!("the shard does not shrink");
     };
     let (_, removed, _) = remove(NEVER);
     let (index, _, next) = remove(removed - 1);
     (index, next)
 }
 
-/// At each step of a query the same happens; what stays must be found once.
+/// Performs `act` at each step of a query in turn. The query must find each hash that stays exactly once.
 fn at_every_step(make: fn() -> (Rc<Index<u64>>, u64), act: fn(&Index<u64>, u64), after: u32) {
     for at in 0.. {
         let (index, other) = make();
         let [query, near] = neighbours();
         let before = depth(&index);
         let acting = Rc::clone(&index);
-        MEANWHILE.set(Some((at, Box::new(move || act(&acting, other)))));
+        INTERRUPTION.set(Some((at, Box::new(move || act(&acting, other)))));
         let mut found = Vec::new();
         let plan = (&[1i8, -1, -1][..], &[17u8, 21, 22][..]);
         let report = index.within_radii(plan, query, 1, &mut found);
         assert!(report.is_some());
-        if MEANWHILE.take().is_some() {
+        if INTERRUPTION.take().is_some() {
             assert!(at > 20, "a query has only {at} steps");
             return;
         }
-        assert_eq!((before, depth(&index)), (33 - after, after), "what happens at step {at}");
+        assert_eq!((before, depth(&index)), (33 - after, after), "the depths at step {at}");
         let mut found: Vec<u64> = found.into_iter().map(|near| near.hash).collect();
         found.sort_unstable();
         assert_eq!(found, [query.min(near), query.max(near)], "at step {at}");

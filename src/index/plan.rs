@@ -1,24 +1,27 @@
-//! Plans: how far around the query's own value to look in which block, for a given k.
+//! Plans: which blocks to probe for a given k, and to which radius around the query's own value.
 //!
 //! The general pigeonhole principle (Qin et al., "GPH: Similarity Search in Hamming Space", ICDE 2018):
 //! cut a hash into m blocks and give block i a radius `tᵢ ≥ -1` such that `Σ (tᵢ + 1) ≥ k + 1`. If a
 //! stored hash differed from the query by more than `tᵢ` in every block, it would differ by at least
 //! `Σ (tᵢ + 1) ≥ k + 1` bits in all; so every hash within k lies within the radius of some block. A
-//! radius of -1 means that the block is not probed. The principle holds for every k, which is why k
-//! belongs to the question and not to the index.
+//! radius of -1 means that the block is not probed. The principle holds for every k, so k is a parameter
+//! of the query and not of the index.
 //!
-//! It holds as well if only the first bits of a block are looked at: what differs by at most `tᵢ` in the
-//! block does so in its first bits. Tables stand in the order of their keys, so the keys that begin with some
-//! bits are one run; fewer bits mean fewer and longer runs. How many bits to tell apart is therefore another
-//! choice of the plan, for each block, and depends on how many hashes there are.
+//! The principle also holds for a prefix of a block: hashes that differ by at most `tᵢ` bits in the block
+//! differ by at most `tᵢ` bits in its prefix. Tables are in the order of their keys, so the keys that begin
+//! with the same bits are one run. Fewer prefix bits mean fewer and longer runs. Therefore a plan also
+//! chooses the number of prefix bits of each block, which depends on the number of hashes.
 //!
 //! # Costs
-//! Counted in cache lines of a segment read in a row. A run of a segment costs [`RUN`] on top of its lines:
-//! it begins with a cache miss, of which some ten are under way at a time, after a search. Buckets are found
-//! without one ([`BUCKET`]), and their lines, which hold all of a hash, take longer to compare ([`PACKED`]).
-//! The cheapest plan of expected costs is kept for each k and each half octave of the number of hashes. Where
-//! a query meets a run far longer than expected, a plan is made for that query from the true lengths of the
+//! The unit is a cache line of a segment that is read sequentially. A run of a segment costs its lines and
+//! [`RUN_COST`]: a search and a cache miss, of which about ten overlap. Buckets need no search
+//! ([`BUCKET_COST`]). Their lines hold whole hashes, so they take longer to compare ([`PACKED_LINE_COST`]).
+//!
+//! The plan of the least expected cost is cached for each k and each half octave of the number of hashes. If
+//! a query reads a run that is far longer than expected, it gets its own plan from the true lengths of the
 //! runs around it ([`Plan::for_lengths`]).
+//!
+//! *Absent*: reading the tables (`probe`).
 
 use std::sync::OnceLock;
 
@@ -28,29 +31,30 @@ use super::memory::Packed;
 use super::segment::Segment;
 use super::shard::{SHARD_BITS, Shape};
 
-/// What beginning a run costs, in lines read in a row.
-const RUN: f64 = 9.0;
-/// What reading a back costs whose front is near, in the same unit.
-const BACK: f64 = 5.0;
-/// What going to a bucket costs, what comparing a line of one does, and what a line that is read with all
-/// others does.
-const BUCKET: f64 = 4.5;
-const PACKED: f64 = 2.3;
-const PACKED_IN_A_ROW: f64 = 1.5;
-/// The share of lines that extents add.
-const EXTENTS: f64 = 1.06;
-/// What reading an entry costs that is near by what a line of a bucket holds of it.
-const ENTRY: f64 = 3.0;
-/// What a line read in a row takes, about.
-const NANOSECONDS: f64 = 4.0;
-/// The share of entries in use that costs are reckoned with.
-const USED: f64 = 0.8;
-/// Classes of the number of hashes: two an octave.
+/// The cost of beginning a run.
+const RUN_COST: f64 = 9.0;
+/// The cost of reading the back of a near front.
+const BACK_COST: f64 = 5.0;
+/// The cost of beginning to read a bucket.
+const BUCKET_COST: f64 = 4.5;
+/// The cost of comparing a line of a bucket.
+const PACKED_LINE_COST: f64 = 2.3;
+/// The cost of comparing a line of a bucket in a scan of all lines.
+const SEQUENTIAL_PACKED_LINE_COST: f64 = 1.5;
+/// Lines of buckets including extents, per line without them.
+const EXTENT_FACTOR: f64 = 1.06;
+/// The cost of verifying an entry of a bucket whose stored bits are near.
+const ENTRY_COST: f64 = 3.0;
+/// The approximate time of the unit of cost, in nanoseconds.
+const NS_PER_LINE: f64 = 4.0;
+/// The assumed share of used entries in a segment.
+const FILL: f64 = 0.8;
+/// The number of classes of the number of hashes: two per octave.
 const CLASSES: usize = 72;
-/// A plan is not looked for beyond this radius: the scan has long been cheaper.
+/// The maximum radius of a block. A scan is cheaper than any plan with a larger radius.
 const MAX_RADIUS: usize = 12;
 
-/// The radii of one query.
+/// The radius and the number of prefix bits of each block, for one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     pub(super) kind: Kind,
@@ -59,22 +63,23 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of the least expected cost for a distance of at most `k` among so many evenly spread hashes;
+    /// The plan of the least expected cost for a distance of at most `k` among `hashes` evenly spread hashes;
     /// `None` if comparing all of them is expected to be cheaper.
     #[inline]
     pub(super) fn expected<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static Plan> {
-        Plan::known::<W>(kind, k, hashes).map(|(plan, _)| plan)
+        Plan::cached::<W>(kind, k, hashes).map(|(plan, _)| plan)
     }
 
-    /// What a question takes in the cheapest way that is expected, in nanoseconds or so.
+    /// The expected cost of a query by the cheapest method, roughly in nanoseconds.
     pub(super) fn expected_cost<W: Filed>(kind: Kind, k: u32, hashes: usize) -> u64 {
-        let known = Plan::known::<W>(kind, k, hashes);
+        let known = Plan::cached::<W>(kind, k, hashes);
         known.map_or_else(|| Plan::cost_of_scan::<W>(kind, k, hashes), |(_, cost)| *cost)
     }
 
-    /// The cheapest plan and its cost among as many hashes as the class has in the middle; reckoned once.
+    /// The cheapest plan for the middle of the class of `hashes`, and its cost. It is computed once per
+    /// class.
     #[inline]
-    fn known<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static (Plan, u64)> {
+    fn cached<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static (Plan, u64)> {
         type OfKind = [[OnceLock<Option<(Plan, u64)>>; 129]; CLASSES];
         static PLANS: [OfKind; KINDS] =
             [const { [const { [const { OnceLock::new() }; 129] }; CLASSES] }; KINDS];
@@ -82,13 +87,14 @@ impl Plan {
         let known = PLANS[kind as usize][class][k as usize].get_or_init(|| {
             let expectation = Expectation::of::<W>(kind, k, hashes_of(class));
             let (plan, cost) = cheapest(kind, k, |block, radius| expectation.cost(block, radius))?;
-            (cost < expectation.scan()).then_some((plan, (cost * NANOSECONDS) as u64))
+            (cost < expectation.scan()).then_some((plan, (cost * NS_PER_LINE) as u64))
         });
         known.as_ref()
     }
 
-    /// The plan of the least cost where `lengths` are the true lines in the run of the query's own value
-    /// and in all runs one bit away together, for each block in the bits of this plan.
+    /// The plan of the least cost for these lengths; `None` if a scan is cheaper. For each block, `lengths`
+    /// has the true number of lines in the run of the query's own value, and in all runs one bit away
+    /// together, by the prefix bits of this plan.
     pub(super) fn for_lengths<W: Filed>(&self, k: u32, hashes: usize, lengths: &[[f64; 2]]) -> Option<Plan> {
         let expectation = Expectation::of::<W>(self.kind, k, hashes);
         let (plan, cost) = cheapest(self.kind, k, |block, radius| {
@@ -96,7 +102,7 @@ impl Plan {
             let bits = u32::from(self.bits[number]);
             let mut cost = 0.0;
             for ones in 0..=radius as u32 {
-                let runs = choose(bits, ones);
+                let runs = binomial(bits, ones);
                 let known = lengths[number].get(ones as usize);
                 let lines = known.map_or(runs * expectation.run(block, bits), |lines| *lines);
                 cost += runs * expectation.begin() + lines * expectation.line(ones);
@@ -106,8 +112,8 @@ impl Plan {
         (cost < expectation.scan()).then_some(plan)
     }
 
-    /// A plan with chosen radii and chosen first bits of the blocks; `None` if the radii do not cover every
-    /// hash within `k`, if there is not one for each block, or if bits are out of range.
+    /// A plan with the given radii and numbers of prefix bits; `None` if the radii do not cover every hash
+    /// within `k`, if there is not one for each block, or if a value is out of range.
     pub(super) fn chosen(kind: Kind, k: u32, radii: &[i8], bits: &[u8]) -> Option<Plan> {
         let blocks = kind.blocks();
         let covered: i32 = radii.iter().map(|&radius| i32::from(radius) + 1).sum();
@@ -126,39 +132,39 @@ impl Plan {
         Some(plan)
     }
 
-    /// The radius of each block, the least significant block first; -1 where the block is not probed.
+    /// The radius of each block, the least significant block first; -1 if the block is not probed.
     #[inline]
     pub fn radii(&self) -> &[i8] {
         &self.radii[..self.kind.blocks().len()]
     }
 
-    /// How many first bits of each block are told apart.
+    /// The number of prefix bits of each block.
     #[inline]
     pub fn bits(&self) -> &[u8] {
         &self.bits[..self.kind.blocks().len()]
     }
 
-    /// What comparing all of so many hashes is expected to take, in nanoseconds or so.
+    /// The expected cost of comparing `hashes` hashes, roughly in nanoseconds.
     pub(super) fn cost_of_scan<W: Filed>(kind: Kind, k: u32, hashes: usize) -> u64 {
-        (Expectation::of::<W>(kind, k, hashes).scan() * NANOSECONDS) as u64
+        (Expectation::of::<W>(kind, k, hashes).scan() * NS_PER_LINE) as u64
     }
 
-    /// The lines expected in a run of a segment, of block `number` among so many hashes.
+    /// The expected number of lines in a run of block `number` in a segment, among `hashes` hashes.
     #[inline(always)]
     pub(super) fn expected_lines<W: Filed>(&self, number: usize, hashes: usize) -> usize {
         ((hashes + hashes / 4) / Segment::<W>::PER_LINE) >> self.bits[number]
     }
 }
 
-/// What is expected of evenly spread hashes.
+/// The expected lengths and costs for evenly spread hashes.
 struct Expectation {
     kind: Kind,
     k: u32,
-    /// The lines of fronts of a table in segments.
+    /// The number of lines of fronts of a table in segments.
     lines: f64,
     /// The shapes of the shards of each table in buckets.
     shapes: Vec<(Block, Shape)>,
-    /// The cost of a line where the prefix differs by so many bits.
+    /// The cost of a line, by the number of differing prefix bits.
     line: Vec<f64>,
 }
 
@@ -167,15 +173,17 @@ impl Expectation {
         let differing = 0..=MAX_RADIUS as u32;
         let (shapes, line) = if kind.is_in_buckets() {
             let shape = |block: &Block| (*block, Shape::suited::<W>(*block, hashes >> SHARD_BITS));
-            let cost = |ones| PACKED + ENTRY * near(W::Packed::BITS, W::Packed::ENTRIES, k, ones);
+            let cost =
+                |ones| PACKED_LINE_COST + ENTRY_COST * near(W::Packed::BITS, W::Packed::ENTRIES, k, ones);
             (kind.blocks().iter().map(shape).collect(), differing.map(cost).collect())
         } else {
-            // Alone, and now and then a back, or with its backs.
-            let fronts = |ones| BACK * near(W::WIDTH.bits() / 2 - LEAD_BITS, Segment::<W>::PER_LINE, k, ones);
+            // Either a line of fronts and sometimes a back, or a line of fronts with its backs.
+            let fronts =
+                |ones| BACK_COST * near(W::WIDTH.bits() / 2 - LEAD_BITS, Segment::<W>::PER_LINE, k, ones);
             let cost = |ones| if k.saturating_sub(ones) >= W::BOTH_FROM { 2.0 } else { 1.0 + fronts(ones) };
             (Vec::new(), differing.map(cost).collect())
         };
-        let lines = hashes as f64 / (USED * Segment::<W>::PER_LINE as f64);
+        let lines = hashes as f64 / (FILL * Segment::<W>::PER_LINE as f64);
         Expectation { kind, k, lines, shapes, line }
     }
 
@@ -184,48 +192,48 @@ impl Expectation {
         self.shapes.iter().find(|(of, _)| *of == block).map(|(_, shape)| *shape)
     }
 
-    /// The lines in one run of the keys that share so many bits. In a segment most begin and end within a
-    /// line.
+    /// The expected number of lines in a run of keys that share `bits` bits. In a segment most runs begin and
+    /// end inside a line.
     fn run(&self, block: Block, bits: u32) -> f64 {
         match self.shape(block) {
             Some(Shape { depth, width }) => {
-                f64::from(width) * f64::from(1 << depth.saturating_sub(bits)) * EXTENTS
+                f64::from(width) * f64::from(1 << depth.saturating_sub(bits)) * EXTENT_FACTOR
             }
             None => self.lines / (1u64 << bits) as f64 + 0.6,
         }
     }
 
-    /// The cost of going to a run.
+    /// The cost of beginning to read a run.
     fn begin(&self) -> f64 {
-        if self.kind.is_in_buckets() { BUCKET } else { RUN }
+        if self.kind.is_in_buckets() { BUCKET_COST } else { RUN_COST }
     }
 
-    /// The cost of a line where the prefix differs by so many bits.
+    /// The cost of a line whose prefix differs in `ones` bits.
     fn line(&self, ones: u32) -> f64 {
         self.line[ones as usize]
     }
 
-    /// The cost of comparing everything.
+    /// The cost of comparing every hash.
     fn scan(&self) -> f64 {
         match self.shapes.last() {
             Some((_, Shape { depth, width })) => {
                 f64::from(*width)
                     * f64::from(1 << depth)
-                    * EXTENTS
-                    * (PACKED_IN_A_ROW + self.line(0) - PACKED)
+                    * EXTENT_FACTOR
+                    * (SEQUENTIAL_PACKED_LINE_COST + self.line(0) - PACKED_LINE_COST)
             }
             None => self.lines * self.line(0),
         }
     }
 
-    /// The cost of all runs within a radius, the keys told apart by so many bits.
+    /// The cost of all runs within a radius, by `bits` prefix bits.
     fn ball(&self, block: Block, bits: u32, radius: u32) -> f64 {
         (0..=radius.min(bits).min(self.k))
-            .map(|ones| choose(bits, ones) * (self.begin() + self.run(block, bits) * self.line(ones)))
+            .map(|ones| binomial(bits, ones) * (self.begin() + self.run(block, bits) * self.line(ones)))
             .sum()
     }
 
-    /// The least cost of a radius in a block, and the number of bits to tell apart.
+    /// The least cost of a radius in a block, and the number of prefix bits for it.
     fn cost(&self, block: Block, radius: usize) -> Option<(f64, u8)> {
         let bits = self.shape(block).map_or(2..=block.bits(), |shape| SHARD_BITS..=shape.depth);
         let costs = bits.map(|bits| (self.ball(block, bits, radius as u32), bits as u8));
@@ -233,18 +241,18 @@ impl Expectation {
     }
 }
 
-/// The cheapest radii that cover k, given what each radius costs in each block, and that cost.
+/// The cheapest radii that cover k, and their cost; `cost` is that of a radius in a block.
 fn cheapest(kind: Kind, k: u32, cost: impl Fn(Block, usize) -> Option<(f64, u8)>) -> Option<(Plan, f64)> {
     let wanted = k as usize + 1;
     let blocks = kind.blocks();
-    // For each number of blocks and each coverage: the least cost, and how the last block came to it.
+    // For each number of blocks and each coverage: the least cost, and the step of the last block.
     let mut least =
         vec![vec![Step { cost: f64::INFINITY, units: 0, before: 0 }; wanted + 1]; blocks.len() + 1];
     least[0][0].cost = 0.0;
     let mut bits = vec![[2u8; MAX_RADIUS + 2]; blocks.len()];
     for (number, block) in blocks.iter().enumerate() {
         for units in 0..=wanted.min(MAX_RADIUS + 1).min(block.bits() as usize + 1) {
-            // A block that is not probed keeps the bits by which it would be, for who comes to need it.
+            // A block that is not probed also gets prefix bits: `for_lengths` may probe it.
             let (own, of_bits) = cost(*block, units.saturating_sub(1))?;
             let own = if units == 0 { 0.0 } else { own };
             bits[number][units] = of_bits;
@@ -275,7 +283,7 @@ fn cheapest(kind: Kind, k: u32, cost: impl Fn(Block, usize) -> Option<(f64, u8)>
 #[derive(Clone, Copy)]
 struct Step {
     cost: f64,
-    /// The units of coverage that the block adds: its radius and one.
+    /// The coverage that the block adds: its radius plus one.
     units: usize,
     /// The coverage of the blocks before it.
     before: usize,
@@ -297,19 +305,19 @@ fn hashes_of(class: usize) -> usize {
     if class.is_multiple_of(2) { quarter * 5 / 2 } else { quarter * 7 / 2 }
 }
 
-/// How many of the entries of a line are near by chance, where `k` bits less those that differ elsewhere may
-/// differ.
+/// The expected number of entries of a line that are near by chance. They may differ in `k` bits, minus the
+/// bits that differ `elsewhere`.
 fn near(bits: u32, entries: usize, k: u32, elsewhere: u32) -> f64 {
     ball(bits, k.saturating_sub(elsewhere)) / 2f64.powi(bits as i32) * entries as f64
 }
 
-/// How many values of so many bits lie within `radius` of one of them.
+/// The number of values of `bits` bits within `radius` of one of them.
 fn ball(bits: u32, radius: u32) -> f64 {
-    (0..=radius.min(bits)).map(|ones| choose(bits, ones)).sum()
+    (0..=radius.min(bits)).map(|ones| binomial(bits, ones)).sum()
 }
 
-/// How many values of so many bits differ from one of them in so many.
-fn choose(bits: u32, ones: u32) -> f64 {
+/// The number of values of `bits` bits that differ from one of them in `ones` bits.
+fn binomial(bits: u32, ones: u32) -> f64 {
     (0..ones).fold(1.0, |choose, at| choose * f64::from(bits - at) / f64::from(at + 1))
 }
 
@@ -347,10 +355,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_depends_on_k_and_on_how_many_there_are() {
-        let at_a_million = Plan::expected::<u64>(Kind::Four, 3, 1_000_000).expect("it pays");
+    fn plans_depend_on_k_and_on_the_number_of_hashes() {
+        let at_a_million = Plan::expected::<u64>(Kind::Four, 3, 1_000_000).expect("cheaper than a scan");
         assert_eq!(at_a_million.radii(), [0, 0, 0, 0]);
-        let at_ten = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("it pays");
+        let at_ten = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("cheaper than a scan");
         assert_eq!(at_ten.radii().iter().sum::<i8>(), 1);
         assert!(Plan::expected::<u64>(Kind::Four, 3, 20).is_none(), "twenty hashes are scanned");
         assert!(Plan::expected::<u64>(Kind::Three, 40, 100_000_000).is_none(), "k = 40 is scanned");
@@ -358,9 +366,9 @@ mod tests {
         assert!(few.zip(many).is_none_or(|(few, many)| few.bits()[0] <= many.bits()[0]));
     }
 
-    /// The plan found is no dearer than any other split of a small k.
+    /// No other split of a small k is cheaper than the plan that was found.
     #[test]
-    fn no_split_is_cheaper() {
+    fn no_other_split_is_cheaper() {
         for k in 0..9 {
             let expectation = Expectation::of::<u64>(Kind::Three, k, 10_000_000);
             let cost = |block, radius| expectation.cost(block, radius);
@@ -380,17 +388,17 @@ mod tests {
     }
 
     #[test]
-    fn a_hot_run_is_gone_around() {
-        let plan = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("it pays");
+    fn the_plan_avoids_a_hot_run() {
+        let plan = Plan::expected::<u64>(Kind::Three, 3, 10_000_000).expect("cheaper than a scan");
         let mut lengths = [[1.0, 30.0]; 3];
         lengths[2] = [4_000.0, 9_000.0];
-        let around = plan.for_lengths::<u64>(3, 10_000_000, &lengths).expect("it pays");
+        let around = plan.for_lengths::<u64>(3, 10_000_000, &lengths).expect("cheaper than a scan");
         assert_eq!(around.radii()[2], -1);
         assert!(covers(&around, 3));
     }
 
     #[test]
-    fn a_plan_that_leaves_a_gap_is_refused() {
+    fn radii_that_do_not_cover_k_are_rejected() {
         let bits = [16, 10, 2, 16];
         assert!(Plan::chosen(Kind::Four, 3, &[0, 0, 0, -1], &bits).is_none());
         assert!(Plan::chosen(Kind::Four, 3, &[3, -1, -1, -1], &bits).is_some());

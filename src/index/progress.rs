@@ -1,20 +1,22 @@
-//! How far something that takes long has come, told while it goes on.
+//! The progress of a long operation: how many hashes of how many are done.
+//!
+//! Any number of threads may count and read at the same time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts hashes that are filed, of how many. One thread or several count, any number look.
+/// Counts the hashes that are done.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// In units of which [`UNITS`] are a hash.
+    /// In units; a hash has [`UNITS`].
     done: AtomicU64,
     hashes: AtomicU64,
 }
 
-/// A hash is filed in three, four or six tables, each of which is as much of the work as the others.
+/// Divisible by 3, 4 and 6, the possible numbers of tables: each table is an equal share of the work.
 const UNITS: u64 = 12;
 
 impl Progress {
-    /// How many hashes there will be.
+    /// Sets the expected number of hashes.
     pub fn expect(&self, hashes: u64) {
         self.hashes.store(hashes, Ordering::Relaxed);
     }
@@ -24,23 +26,23 @@ impl Progress {
         self.done.fetch_add(hashes * UNITS, Ordering::Relaxed);
     }
 
-    /// Counts hashes that were filed in one of so many tables.
+    /// Counts hashes that were inserted into one of `tables` tables.
     pub(super) fn add_filed(&self, hashes: u64, tables: usize) {
         self.done.fetch_add(hashes * UNITS / tables as u64, Ordering::Relaxed);
     }
 
-    /// Begins anew: what was counted came to nothing.
+    /// Sets both numbers to 0, because the work must be repeated.
     pub fn reset(&self) {
         self.done.store(0, Ordering::Relaxed);
         self.hashes.store(0, Ordering::Relaxed);
     }
 
-    /// How many hashes are done, and of how many; 0 of 0 if that is not known.
+    /// The number of hashes that are done, and the expected number; both are 0 if it is not known.
     pub fn hashes(&self) -> (u64, u64) {
         (self.done.load(Ordering::Relaxed) / UNITS, self.hashes.load(Ordering::Relaxed))
     }
 
-    /// What share is done, in percent, 0 to 100; `None` if it is not known of how much.
+    /// The share that is done, in percent, 0 to 100; `None` if the expected number is not known.
     pub fn percent(&self) -> Option<u64> {
         let (done, of) = self.hashes();
         (of > 0).then(|| (done * 100 / of).min(100))
@@ -52,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_of_a_hash_come_to_a_hash() {
+    fn table_shares_add_up_to_whole_hashes() {
         let progress = Progress::default();
         assert_eq!(progress.percent(), None);
         progress.expect(200);

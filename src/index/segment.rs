@@ -1,68 +1,73 @@
-//! A segment: a run of cache lines in which hashes stand in the order of their keys, with room between them.
+//! A segment: cache lines in which hashes are stored in the order of their keys, with free entries between
+//! them.
 //!
-//! Every key has a home line, found by arithmetic: the key's place among the keys of the segment, scaled to
-//! the number of lines. A hash goes to the first free entry from its home line on (linear probing by lines).
-//! Homes rise with the keys, so the hashes of any run of keys, one key or all that begin with the same bits,
-//! stand between the home of its first key and the first line with a free entry after the home of its last.
-//! That is one run through memory whatever the number of hashes, without a directory of buckets, at any
-//! ratio of hashes to keys.
+//! Every key has a home line, found by arithmetic: its position among the keys of the segment, scaled to the
+//! number of lines. A hash is stored in the first free entry from its home line on (linear probing by lines).
+//! Home lines ascend with the keys. Therefore the hashes of a run of keys (one key, or all that begin with
+//! the same bits) are stored between the home of the first key and the first line with a free entry after the
+//! home of the last key. That is one contiguous run of memory for any number of hashes and any ratio of
+//! hashes to keys, and it needs no directory of buckets.
 //!
-//! Where keys pile up, even spacing would push hashes far into the homes of others. A segment built from such
-//! keys gets cuts: the homes then follow the keys' own distribution.
+//! If keys are clustered, evenly spaced homes would displace hashes far into the homes of others. A segment
+//! of such keys has cuts: its homes follow the distribution of the keys.
 //!
-//! # Readers beside a writer
-//! One writer at a time, readers without a lock, because entries have a life of one direction: empty, holds a
-//! hash, given up. None is used again and none moves; when a segment is full or stretched, a new one is built
-//! beside it and takes its place. So a reader that finds a hash reads it whole (its front is
-//! published last), a line that was full stays full, and whoever reads the old segment finds all that was in
-//! it when it was replaced.
+//! # Readers and the writer
+//! There is one writer at a time, and readers take no lock. This is safe because an entry changes its state
+//! only forwards: empty, occupied, removed. No entry is reused and none moves. If a segment is full, or a
+//! hash would be too far from its home, a new segment is built and replaces it. Consequently:
 //!
-//! *Absent*: which bits of a key tell the segments apart (`table`), distances (`probe`).
+//! - A reader that finds a hash reads all of it, because its front is published last.
+//! - A line that was full stays full.
+//! - A reader of the old segment finds all hashes that it held when it was replaced.
+//!
+//! *Absent*: the bits of a key that select a segment (`table`), distances (`probe`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::block::{Block, Filed, KEY_BITS, LEAD_BITS, given_up, is_empty};
+use super::block::{Block, Filed, KEY_BITS, LEAD_BITS, is_empty, removed_front};
 use super::memory::{Compare, Line, Work, cells, empty_lines, prefetch, with_best};
 
-/// Lines that hashes may stand beyond the home of the next key before a segment is built anew, besides what
-/// they did when it was built.
-const STRETCH: usize = 64;
-/// If evenly spaced homes push hashes further than this, in lines, the segment is built with cuts.
-const CROWDED: usize = 8;
-/// Hashes between two cuts.
+/// How far a hash may be stored beyond the home of the next key before the segment is rebuilt, in lines. The
+/// displacement at the time of building is added.
+const REACH: usize = 64;
+/// If evenly spaced homes displace hashes by more lines than this, the segment is built with cuts.
+const MAX_DISPLACEMENT: usize = 8;
+/// The number of hashes between two cuts.
 const CUT: usize = 64;
 
-/// How full segments are: built at the first share of their entries, built anew at the second.
+/// How full segments are, as shares of their entries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Fill {
+    /// The fill after a build.
     pub(super) built: f64,
+    /// The fill at which a segment is rebuilt.
     pub(super) full: f64,
 }
 
-/// Where keys are at home.
+/// The home lines of keys.
 struct Homes {
-    /// How many bits of a key tell its place.
+    /// The number of last bits of a key that determine its position.
     bits: u32,
-    /// How many home lines there are.
+    /// The number of home lines.
     lines: u32,
     cuts: Option<Box<Cuts>>,
 }
 
-/// Homes that follow the keys' own distribution: some of the keys, in order, from 0 on, and the home of each,
-/// then the number of lines. Between two of them homes are spaced evenly.
+/// Homes that follow the distribution of the keys. `keys` has some of the keys in order, beginning with 0;
+/// `homes` has the home of each, then the number of lines. Between two of them homes are spaced evenly.
 struct Cuts {
     keys: Box<[u64]>,
     homes: Box<[u32]>,
 }
 
 impl Homes {
-    /// The home of a key, given by its last bits.
+    /// The home of a key, which is given by its last bits.
     #[inline(always)]
     fn of(&self, key: u64) -> usize {
         self.at(key << (u64::BITS - self.bits))
     }
 
-    /// The home of a key, given by its place among the keys of the segment, in 2⁻⁶⁴ of them all.
+    /// The home of a key, which is given by its position in units of 2⁻⁶⁴ of the keys of the segment.
     #[inline(always)]
     fn at(&self, place: u64) -> usize {
         match &self.cuts {
@@ -73,7 +78,7 @@ impl Homes {
 }
 
 impl Cuts {
-    /// Cuts at every so many of the keys, which are sorted.
+    /// Cuts at every [`CUT`]th of the sorted keys.
     fn of(keys: &[u64], lines: u32) -> Cuts {
         let chosen = (0..keys.len()).step_by(CUT).skip(1);
         let mut cuts = (vec![0], vec![0]);
@@ -96,35 +101,36 @@ impl Cuts {
     }
 }
 
-/// The hashes of a table whose keys share their first bits. What a reader needs of it is in one cache line,
-/// which no writer writes to.
+/// The hashes of a table whose keys share their first bits. Readers need one cache line of this header, and
+/// no writer writes to that line.
 #[repr(C, align(64))]
 pub(super) struct Segment<W: Filed> {
     homes: Homes,
-    /// The fronts of the entries, line by line, then in the same places the backs. One piece of memory: the
-    /// larger the pieces, the better the allocator uses what an earlier segment left.
+    /// The fronts of the entries, line by line, then the backs in the same order. They are one allocation:
+    /// the allocator reuses the memory of earlier segments better if allocations are large.
     lines: Box<[W::Line]>,
     block: Block,
     counts: Counts,
 }
 
-/// What the writer keeps of a segment.
+/// The counters of the writer.
 #[repr(align(64))]
 struct Counts {
-    /// From this many used entries on it is built anew.
+    /// The number of used entries at which the segment is rebuilt.
     full: u32,
-    /// How far beyond the home of the next key a hash may stand, in lines.
+    /// How far beyond the home of the next key a hash may be stored, in lines.
     reach: u32,
-    /// Entries that hold a hash or were given up, and those that hold one. Only the writer changes them.
+    /// The number of used entries, which are occupied or removed, and of occupied ones. Only the writer
+    /// changes them.
     used: AtomicU32,
     held: AtomicU32,
 }
 
 impl<W: Filed> Segment<W> {
-    /// Entries in a line.
+    /// The number of entries of a line.
     pub(super) const PER_LINE: usize = <W::Line as Line>::CELLS;
 
-    /// A segment of the hashes given, whose keys share all but their last `bits` bits.
+    /// A segment of these hashes, whose keys share all but their last `bits` bits.
     pub(super) fn built(block: Block, bits: u32, hashes: &[W], fill: Fill) -> Segment<W> {
         debug_assert!(bits + LEAD_BITS <= KEY_BITS);
         let wanted = hashes.len() as f64 / (fill.built * Self::PER_LINE as f64);
@@ -133,7 +139,7 @@ impl<W: Filed> Segment<W> {
         let home_of = |homes: &Homes, hash: &W| homes.of(block.key(*hash) & mask(bits)) as u32;
         let mut at_home: Vec<u32> = hashes.iter().map(|hash| home_of(&homes, hash)).collect();
         let mut places = Places::of(&at_home, lines, Self::PER_LINE);
-        if places.crowded > CROWDED {
+        if places.displacement > MAX_DISPLACEMENT {
             let mut keys: Vec<u64> = hashes.iter().map(|hash| block.key(*hash) & mask(bits)).collect();
             keys.sort_unstable();
             homes.cuts = Some(Box::new(Cuts::of(&keys, lines)));
@@ -160,24 +166,24 @@ impl<W: Filed> Segment<W> {
             block,
             counts: Counts {
                 full: ((room * fill.full) as u32).max(len + 1),
-                reach: (STRETCH + places.crowded * 3 / 2) as u32,
+                reach: (REACH + places.displacement * 3 / 2) as u32,
                 used: AtomicU32::new(len),
                 held: AtomicU32::new(len),
             },
         }
     }
 
-    /// How many hashes it holds.
+    /// The number of hashes.
     pub(super) fn len(&self) -> usize {
         self.counts.held.load(Ordering::Relaxed) as usize
     }
 
-    /// How many hashes can be filed before it is built anew, at most.
+    /// The maximum number of hashes that can be inserted before a rebuild.
     pub(super) fn room(&self) -> usize {
         self.counts.full.saturating_sub(self.counts.used.load(Ordering::Relaxed)) as usize
     }
 
-    /// The bytes it occupies, without the allocator's own.
+    /// The bytes that it occupies, without the bookkeeping of the allocator.
     pub(super) fn bytes(&self) -> usize {
         let cuts =
             self.homes.cuts.as_ref().map_or(0, |cuts| size_of_val(&*cuts.keys) + size_of_val(&*cuts.homes));
@@ -196,30 +202,29 @@ impl<W: Filed> Segment<W> {
         &self.lines[self.lines.len() / 2..]
     }
 
-    /// The home lines of the keys from `first` to `last`, given by their places in 2⁻⁶⁴ of all: the first
-    /// one, and how many. The keys' hashes stand in those and, as long as the line before is full, in lines
-    /// after them.
+    /// The home lines of the keys from `first` to `last`, which are positions in units of 2⁻⁶⁴ of all keys.
+    /// Returns the first line and the number of lines. The hashes of the keys are stored in these lines, and
+    /// in each following line while the line before it is full.
     #[inline(always)]
     pub(super) fn homes(&self, first: u64, last: u64) -> (usize, usize) {
         let from = self.homes.at(first);
         (from, self.homes.at(last) - from + 1)
     }
 
-    /// The hash in an entry of a line; `lead` is the first bits of the segment's keys.
+    /// The hash in an entry of a line; `lead` has the first bits of the segment's keys.
     #[inline(always)]
     pub(super) fn hash(&self, line: usize, entry: usize, lead: u32) -> Option<W> {
         let front = self.fronts()[line].read(entry);
         self.block.load((front, self.backs()[line].read_beside(entry)), lead)
     }
 
-    /// Calls `each` with every hash, keys nearly in order.
+    /// Calls `each` with every hash, nearly in the order of their keys.
     #[inline(always)]
     pub(super) fn for_each(&self, lead: u32, mut each: impl FnMut(W)) {
         self.for_each_from(0, self.fronts().len(), lead, &mut each);
     }
 
-    /// Calls `each` with every hash in the lines from `from` on: in so many homes, and as long as the line
-    /// before is full.
+    /// Calls `each` with every hash of a run: see [`Segment::run`].
     #[inline(always)]
     pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
         for line in self.run(from, homes) {
@@ -233,38 +238,39 @@ impl<W: Filed> Segment<W> {
         }
     }
 
-    /// The lines of a run: from `from` on in so many homes, and as long as the line before is full.
+    /// The lines of a run: `homes` lines from `from` on, then each line while the line before it is full.
     #[inline(always)]
     pub(super) fn run(&self, from: usize, homes: usize) -> impl Iterator<Item = usize> {
         let mut next = from;
         std::iter::from_fn(move || {
-            let goes_on = next < from + homes.max(1) || self.goes_on_after(next - 1);
-            goes_on.then(|| {
+            let continues = next < from + homes.max(1) || self.continues_after(next - 1);
+            continues.then(|| {
                 next += 1;
                 next - 1
             })
         })
     }
 
-    /// Whether a run that reads this line must read the next one: the line is full, and not the last.
+    /// Whether a run that reads this line must read the next one: the line is full and is not the last one.
     #[inline(always)]
-    pub(super) fn goes_on_after(&self, line: usize) -> bool {
+    pub(super) fn continues_after(&self, line: usize) -> bool {
         line + 1 < self.fronts().len() && !has_room::<W>(&self.fronts()[line])
     }
 
-    /// All hashes and room for so many more, keys nearly in order.
+    /// All hashes, nearly in the order of their keys, in a vector with capacity for `more` others.
     pub(super) fn hashes(&self, lead: u32, more: usize) -> Vec<W> {
         let mut hashes = Vec::with_capacity(self.len() + more);
         self.for_each(lead, |hash| hashes.push(hash));
         hashes
     }
 
-    /// Whether the hash is here.
+    /// Whether the segment holds the hash.
     pub(super) fn contains(&self, hash: W) -> bool {
         self.find(hash).is_some()
     }
 
-    /// Files a hash, which must not be here yet: `false` if that needs a segment built anew. For the writer.
+    /// Inserts a hash, which must not be in the segment. Returns `false` if the segment must be rebuilt
+    /// first. Only the writer may call this.
     pub(super) fn insert(&self, hash: W) -> bool {
         let used = self.counts.used.load(Ordering::Relaxed);
         if used >= self.counts.full {
@@ -285,37 +291,37 @@ impl<W: Filed> Segment<W> {
         true
     }
 
-    /// The first line with room after the home of a key, as far as its hashes may stand from there.
+    /// The first line with a free entry after the home of a key, within the permitted distance.
     fn room_after(&self, home: usize, key: u64) -> Option<usize> {
         let next = if key == mask(self.homes.bits) { self.fronts().len() } else { self.homes.of(key + 1) };
         let end = (next + self.counts.reach as usize).min(self.fronts().len());
         (home + 1..end).find(|line| has_room::<W>(&self.fronts()[*line]))
     }
 
-    /// Takes a hash out: whether it was here. For the writer.
+    /// Removes a hash. Returns whether it was present. Only the writer may call this.
     pub(super) fn remove(&self, hash: W) -> bool {
         let Some((line, entry)) = self.find(hash) else {
             return false;
         };
-        self.fronts()[line].publish(entry, given_up::<W>());
+        self.fronts()[line].publish(entry, removed_front::<W>());
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         true
     }
 
-    /// Whether so much was taken out that building it anew gives memory back.
-    pub(super) fn is_hollow(&self) -> bool {
+    /// Whether so many hashes were removed that a rebuild frees memory.
+    pub(super) fn is_sparse(&self) -> bool {
         self.fronts().len() > 4 && self.len() * 3 < self.fronts().len() * Self::PER_LINE
     }
 
-    /// Asks for the lines in which a key's hashes begin.
+    /// Prefetches the home line of a key.
     #[inline(always)]
-    pub(super) fn approach(&self, key: u64) {
-        self.approach_line(self.homes.of(key & mask(self.homes.bits)));
+    pub(super) fn prefetch_key(&self, key: u64) {
+        self.prefetch_line(self.homes.of(key & mask(self.homes.bits)));
     }
 
-    /// Asks for a line, fronts and backs.
+    /// Prefetches the fronts and the backs of a line.
     #[inline(always)]
-    pub(super) fn approach_line(&self, line: usize) {
+    pub(super) fn prefetch_line(&self, line: usize) {
         prefetch(&self.fronts()[line..], 1);
         prefetch(&self.backs()[line..], 1);
     }
@@ -341,7 +347,7 @@ impl<W: Filed> Work for Find<'_, W> {
         let home = segment.homes.of(segment.block.key(hash) & mask(segment.homes.bits));
         for line in segment.run(home, 1) {
             for entry in cells(segment.fronts()[line].near(compare, front, 0)) {
-                // Read once more with what was written before: the comparison promises no order.
+                // Read again with acquire ordering: the comparison guarantees no order.
                 let stored = (segment.fronts()[line].read(entry), segment.backs()[line].read_beside(entry));
                 if stored == (front, back) {
                     return Some((line, entry));
@@ -352,15 +358,15 @@ impl<W: Filed> Work for Find<'_, W> {
     }
 }
 
-/// Whether the last entry of a line is free. Entries are filled in order and not emptied again, so a line
-/// without room never has any later.
+/// Whether a line has a free entry: its last entry is free. Entries are used in order and never become free
+/// again, so a full line stays full.
 #[inline(always)]
 fn has_room<W: Filed>(line: &W::Line) -> bool {
     is_empty(line.read_beside(Segment::<W>::PER_LINE - 1))
 }
 
-/// The first free entry of a line that has room. By halves: a loop from the first on would end where the
-/// processor cannot foretell.
+/// The first free entry of a line that has one. It is a binary search, because the processor mispredicts the
+/// end of a linear search.
 #[inline(always)]
 fn first_free<W: Filed>(line: &W::Line) -> usize {
     let (mut first, mut step) = (0, Segment::<W>::PER_LINE / 2);
@@ -371,38 +377,38 @@ fn first_free<W: Filed>(line: &W::Line) -> usize {
     first
 }
 
-/// So many ones, the last bits.
+/// A number whose last `bits` bits are ones.
 #[inline(always)]
 pub(super) fn mask(bits: u32) -> u64 {
     (1 << bits) - 1
 }
 
-/// Where the hashes of a new segment go.
+/// The positions of the hashes in a new segment.
 struct Places {
-    /// For each home line the entry that its next hash takes.
+    /// For each home line, the entry that its next hash takes.
     next: Vec<u32>,
     /// The line after the last used one.
     end: usize,
-    /// The most lines that the hashes of a home take beyond it.
-    crowded: usize,
+    /// The maximum number of lines that hashes are stored beyond their home.
+    displacement: usize,
 }
 
 impl Places {
-    /// For hashes with these homes among so many lines.
+    /// The positions of hashes with these homes, of `lines` lines.
     fn of(at_home: &[u32], lines: u32, per_line: usize) -> Places {
         let mut next = vec![0u32; lines as usize];
         at_home.iter().for_each(|home| next[*home as usize] += 1);
-        let (mut free, mut crowded) = (0, 0);
+        let (mut free, mut displacement) = (0, 0);
         for (line, next) in next.iter_mut().enumerate() {
             let count = *next as usize;
             let first = free.max(line * per_line);
             *next = first as u32;
             if count > 0 {
                 free = first + count;
-                crowded = crowded.max(free.div_ceil(per_line) - (line + 1));
+                displacement = displacement.max(free.div_ceil(per_line) - (line + 1));
             }
         }
-        Places { next, end: free.div_ceil(per_line), crowded }
+        Places { next, end: free.div_ceil(per_line), displacement }
     }
 }
 
@@ -427,7 +433,7 @@ mod tests {
             assert!(segment.contains(hash));
             assert_eq!(segment.len(), count + 1);
         }
-        assert!(rebuilt < 200, "{rebuilt} times");
+        assert!(rebuilt < 200, "the segment was rebuilt {rebuilt} times");
         let mut all = segment.hashes(lead, 0);
         let mut expected = hashes.to_vec();
         all.sort_unstable();
@@ -454,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn even_keys_stay_where_they_are_looked_for() {
+    fn evenly_spread_keys_are_found_in_their_runs() {
         let hashes: Vec<u64> = (0..5_000).map(|i| spread(i) >> 8).collect();
         model(Block::new(48, 16), 48, &hashes);
         model(Block::new(0, 16), 54, &hashes.iter().map(|&hash| hash & !0xc000).collect::<Vec<_>>());
@@ -462,9 +468,9 @@ mod tests {
         model(Block::new(102, 26), 48, &wide);
     }
 
-    /// Hashes that are alike in everything but their last bits, and in the order in which they come.
+    /// Hashes that differ only in their last bits, in ascending order.
     #[test]
-    fn hashes_in_a_row_do_not_get_in_each_others_way() {
+    fn consecutive_hashes_do_not_displace_each_other() {
         let row: Vec<u64> = (0..20_000).collect();
         model(Block::new(48, 16), 54, &row);
         let wide: Vec<u128> = (0..20_000).collect();
@@ -472,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_pile_up_get_room_where_they_are() {
+    fn clustered_keys_get_more_lines() {
         let one_key: Vec<u64> = (0..6_000).map(|i| 0x0042 << 48 | i).collect();
         model(Block::new(48, 16), 48, &one_key);
         model(Block::new(48, 16), 54, &one_key);

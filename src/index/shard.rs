@@ -1,42 +1,41 @@
-//! A shard: a share of a table's buckets, each of which is some cache lines that are found by arithmetic.
+//! A shard: a part of the buckets of a table. A bucket is some cache lines that are found by arithmetic.
 //!
-//! The bucket of a hash is told by the first bits of its block, as many as the shard has buckets for. So a
-//! bucket is one read from memory whose place depends on nothing that has to be read before, and any number
-//! of buckets can be asked for together. A shard that becomes full is built anew beside its readers, with
-//! twice as many buckets as long as its block has bits to tell them apart by, with more lines a bucket after
-//! that.
+//! The first bits of a block select the bucket of a hash. So a bucket is one read, and its address does not
+//! depend on another read: any number of buckets can be prefetched together. A full shard is rebuilt while it
+//! is read: with twice as many buckets if its block has another bit to distinguish them, otherwise with more
+//! lines per bucket.
 //!
-//! Hashes are spread, and not evenly, so some buckets overflow: what does not fit stands in an extent, a run
-//! of lines at the end of the shard to which the bucket's last line points; the next extent is twice as long,
-//! and the last line of each points to the next one. A bucket with a hundred thousand hashes is a dozen such
-//! runs.
+//! Hashes are not spread evenly, so some buckets overflow. The remaining hashes are stored in an extent: a
+//! run of lines at the end of the shard to which the last line of the bucket points. The last line of an
+//! extent points to the next extent, which is twice as long. A bucket of a hundred thousand hashes has about
+//! a dozen extents.
 //!
-//! # Readers beside a writer
-//! One writer at a time, readers without a lock. Entries have a life of one direction: free, holds a hash,
-//! given up. None is used again and none moves, so that what a head tells of stays as it is while the line is
-//! there. The lines of a bucket fill in order, and its extents after them.
+//! # Readers and the writer
+//! There is one writer at a time, and readers take no lock. An entry changes its state only forwards: empty,
+//! occupied, removed. No entry is reused and none moves, so an entry that a head reports does not change
+//! while its line exists. The lines of a bucket fill in order, and then its extents.
 //!
-//! *Absent*: which bits of a hash tell shards apart (`buckets`), distances (`probe`).
+//! *Absent*: the bits of a hash that select a shard (`buckets`), distances (`probe`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::block::{Block, Filed, IMPLIED_BITS};
 use super::memory::{Compare, Packed, Pattern, Work, cells, empty_lines, prefetch, with_best};
 
-/// The first bits of a block, which tell shards apart.
+/// The number of first bits of a block that select a shard.
 pub(super) const SHARD_BITS: u32 = 6;
-/// One of so many buckets may overflow before a shard is built anew: where a query reads few of them, which
-/// would all be done but for one extent, and where it reads many.
-const OVERFLOWING: [usize; 2] = [32, 8];
-/// How many roots of the number of its entries a bucket must then be fuller than the mean to overflow.
-const FULLER: [f64; 2] = [1.5, 0.95];
-/// Lines for extents that every shard has.
+/// A shard is rebuilt if more than one bucket in this number overflows. The first value is for blocks of
+/// which a query reads few buckets: a single extent then delays the whole query. The second value is for
+/// blocks of which it reads many.
+const BUCKETS_PER_OVERFLOW: [usize; 2] = [32, 8];
+/// Standard deviations above the mean at which a bucket overflows, if that share of buckets overflows.
+const DEVIATIONS: [f64; 2] = [1.5, 0.95];
+/// The minimum number of lines for extents.
 const SPARE: usize = 4;
-/// Hashes whose places are asked for before the first of them is filed.
+/// How many hashes ahead of the inserted one their buckets are prefetched.
 const AHEAD: usize = 16;
 
-/// What the head of a line says: which entries hold a hash, how many were ever used, and where the bucket
-/// goes on.
+/// The head of a line: which entries are occupied, how many were ever used, and where the bucket continues.
 #[derive(Clone, Copy)]
 struct Head(u32);
 
@@ -55,18 +54,18 @@ impl Head {
         (self.0 >> Head::LIVE_BITS) as usize & ((1 << Head::USED_BITS) - 1)
     }
 
-    /// The number of the next extent's place, from 1 on; 0 if there is none.
+    /// The position of the next extent, from 1 on; 0 if there is none.
     #[inline(always)]
     fn link(self) -> usize {
         (self.0 >> (Head::LIVE_BITS + Head::USED_BITS)) as usize
     }
 
-    /// All entries up to this one hold a hash.
+    /// A head whose entries up to this one are occupied.
     fn full_to(entry: usize) -> Head {
         Head(((2 << entry) - 1) | ((entry as u32 + 1) << Head::LIVE_BITS))
     }
 
-    /// With one more entry, which holds a hash.
+    /// The head with one more entry, which is occupied.
     fn with_another(self) -> Head {
         Head((self.0 | 1 << self.used()) + (1 << Head::LIVE_BITS))
     }
@@ -80,23 +79,23 @@ impl Head {
     }
 }
 
-/// Which of the two it is: blocks that have no more bits than their places imply are few and read one bucket
-/// each.
-fn case(block: Block) -> usize {
+/// The index into the constants above: 0 if a query reads one bucket per block, because positions imply all
+/// bits of the block, and 1 if it reads many.
+fn probe_class(block: Block) -> usize {
     usize::from(block.bits() > IMPLIED_BITS)
 }
 
-/// How many buckets a shard has, and how large they are.
+/// The number of buckets of a shard and their size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// How many first bits of the block tell buckets apart, those that tell shards apart included.
+    /// The number of first bits of the block that select a bucket, including those that select the shard.
     pub(super) depth: u32,
-    /// Lines a bucket, without its extents.
+    /// The number of lines of a bucket, without its extents.
     pub(super) width: u32,
 }
 
 impl Shape {
-    /// The smallest shape of a shard of this block for so many hashes.
+    /// The smallest shape of a shard of this block for this number of hashes.
     pub(super) fn suited<W: Filed>(block: Block, hashes: usize) -> Shape {
         let mut shape = Shape { depth: IMPLIED_BITS, width: 1 };
         while shape.room::<W>(block) < hashes {
@@ -105,7 +104,7 @@ impl Shape {
         shape
     }
 
-    /// The next larger shape: twice as many buckets, or larger ones.
+    /// The next larger shape: twice as many buckets, or larger buckets.
     fn next(self, block: Block) -> Shape {
         if self.depth < block.bits() {
             Shape { depth: self.depth + 1, ..self }
@@ -124,23 +123,23 @@ impl Shape {
         (place << SHARD_BITS >> (u32::BITS + SHARD_BITS - self.depth)) as usize
     }
 
-    /// The lines of the extents that these hashes take.
+    /// The number of lines of extents that these hashes need.
     fn overflow<W: Filed>(self, block: Block, hashes: &[W]) -> usize {
         let mut sizes = vec![0u32; self.buckets()];
         hashes.iter().for_each(|hash| sizes[self.bucket(block.place(*hash))] += 1);
         let entries = self.width as usize * W::Packed::ENTRIES;
         let over = sizes.iter().filter(|size| **size as usize > entries);
-        // One, two, four and so on, until they suffice.
+        // Extents of one, two, four and so on lines, until they are sufficient.
         over.map(|size| (*size as usize - entries).div_ceil(W::Packed::ENTRIES) + 1)
             .map(|lines| lines.next_power_of_two() - 1)
             .sum()
     }
 
-    /// How many evenly spread hashes make about as many buckets overflow as may. A bucket of so many entries
-    /// does if it gets some more than the root of their number more than the mean.
+    /// The number of evenly spread hashes at which about the permitted number of buckets overflow. A bucket
+    /// overflows if its hashes exceed the mean by [`DEVIATIONS`] roots of its number of entries.
     fn room<W: Filed>(self, block: Block) -> usize {
         let entries = (self.width as usize * W::Packed::ENTRIES) as f64;
-        ((entries - FULLER[case(block)] * entries.sqrt()) * self.buckets() as f64) as usize
+        ((entries - DEVIATIONS[probe_class(block)] * entries.sqrt()) * self.buckets() as f64) as usize
     }
 }
 
@@ -149,28 +148,28 @@ pub(super) struct Shard<W: Filed> {
     /// The lines of the buckets, then those of the extents.
     lines: Box<[W::Packed]>,
     shape: Shape,
-    /// Places of extents are multiples of 2 to the power of this many lines.
-    unit: u32,
+    /// Extents begin at multiples of 2 to the power of this number of lines.
+    extent_shift: u32,
     block: Block,
     counts: Counts,
 }
 
-/// What the writer keeps of a shard.
+/// The counters of the writer.
 #[repr(align(64))]
 struct Counts {
-    /// Lines that extents have taken, and hashes. Only the writer changes them.
+    /// The number of lines taken by extents, and the number of hashes. Only the writer changes them.
     taken: AtomicUsize,
     held: AtomicUsize,
 }
 
 impl<W: Filed> Shard<W> {
-    /// The shard of these hashes, in this shape, or in a larger one if its extents could not all be told
-    /// apart.
+    /// The shard of these hashes in this shape, or in a larger one if links could not address all extents.
     pub(super) fn built(block: Block, mut shape: Shape, hashes: &[W]) -> Shard<W> {
         loop {
-            let spare =
-                shape.buckets() / OVERFLOWING[case(block)] + SPARE + 2 * shape.overflow(block, hashes);
-            // Extents begin where their places can be told, which takes some lines more.
+            let spare = shape.buckets() / BUCKETS_PER_OVERFLOW[probe_class(block)]
+                + SPARE
+                + 2 * shape.overflow(block, hashes);
+            // Extents begin at positions that a link can address, which may need more lines.
             for spare in [spare, 2 * spare] {
                 let shard = Shard::empty(block, shape, spare);
                 if shard.fill(hashes) {
@@ -181,15 +180,15 @@ impl<W: Filed> Shard<W> {
         }
     }
 
-    /// Files hashes in an empty shard that nobody else sees: whether they fit. Nothing is read back of what
-    /// was written.
+    /// Inserts hashes into an empty shard that no other thread sees. Returns whether they fit. It is faster
+    /// than single insertions, because it does not read the written lines again.
     fn fill(&self, hashes: &[W]) -> bool {
         let (width, entries) = (self.shape.width as usize, W::Packed::ENTRIES);
         let mut next = vec![0u32; self.shape.buckets()];
         let mut over = Vec::new();
-        hashes.iter().take(AHEAD).for_each(|hash| self.approach(*hash));
+        hashes.iter().take(AHEAD).for_each(|hash| self.prefetch_bucket(*hash));
         for (at, &hash) in hashes.iter().enumerate() {
-            hashes.get(at + AHEAD).into_iter().for_each(|hash| self.approach(*hash));
+            hashes.get(at + AHEAD).into_iter().for_each(|hash| self.prefetch_bucket(*hash));
             let bucket = self.bucket(self.block.place(hash));
             let place = next[bucket] as usize;
             let (line, entry) = if place < entries { (0, place) } else { (place / entries, place % entries) };
@@ -207,20 +206,20 @@ impl<W: Filed> Shard<W> {
     }
 
     fn empty(block: Block, shape: Shape, spare: usize) -> Shard<W> {
-        let unit = (spare / Head::LINKS + 1).next_power_of_two().ilog2();
+        let extent_shift = (spare / Head::LINKS + 1).next_power_of_two().ilog2();
         let lines = empty_lines(shape.buckets() * shape.width as usize + spare);
         let counts = Counts { taken: AtomicUsize::new(0), held: AtomicUsize::new(0) };
-        Shard { lines, shape, unit, block, counts }
+        Shard { lines, shape, extent_shift, block, counts }
     }
 
-    /// The same hashes in a shape in which there is room for more.
-    pub(super) fn grown(&self, number: usize) -> Shard<W> {
-        let crowded = self.len() * 2 > self.shape.room::<W>(self.block);
-        let shape = if crowded { self.shape.next(self.block) } else { self.shape };
+    /// A shard of the same hashes that has space for more.
+    pub(super) fn rebuilt(&self, number: usize) -> Shard<W> {
+        let is_half_full = self.len() * 2 > self.shape.room::<W>(self.block);
+        let shape = if is_half_full { self.shape.next(self.block) } else { self.shape };
         Shard::built(self.block, shape, &self.hashes(number))
     }
 
-    /// How many hashes it holds.
+    /// The number of hashes.
     pub(super) fn len(&self) -> usize {
         self.counts.held.load(Ordering::Relaxed)
     }
@@ -229,24 +228,24 @@ impl<W: Filed> Shard<W> {
         self.counts.taken.load(Ordering::Relaxed)
     }
 
-    /// How many bits of the block tell its buckets apart.
+    /// The number of first bits of the block that select a bucket.
     #[inline(always)]
     pub(super) fn depth(&self) -> u32 {
         self.shape.depth
     }
 
-    /// Bytes it occupies.
+    /// The bytes that it occupies.
     pub(super) fn bytes(&self) -> usize {
         size_of::<Self>() + size_of_val(&*self.lines)
     }
 
-    /// Whether so much was taken out that a smaller shape would do by far.
-    pub(super) fn is_hollow(&self) -> bool {
+    /// Whether so many hashes were removed that a much smaller shape is sufficient.
+    pub(super) fn is_sparse(&self) -> bool {
         let smallest = self.shape == Shape { depth: IMPLIED_BITS, width: 1 };
         !smallest && self.len() * 8 < self.shape.room::<W>(self.block)
     }
 
-    /// The line where extents begin.
+    /// The line at which extents begin.
     #[inline(always)]
     fn extents(&self) -> usize {
         self.shape.buckets() * self.shape.width as usize
@@ -258,7 +257,7 @@ impl<W: Filed> Shard<W> {
         self.shape.bucket(place)
     }
 
-    /// The lines of so many buckets, without their extents.
+    /// The lines of `count` buckets, without their extents.
     #[inline(always)]
     pub(super) fn buckets(&self, first: usize, count: usize) -> &[W::Packed] {
         let width = self.shape.width as usize;
@@ -271,28 +270,28 @@ impl<W: Filed> Shard<W> {
         self.lines[..self.extents()].chunks_exact(self.shape.width as usize)
     }
 
-    /// The bucket of which line `at` of those that begin with bucket `first` is one.
+    /// The bucket of line `at`, counted from the first line of bucket `first`.
     #[inline(always)]
     pub(super) fn bucket_of(&self, first: usize, at: usize) -> usize {
         if self.shape.width == 1 { first + at } else { first + at / self.shape.width as usize }
     }
 
-    /// The first bits of the blocks in a bucket of shard `number`, which no entry repeats.
+    /// The first bits of the blocks in a bucket of shard `number`. Entries do not store them.
     #[inline(always)]
     pub(super) fn implied(&self, number: usize, bucket: usize) -> u32 {
         let first = (number << (self.shape.depth - SHARD_BITS) | bucket) as u32;
         first >> (self.shape.depth - IMPLIED_BITS)
     }
 
-    /// The extent that a head points to, if it does; `after` is the number of the bucket's extents before it.
+    /// The extent to which a head points, if there is one; `after` is the number of extents before it.
     #[inline(always)]
     fn extent(&self, head: Head, after: u32) -> Option<&[W::Packed]> {
         let from = head.link().checked_sub(1)?;
-        let from = self.extents() + (from << self.unit);
+        let from = self.extents() + (from << self.extent_shift);
         Some(&self.lines[from..from + (1 << after)])
     }
 
-    /// Every extent of the bucket whose last line is this one.
+    /// The extents of the bucket whose last line is `last`.
     #[inline(always)]
     pub(super) fn extents_after<'s>(&'s self, last: &'s W::Packed) -> impl Iterator<Item = &'s [W::Packed]> {
         let mut last = last;
@@ -305,17 +304,17 @@ impl<W: Filed> Shard<W> {
         })
     }
 
-    /// Asks for what says where a bucket goes on, if it does.
+    /// Prefetches the first line of the first extent, if the head points to one.
     #[inline(always)]
-    pub(super) fn approach_extent(&self, head: u32) {
+    pub(super) fn prefetch_extent(&self, head: u32) {
         if let Some(extent) = self.extent(Head(head), 0) {
             prefetch(extent, 1);
         }
     }
 
-    /// Asks for the place of a hash.
+    /// Prefetches the bucket of a hash.
     #[inline(always)]
-    pub(super) fn approach(&self, hash: W) {
+    pub(super) fn prefetch_bucket(&self, hash: W) {
         let bucket = self.bucket(self.block.place(hash));
         let lines = self.buckets(bucket, 1);
         prefetch(lines, lines.len());
@@ -327,7 +326,8 @@ impl<W: Filed> Shard<W> {
         Head(lines[lines.len() - 1].head()).link() > 0
     }
 
-    /// Files a hash, which must not be here yet: `false` if that needs a shard built anew. For the writer.
+    /// Inserts a hash, which must not be in the shard. Returns `false` if the shard must be rebuilt first.
+    /// Only the writer may call this.
     pub(super) fn insert(&self, hash: W) -> bool {
         let mut lines = self.buckets(self.bucket(self.block.place(hash)), 1);
         let mut after = 0;
@@ -357,25 +357,26 @@ impl<W: Filed> Shard<W> {
         true
     }
 
-    /// Takes lines for an extent of the bucket that ends with this line.
+    /// Allocates an extent and links it to the last line of a bucket. Returns `None` if there are too few
+    /// lines.
     fn take_extent(&self, last: &W::Packed, head: Head, after: u32) -> Option<&[W::Packed]> {
         let (taken, lines) = (self.taken(), 1usize << after);
-        let end = taken + lines.next_multiple_of(1 << self.unit);
+        let end = taken + lines.next_multiple_of(1 << self.extent_shift);
         if self.extents() + end > self.lines.len() {
             return None;
         }
-        let head = head.linked((taken >> self.unit) + 1);
+        let head = head.linked((taken >> self.extent_shift) + 1);
         last.set_head(head.0);
         self.counts.taken.store(end, Ordering::Relaxed);
         self.extent(head, after)
     }
 
-    /// Whether the hash is here.
+    /// Whether the shard holds the hash.
     pub(super) fn contains(&self, hash: W) -> bool {
         with_best(Find { shard: self, hash }).is_some()
     }
 
-    /// Takes a hash out: whether it was here. For the writer.
+    /// Removes a hash. Returns whether it was present. Only the writer may call this.
     pub(super) fn remove(&self, hash: W) -> bool {
         let Some((line, entry)) = with_best(Find { shard: self, hash }) else {
             return false;
@@ -385,7 +386,7 @@ impl<W: Filed> Shard<W> {
         true
     }
 
-    /// Calls `each` with every hash of shard `number` in so many buckets.
+    /// Calls `each` with every hash in `count` buckets of this shard, whose number is `number`.
     #[inline(always)]
     pub(super) fn for_each_in(&self, number: usize, first: usize, count: usize, mut each: impl FnMut(W)) {
         for bucket in first..first + count {
@@ -403,41 +404,41 @@ impl<W: Filed> Shard<W> {
         }
     }
 
-    /// All hashes of shard `number`.
+    /// All hashes of this shard, whose number is `number`.
     pub(super) fn hashes(&self, number: usize) -> Vec<W> {
         let mut hashes = Vec::with_capacity(self.len());
         self.for_each_in(number, 0, self.shape.buckets(), |hash| hashes.push(hash));
         hashes
     }
 
-    /// How many buckets it has.
+    /// The number of buckets.
     pub(super) fn count(&self) -> usize {
         self.shape.buckets()
     }
 
-    /// The entries of a line that hold a hash near the pattern's, and the line's head.
+    /// The occupied entries of a line within `k` bits of the pattern, and the head of the line.
     #[inline(always)]
     pub(super) fn near<C: Compare>(compare: C, line: &W::Packed, pattern: &Pattern, k: u32) -> (u32, u32) {
         let head = line.head();
         (line.near(compare, pattern, k) & Head(head).live(), head)
     }
 
-    /// The entries of a line that hold a hash and begin with this word, and the line's head.
+    /// The occupied entries of a line that begin with this word, and the head of the line.
     #[inline(always)]
-    pub(super) fn alike<C: Compare>(compare: C, line: &W::Packed, word: u16) -> (u32, u32) {
+    pub(super) fn starting_with<C: Compare>(compare: C, line: &W::Packed, word: u16) -> (u32, u32) {
         let head = line.head();
         (line.beginning(compare, word) & Head(head).live(), head)
     }
 
-    /// Whether every entry of the line with this head was used, so that more may stand in the next.
+    /// Whether every entry of the line with this head was used, so that the next line may have entries.
     #[inline(always)]
     pub(super) fn is_full(head: u32) -> bool {
         Head(head).used() == W::Packed::ENTRIES
     }
 
-    /// Whether the bucket goes on after the line that has this head.
+    /// Whether the bucket continues in an extent after the line with this head.
     #[inline(always)]
-    pub(super) fn goes_on(head: u32) -> bool {
+    pub(super) fn has_extent(head: u32) -> bool {
         Head(head).link() > 0
     }
 }
@@ -457,7 +458,7 @@ impl<'a, W: Filed> Work for Find<'a, W> {
         let find = |lines: &'a [W::Packed]| {
             lines.iter().find_map(|line| {
                 let (near, _) = Shard::<W>::near(compare, line, &pattern, 0);
-                // What is equal in all bits but the implied ones, and they are.
+                // The entry equals the hash in all stored bits, and the bucket implies the others.
                 (near != 0).then(|| (line, near.trailing_zeros() as usize))
             })
         };
@@ -474,7 +475,7 @@ mod tests {
         number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number
     }
 
-    /// Hashes of one shard, filed one by one, built anew as often as that takes, and taken out again.
+    /// Inserts the hashes of one shard one by one, with the necessary rebuilds, then removes them.
     fn model<W: Filed>(block: Block, hashes: &[W]) {
         let number = block.first(hashes[0], SHARD_BITS) as usize;
         let mut shard = Shard::built(block, Shape::suited::<W>(block, 0), &[]);
@@ -484,12 +485,12 @@ mod tests {
             assert!(!shard.contains(hash) && !shard.remove(hash));
             while !shard.insert(hash) {
                 rebuilt += 1;
-                shard = shard.grown(number);
+                shard = shard.rebuilt(number);
             }
             assert!(shard.contains(hash));
             assert_eq!(shard.len(), count + 1);
         }
-        assert!(rebuilt < 40, "{rebuilt} times");
+        assert!(rebuilt < 40, "the shard was rebuilt {rebuilt} times");
         let sorted = |mut hashes: Vec<W>| {
             hashes.sort_unstable();
             hashes
@@ -502,11 +503,11 @@ mod tests {
             assert!(built.contains(hash));
             assert!(shard.remove(hash) && !shard.remove(hash) && !shard.contains(hash));
         }
-        assert!(shard.len() == 0 && shard.hashes(number).is_empty() && shard.is_hollow() == (rebuilt > 0));
+        assert!(shard.len() == 0 && shard.hashes(number).is_empty() && shard.is_sparse() == (rebuilt > 0));
     }
 
     #[test]
-    fn even_hashes_come_and_go() {
+    fn evenly_spread_hashes_are_inserted_and_removed() {
         let count = if cfg!(miri) { 200 } else { 60_000 };
         let even: Vec<u64> = (0..count).map(|number| spread(number) >> 6 | 5 << 58).collect();
         model(Block::new(48, 16), &even);
@@ -516,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_of_one_bucket_go_to_its_extents() {
+    fn hashes_of_one_bucket_overflow_into_its_extents() {
         let count = if cfg!(miri) { 100 } else { 20_000 };
         let one: Vec<u64> = (0..count).map(|number| 0xabcd << 48 | number).collect();
         model(Block::new(48, 16), &one);
@@ -526,24 +527,24 @@ mod tests {
     }
 
     #[test]
-    fn hashes_in_a_row_fill_one_bucket_after_the_other() {
+    fn consecutive_hashes_fill_one_bucket_after_another() {
         let row: Vec<u64> = (0..if cfg!(miri) { 200 } else { 30_000 }).collect();
         model(Block::new(48, 16), &row);
         model(Block::new(0, 21), &row.iter().map(|number| number & 0x7fff).take(30_000).collect::<Vec<_>>());
     }
 
-    /// So many hashes of one bucket that links have no bits for each line.
+    /// There are so many extent lines that a link has too few bits to address each line.
     #[test]
-    fn extents_may_begin_at_every_other_line_only() {
+    fn extents_start_at_even_lines_when_links_are_too_short() {
         let hashes: Vec<u64> = (0..if cfg!(miri) { 0 } else { 3_000_000 }).collect();
         let block = Block::new(48, 16);
         let shard = Shard::built(block, Shape { depth: 16, width: 1 }, &hashes);
-        assert!(cfg!(miri) || shard.unit > 0);
+        assert!(cfg!(miri) || shard.extent_shift > 0);
         assert!(hashes.iter().step_by(100_000).all(|hash| shard.contains(*hash)));
         assert_eq!(shard.hashes(0).len(), hashes.len());
     }
 
-    /// So many buckets with extents that links have too few bits for them, however many lines there are.
+    /// There are more buckets with extents than a link can address, for any number of lines.
     #[test]
     fn a_shard_with_more_extents_than_links_gets_more_buckets() {
         let (buckets, block) = (if cfg!(miri) { 0 } else { 140_000 }, Block::new(32, 32));
@@ -556,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_has_room_for_what_suits_it() {
+    fn a_suited_shape_holds_its_hashes() {
         for block in [Block::new(48, 16), Block::new(0, 21), Block::new(42, 22)] {
             let mut before = Shape::suited::<u64>(block, 0);
             for hashes in (0..60).map(|step| 1usize << (step / 2) | (step % 2) << (step / 2)) {

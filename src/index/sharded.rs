@@ -1,31 +1,38 @@
-//! The index: distinct hashes in one table a block, shared by any number of readers and writers.
+//! The index: distinct hashes in one table per block, shared by any number of readers and writers.
 //!
 //! *Invariants* (the numbers are those of `ARCHITECTURE.md`)
 //! - 2: a hash is in the index once. Inserting it again changes nothing.
-//! - 3: every answer equals the linear scan's, for every k from 0 to the width. A hash that is in the index
-//!   from before a query begins until after it ends is found; one that is not there at any moment of the
-//!   query is not. One that comes or goes meanwhile may or may not be found.
+//! - 3: every answer equals that of the linear scan, for every k from 0 to the width. A query finds every
+//!   hash that is in the index from before the query begins until after it ends. It does not find a hash that
+//!   is absent during the whole query. It may or may not find a hash that is inserted or removed meanwhile.
 //!
-//! # Who waits for whom
-//! Readers wait for nobody and write nothing that is shared, so any number of them run beside a writer at the
-//! pace of the memory. Writers take turns by one lock; a writer with many hashes takes it once
-//! ([`Index::insert_all`]). It is the only lock, and nobody waits for anything while holding it.
+//! # Locking
+//! Readers take no lock and write nothing that is shared, so any number of them run concurrently with a
+//! writer at the speed of memory. One lock serializes writers; a writer takes it once for many hashes
+//! ([`Index::insert_all`]). It is the only lock, and its holder never waits.
 //!
-//! # Why nothing is missed and nothing comes twice
-//! A reader that finds a hash in a table reports it there only if no earlier table of its plan had to report
-//! it. Insertion goes through the tables in ascending order and so does removal; so a hash that the reader
-//! missed in an earlier table was being inserted or removed during the query. A hash that was removed and
-//! inserted again during a query may be met in two entries; queries that saw a removal go by sort their
-//! answers and drop what is double. They see it by a number that is raised after a hash was taken out and
-//! before it can come back: who met the first entry full read the number before it was raised, or would have
-//! seen the entry given up; who meets the second reads it after.
+//! # Why every hash is found, and only once
+//! A reader that finds a hash in a table reports it unless an earlier table of its plan must report it. Both
+//! insertion and removal process the tables in ascending order. So if the reader missed the hash in that
+//! earlier table, the hash was being inserted or removed during the query.
 //!
-//! # Growing from one layout to another
-//! A new layout is filled beside the old one, a few hundred hashes with every few hundred insertions (if they
-//! are spread: a share is what begins with the same 12 bits), while readers use the old one and writers keep
-//! both; when it holds everything it takes the old one's place.
+//! A hash that is removed and inserted again during a query may be found in two entries. Therefore a query
+//! during which a removal finished sorts its answer and drops duplicates. It detects the removal by a counter
+//! that is raised after the hash is removed from every table and before the hash can be inserted again. A
+//! query that finds both entries sees the counter change:
 //!
-//! *Absent*: which documents bear a hash (the store knows), ranking, and any blocking call.
+//! - It read the first entry as occupied, so it read the counter before the counter was raised; otherwise it
+//!   would have seen the entry as removed.
+//! - It reads the counter a second time after it found the second entry, which was written after the counter
+//!   was raised.
+//!
+//! # Migration to another layout
+//! A new layout is filled next to the old one. On average each insertion moves eight hashes, but they move in
+//! shares: a share is the hashes that begin with the same 12 bits, a few hundred if hashes are spread evenly.
+//! Meanwhile readers use the old layout and writers update both. When the new layout holds all hashes, it
+//! replaces the old one.
+//!
+//! *Absent*: the documents of a hash (`store`), ranking, and any blocking call.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -33,7 +40,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use super::block::Filed;
 use super::layout::{Kind, Layout, Thresholds, insert_new};
-use super::memory::{Followed, Pin, pin, step};
+use super::memory::{Pin, Replaceable, pin, step};
 use super::plan::Plan;
 use super::probe::{Question, Touched, adapted, probe, probe_all};
 use super::scan::Neighbour;
@@ -41,11 +48,11 @@ use super::scan::Neighbour;
 /// How a query was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The plan, if the blocks of hashes were probed by one.
+    /// The plan; `None` if every hash was compared, or if the index has signatures.
     pub plan: Option<Plan>,
-    /// Whether everything stored was compared.
+    /// Whether every stored hash was compared.
     pub scanned: bool,
-    /// What was read on the way.
+    /// The memory that was read.
     pub touched: Touched,
 }
 
@@ -60,36 +67,37 @@ pub struct Report {
 /// assert_eq!(found, [Neighbour { distance: 2, hash: 0b1011 }]);
 /// ```
 pub struct Index<W: Filed> {
-    layout: Followed<Layout<W>>,
+    layout: Replaceable<Layout<W>>,
     len: AtomicUsize,
-    /// Raised when a hash was taken out of every table.
+    /// The number of removals. It is raised after a hash is removed from every table.
     removals: AtomicU64,
-    turn: Mutex<Option<Moving<W>>>,
+    writer: Mutex<Option<Migration<W>>>,
     thresholds: Thresholds,
 }
 
-/// A layout that is being filled beside the one in use.
-struct Moving<W: Filed> {
-    next: Followed<Layout<W>>,
+/// A layout that is being filled next to the one in use.
+struct Migration<W: Filed> {
+    next: Replaceable<Layout<W>>,
     /// Hashes whose first [`SHARE_BITS`] bits are below this are in both layouts.
     moved: u32,
-    /// Insertions that have not been answered by moving a share yet.
-    owed: usize,
+    /// The number of hashes that are due to be moved, because of earlier insertions.
+    due: usize,
 }
 
-impl<W: Filed> Moving<W> {
-    fn to(next: Layout<W>) -> Moving<W> {
-        Moving { next: Followed::new(next), moved: 0, owed: 0 }
+impl<W: Filed> Migration<W> {
+    fn to(next: Layout<W>) -> Migration<W> {
+        Migration { next: Replaceable::new(next), moved: 0, due: 0 }
     }
 }
 
-/// Hashes move to another layout in shares, by so many of their first bits.
+/// The number of first bits of a hash that determine its share. Hashes move to another layout in shares.
 const SHARE_BITS: u32 = 12;
-/// A move is done after this many times fewer insertions than there were hashes when it began.
-const PACE: usize = 8;
-/// Hashes added in one turn: at least so many, and as long as there are enough this share of what is there,
-/// so that a segment comes into the cache for many of them, but no more than are added in some tenths of a
-/// second.
+/// The number of hashes to move per insertion: a migration ends after an eighth as many insertions as the
+/// index had hashes at its beginning.
+const MIGRATION_PACE: usize = 8;
+/// The minimum number of hashes that are inserted under one lock. A large index takes one hash per
+/// [`BATCH_SHARE`] stored hashes, so that a segment is loaded into the cache for many of them, and at most
+/// [`LARGEST_BATCH`], whose insertion takes some tenths of a second.
 const BATCH: usize = 1 << 15;
 const BATCH_SHARE: usize = 8;
 const LARGEST_BATCH: usize = 1 << 20;
@@ -101,14 +109,13 @@ impl<W: Filed> Default for Index<W> {
 }
 
 impl<W: Filed> Index<W> {
-    /// An empty index: some kilobytes.
+    /// An empty index, which takes some kilobytes.
     pub fn new() -> Index<W> {
         Index::with_layouts(Thresholds::MEASURED)
     }
 
-    /// An empty index whose hashes stand in buckets once there are `buckets` of them, and those of 64 bits in
-    /// three tables in place of four once there are `three`. It changes what queries cost, not what they
-    /// answer.
+    /// An empty index that stores hashes in buckets from `buckets` hashes on, and hashes of 64 bits in three
+    /// tables instead of four from `three` on. This changes the cost of queries, not their answers.
     pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
         Index::with_layouts(Thresholds { buckets: [buckets; 2], three })
     }
@@ -118,35 +125,35 @@ impl<W: Filed> Index<W> {
         Index { thresholds, ..Index::of_layout(layout, 0) }
     }
 
-    /// The index with these tables, which hold so many hashes.
+    /// The index with these tables, which hold this number of hashes.
     pub(super) fn of_layout(layout: Layout<W>, hashes: usize) -> Index<W> {
         Index {
-            layout: Followed::new(layout),
+            layout: Replaceable::new(layout),
             len: AtomicUsize::new(hashes),
             removals: AtomicU64::new(0),
-            turn: Mutex::new(None),
+            writer: Mutex::new(None),
             thresholds: Thresholds::MEASURED,
         }
     }
 
-    fn take_turn(&self) -> MutexGuard<'_, Option<Moving<W>>> {
-        // The threads of a model are one of the system's, which must not wait for itself.
+    fn lock_writer(&self) -> MutexGuard<'_, Option<Migration<W>>> {
+        // All threads of a model run on one thread of the system, which must not wait for itself.
         #[cfg(test)]
         while super::model::is_running() {
-            match self.turn.try_lock() {
-                Some(turn) => return turn,
+            match self.writer.try_lock() {
+                Some(writer) => return writer,
                 None => super::model::wait(),
             }
         }
-        self.turn.lock()
+        self.writer.lock()
     }
 
-    /// Adds a hash; whether it is new.
+    /// Adds a hash. Returns whether it is new.
     pub fn insert(&self, hash: W) -> bool {
-        self.insert_in_turn(&mut self.take_turn(), &mut vec![hash], &mut pin()) == 1
+        self.insert_locked(&mut self.lock_writer(), &mut vec![hash], &mut pin()) == 1
     }
 
-    /// Adds hashes, faster than one by one; how many were new.
+    /// Adds hashes, faster than one by one. Returns how many were new.
     pub fn insert_all(&self, hashes: impl IntoIterator<Item = W>) -> usize {
         let mut hashes = hashes.into_iter();
         let (mut batch, mut new) = (Vec::new(), 0);
@@ -156,14 +163,14 @@ impl<W: Filed> Index<W> {
             if batch.is_empty() {
                 return new;
             }
-            // A turn and a pin for each batch: other writers get theirs.
-            new += self.insert_in_turn(&mut self.take_turn(), &mut batch, &mut pin());
+            // Each batch takes the lock and a pin again, so that other writers can proceed.
+            new += self.insert_locked(&mut self.lock_writer(), &mut batch, &mut pin());
         }
     }
 
-    /// Removes a hash; whether it was there.
+    /// Removes a hash. Returns whether it was present.
     pub fn remove(&self, hash: W) -> bool {
-        let mut turn = self.take_turn();
+        let mut writer = self.lock_writer();
         let pin = pin();
         let layout = self.layout.get(&pin);
         if !layout.contains(hash, &pin) {
@@ -173,54 +180,54 @@ impl<W: Filed> Index<W> {
         layout.remove(hash, &pin);
         step();
         self.removals.fetch_add(1, Ordering::SeqCst);
-        if let Some(moving) = &mut *turn
-            && share(hash) < moving.moved
+        if let Some(migration) = &mut *writer
+            && share(hash) < migration.moved
         {
-            moving.next.get(&pin).remove(hash, &pin);
+            migration.next.get(&pin).remove(hash, &pin);
         }
         self.len.store(len - 1, Ordering::Relaxed);
         true
     }
 
-    /// Adds the hashes that are new and leaves only them in the list; how many.
-    fn insert_in_turn(&self, turn: &mut Option<Moving<W>>, hashes: &mut Vec<W>, pin: &mut Pin) -> usize {
+    /// Adds the new hashes and leaves only them in the list. Returns their number.
+    fn insert_locked(&self, writer: &mut Option<Migration<W>>, hashes: &mut Vec<W>, pin: &mut Pin) -> usize {
         let len = self.len();
         insert_new(&self.layout, hashes, len, pin);
         let len = len + hashes.len();
         self.len.store(len, Ordering::Relaxed);
-        if let Some(moving) = turn {
-            let moved = moving.moved;
+        if let Some(migration) = writer {
+            let moved = migration.moved;
             let mut moved: Vec<W> = hashes.iter().copied().filter(|hash| share(*hash) < moved).collect();
-            insert_new(&moving.next, &mut moved, len, pin);
-            self.go_on_moving(turn, hashes.len(), pin);
+            insert_new(&migration.next, &mut moved, len, pin);
+            self.continue_migration(writer, hashes.len(), pin);
         } else {
             // An index that shrinks keeps its layout.
             let (now, suited) = (self.layout.get(pin).kind, Kind::suited(W::WIDTH, len, self.thresholds));
             if suited > now {
-                *turn = Some(Moving::to(Layout::new(suited, len)));
+                *writer = Some(Migration::to(Layout::new(suited, len)));
             }
         }
         hashes.len()
     }
 
-    /// Moves shares for so many insertions; with the last share the new layout takes over.
-    fn go_on_moving(&self, turn: &mut Option<Moving<W>>, inserted: usize, pin: &mut Pin) {
-        let Some(moving) = turn else { return };
+    /// Moves shares for `inserted` insertions. After the last share, the new layout replaces the old one.
+    fn continue_migration(&self, writer: &mut Option<Migration<W>>, inserted: usize, pin: &mut Pin) {
+        let Some(migration) = writer else { return };
         let len = self.len();
-        moving.owed += inserted * PACE;
+        migration.due += inserted * MIGRATION_PACE;
         let of_a_share = (len >> SHARE_BITS).max(1);
-        while moving.owed >= of_a_share && moving.moved < 1 << SHARE_BITS {
-            moving.owed -= of_a_share;
+        while migration.due >= of_a_share && migration.moved < 1 << SHARE_BITS {
+            migration.due -= of_a_share;
             let mut share = Vec::with_capacity(2 * of_a_share);
             let layout = self.layout.get(pin);
-            layout.hashes_beginning((moving.moved, SHARE_BITS), pin, |hash| share.push(hash));
-            insert_new(&moving.next, &mut share, len, pin);
-            moving.moved += 1;
+            layout.hashes_beginning((migration.moved, SHARE_BITS), pin, |hash| share.push(hash));
+            insert_new(&migration.next, &mut share, len, pin);
+            migration.moved += 1;
         }
-        if moving.moved == 1 << SHARE_BITS
-            && let Some(moving) = turn.take()
+        if migration.moved == 1 << SHARE_BITS
+            && let Some(migration) = writer.take()
         {
-            self.layout.replace(moving.next.into_inner(), pin);
+            self.layout.replace(migration.next.into_inner(), pin);
         }
     }
 
@@ -230,7 +237,7 @@ impl<W: Filed> Index<W> {
         self.layout.get(&pin).contains(hash, &pin)
     }
 
-    /// How many hashes it holds; while writers are at work, some number that was right a moment ago.
+    /// The number of hashes. It may be outdated while writers run.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
@@ -240,15 +247,14 @@ impl<W: Filed> Index<W> {
         self.len() == 0
     }
 
-    /// Appends to `found` every stored hash within `k` bits of `query`, each once, in no order.
+    /// Appends to `found` every stored hash within `k` bits of `query`, each once, in no particular order.
     ///
-    /// `k` ranges from 0 to the width; a larger one means the width. Probes by the plan that is expected to
-    /// be cheapest, by another one if this query meets hot runs, or compares every hash where that is
-    /// cheaper.
+    /// `k` ranges from 0 to the width; a larger value means the width. The query uses the plan with the least
+    /// expected cost, or another plan if it reads a hot run. It compares every hash if that is cheaper.
     pub fn within(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
         let k = k.min(W::WIDTH.bits());
         let hashes = self.len();
-        self.once_each(found, |found, pin| {
+        self.without_duplicates(found, |found, pin| {
             let layout = self.layout.get(pin);
             let plan = Plan::expected::<W>(layout.kind, k, hashes);
             let question = Question { query, k, hashes };
@@ -267,7 +273,7 @@ impl<W: Filed> Index<W> {
         })
     }
 
-    /// The same with chosen radii and chosen numbers of first bits to tell apart, one for each of
+    /// As [`Index::within`], with given radii and given numbers of prefix bits, one for each of
     /// [`Index::blocks`]; `None` if they do not cover every hash within `k` or are out of range.
     pub fn within_radii(
         &self,
@@ -276,7 +282,7 @@ impl<W: Filed> Index<W> {
         k: u32,
         found: &mut Vec<Neighbour<W>>,
     ) -> Option<Report> {
-        self.once_each(found, |found, pin| {
+        self.without_duplicates(found, |found, pin| {
             let layout = self.layout.get(pin);
             let k = k.min(W::WIDTH.bits());
             let plan = Plan::chosen(layout.kind, k, radii, bits)?;
@@ -286,9 +292,9 @@ impl<W: Filed> Index<W> {
         })
     }
 
-    /// The same by comparing every stored hash.
+    /// As [`Index::within`], by comparing every stored hash.
     pub fn scan(&self, query: W, k: u32, found: &mut Vec<Neighbour<W>>) -> Report {
-        self.once_each(found, |found, pin| {
+        self.without_duplicates(found, |found, pin| {
             let k = k.min(W::WIDTH.bits());
             let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
             probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
@@ -296,8 +302,12 @@ impl<W: Filed> Index<W> {
         })
     }
 
-    /// Appends what `look` appends, without what it met twice.
-    fn once_each<T: Ord, R>(&self, found: &mut Vec<T>, look: impl FnOnce(&mut Vec<T>, &Pin) -> R) -> R {
+    /// Appends what `look` appends, without duplicates.
+    fn without_duplicates<T: Ord, R>(
+        &self,
+        found: &mut Vec<T>,
+        look: impl FnOnce(&mut Vec<T>, &Pin) -> R,
+    ) -> R {
         step();
         let before = self.removals.load(Ordering::SeqCst);
         let already = found.len();
@@ -312,7 +322,7 @@ impl<W: Filed> Index<W> {
         report
     }
 
-    /// The widths of the blocks that hashes are now cut into, the least significant first.
+    /// The widths of the blocks of the current layout, the least significant first.
     pub fn blocks(&self) -> Vec<u8> {
         let pin = pin();
         self.layout.get(&pin).kind.blocks().iter().map(|block| block.bits() as u8).collect()
@@ -323,26 +333,26 @@ impl<W: Filed> Index<W> {
         self.plan(k).is_none()
     }
 
-    /// What a query within `k` is expected to take, in nanoseconds or so: a measure to tell cheap queries
-    /// from dear ones by.
+    /// The estimated cost of a query within `k`, roughly in nanoseconds. It separates cheap queries from
+    /// expensive ones.
     pub fn cost(&self, k: u32) -> u64 {
         let kind = self.layout.get(&pin()).kind;
         Plan::expected_cost::<W>(kind, k.min(W::WIDTH.bits()), self.len())
     }
 
-    /// The same of [`Index::scan`].
+    /// The estimated cost of [`Index::scan`].
     pub fn cost_of_scan(&self, k: u32) -> u64 {
         Plan::cost_of_scan::<W>(self.layout.get(&pin()).kind, k, self.len())
     }
 
-    /// The tables as they are now.
+    /// The current layout.
     pub(super) fn layout<'p>(&self, pin: &'p Pin) -> &'p Layout<W> {
         self.layout.get(pin)
     }
 
     /// Appends the hashes that begin with the `bits` bits of `first`, each once.
     pub(super) fn hashes_with(&self, first: u32, bits: u32, hashes: &mut Vec<W>) {
-        self.once_each(hashes, |hashes, pin| {
+        self.without_duplicates(hashes, |hashes, pin| {
             self.layout.get(pin).hashes_beginning((first, bits), pin, |hash| hashes.push(hash));
         });
     }
@@ -352,8 +362,8 @@ impl<W: Filed> Index<W> {
         Plan::expected::<W>(kind, k.min(W::WIDTH.bits()), self.len())
     }
 
-    /// Adds, for each distance, the number of stored hashes at that distance from `query` to `counts`, as far
-    /// as `counts` goes.
+    /// Adds the number of stored hashes at distance d from `query` to `counts[d]`, for each d below the
+    /// length of `counts`.
     pub fn distances(&self, query: W, counts: &mut [u64]) {
         self.for_each_run(|run| {
             for &mut hash in run {
@@ -364,8 +374,8 @@ impl<W: Filed> Index<W> {
         });
     }
 
-    /// Calls `each` with all hashes in ascending order, in runs that are sorted each and follow each other by
-    /// their first bits. Hashes that come or go meanwhile may or may not be among them.
+    /// Calls `each` with all hashes in ascending order, in sorted runs of hashes that share their first bits.
+    /// Hashes that are inserted or removed meanwhile may or may not be among them.
     pub fn for_each_sorted_run(&self, mut each: impl FnMut(&[W])) {
         self.for_each_run(|run| {
             run.sort_unstable();
@@ -373,8 +383,8 @@ impl<W: Filed> Index<W> {
         });
     }
 
-    /// All hashes, in runs that share their first bits. Pinned for one run at a time, so that a slow caller
-    /// holds back no memory.
+    /// Calls `each` with all hashes, in runs that share their first bits. The thread is pinned only while a
+    /// run is read, so that a slow caller does not prevent memory from being freed.
     fn for_each_run(&self, mut each: impl FnMut(&mut Vec<W>)) {
         let mut run = Vec::new();
         for first in 0..256 {
@@ -384,15 +394,15 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// Calls `each` with the number of hashes in each bucket of each table. A bucket is what one probe of
-    /// radius 0 is after: the hashes that share as many first bits of a block as make a bucket of evenly
-    /// spread ones hold 16 to 32, as far as the block has them.
+    /// Calls `each` with the number of hashes in each bucket of each table. Here a bucket is the hashes that
+    /// share the first bits of a block: so many bits that a bucket of evenly spread hashes has 16 to 32, or
+    /// the whole block. One probe of radius 0 reads about such a bucket.
     pub fn bucket_sizes(&self, mut each: impl FnMut(usize)) {
         let pin = pin();
         let layout = self.layout.get(&pin);
-        let told_apart = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
+        let prefix_bits = (usize::BITS - self.len().leading_zeros()).saturating_sub(5).max(1);
         for (number, block) in layout.kind.blocks().iter().enumerate() {
-            let bits = told_apart.min(block.bits());
+            let bits = prefix_bits.min(block.bits());
             let upper = bits.min(8);
             for first in 0..1 << upper {
                 let mut sizes = vec![0usize; 1 << (bits - upper)];
@@ -405,18 +415,18 @@ impl<W: Filed> Index<W> {
         }
     }
 
-    /// The bytes the index occupies, room to grow included, the allocator's own bookkeeping left out. While a
-    /// writer is at work and a new layout is being filled, that one may be left out.
+    /// The bytes that the index occupies, including free entries, without the bookkeeping of the allocator.
+    /// During a migration, the new layout may not be counted while a writer runs.
     pub fn bytes(&self) -> usize {
         let pin = pin();
-        let moving = self.turn.try_lock();
-        let moving = moving.as_ref().and_then(|moving| moving.as_ref());
-        let next = moving.map_or(0, |moving| moving.next.get(&pin).bytes(&pin));
+        let migration = self.writer.try_lock();
+        let migration = migration.as_ref().and_then(|migration| migration.as_ref());
+        let next = migration.map_or(0, |migration| migration.next.get(&pin).bytes(&pin));
         size_of::<Index<W>>() + self.layout.get(&pin).bytes(&pin) + next
     }
 }
 
-/// The share of a move that a hash belongs to.
+/// The share of a hash in a migration.
 fn share<W: Filed>(hash: W) -> u32 {
     hash.below(W::WIDTH.bits()) >> (32 - SHARE_BITS)
 }

@@ -1,58 +1,58 @@
-//! One block's table in segments: every hash of the index, filed by the value of one of its blocks.
+//! The segment table of one block: every hash of the index, ordered by the value of the block.
 //!
-//! A table is a directory of segments, chosen by the first bits of the key. There are 4 segments at first,
-//! and up to 4,096 as the table grows, so that building one anew takes the writer some milliseconds at most
-//! and a collection of ten documents costs little more than a kilobyte. Segments grow and shrink one by one.
+//! Costs: per hash, the size of the hash divided by the fill of segments ([`Fill`]), and some tens of bytes
+//! per segment.
 //!
-//! Costs: an entry as large as the hash for each hash, divided by how full segments are ([`Fill`]), and some
-//! tens of bytes a segment. The segments of a table are built to different fills, so that they do not all
-//! grow at the same time.
+//! A table is a directory of segments, chosen by the first bits of the key. It has 4 segments at first and up
+//! to 4,096 as it grows. So a rebuild of a segment takes the writer some milliseconds at most, and a
+//! collection of ten documents takes little more than a kilobyte. Segments grow and shrink one by one. They
+//! are built to different fills, so that they do not all grow at the same time.
 //!
-//! *Absent*: which tables there are (`layout`), turns of writers (`sharded`).
+//! *Absent*: the set of tables (`layout`), the lock of writers (`sharded`).
 
 use super::block::{Block, Filed, KEY_BITS, LEAD_BITS};
-use super::memory::{CACHE_LINE, Followed, Pin, prefetch_from};
+use super::memory::{CACHE_LINE, Pin, Replaceable, prefetch_from};
 use super::segment::{Fill, Segment, mask};
 
-/// How many first bits of the key tell segments apart, in tables that grow.
+/// The depths of a growing table. A depth is the number of first bits of the key that select a segment.
 const DEPTHS: [u32; 5] = [LEAD_BITS, 6, 8, 10, 12];
-/// A directory with this many hashes a segment gives way to the next deeper one.
+/// The mean number of hashes per segment above which the directory gets the next depth.
 const DEEPEN: usize = 160 << 10;
 
-/// Hashes whose places are asked for before the first of them is filed.
+/// How many hashes ahead of the inserted one their lines are prefetched.
 const AHEAD: usize = 12;
 
-/// The table of one block.
+/// The segment table of one block.
 pub(super) struct Table<W: Filed> {
     block: Block,
-    directory: Followed<Directory<W>>,
+    directory: Replaceable<Directory<W>>,
 }
 
 struct Directory<W: Filed> {
-    /// How many first bits of the key tell segments apart.
+    /// The number of first bits of the key that select a segment.
     depth: u32,
-    segments: Box<[Followed<Segment<W>>]>,
+    segments: Box<[Replaceable<Segment<W>>]>,
 }
 
-/// Hashes on their way into a table.
-pub(super) struct Filing<'a, W> {
-    /// If `new_only`, what is there already and what comes twice is left out, of the list too; otherwise
-    /// there must be no such hash. The list changes its order.
+/// A batch of hashes that is being inserted into a table.
+pub(super) struct InsertBatch<'a, W> {
+    /// If `new_only`, hashes that are already stored and duplicates are removed from the list; otherwise it
+    /// must have none. The order of the list changes.
     hashes: &'a mut Vec<W>,
     new_only: bool,
-    /// Those before this place have been looked at, and the first so many of them are those that were filed.
+    /// The hashes before `at` are processed. The first `kept` of the list are those that were inserted.
     at: usize,
     kept: usize,
 }
 
-impl<'a, W> Filing<'a, W> {
-    pub(super) fn of(hashes: &'a mut Vec<W>, new_only: bool) -> Filing<'a, W> {
-        Filing { hashes, new_only, at: 0, kept: 0 }
+impl<'a, W> InsertBatch<'a, W> {
+    pub(super) fn of(hashes: &'a mut Vec<W>, new_only: bool) -> InsertBatch<'a, W> {
+        InsertBatch { hashes, new_only, at: 0, kept: 0 }
     }
 }
 
 impl<W: Filed> Table<W> {
-    /// An empty table that is to hold `expected` hashes.
+    /// An empty table for `expected` hashes.
     pub(super) fn new(block: Block, expected: usize) -> Table<W> {
         let depth = depth_for(expected);
         let empty = || Segment::built(block, KEY_BITS - depth, &[], Fill { built: 0.5, full: 0.9 });
@@ -65,38 +65,38 @@ impl<W: Filed> Table<W> {
         depth: u32,
         segments: impl Iterator<Item = Segment<W>>,
     ) -> Table<W> {
-        let segments: Box<[_]> = segments.map(Followed::new).collect();
+        let segments: Box<[_]> = segments.map(Replaceable::new).collect();
         debug_assert_eq!(segments.len(), 1 << depth);
-        Table { block, directory: Followed::new(Directory { depth, segments }) }
+        Table { block, directory: Replaceable::new(Directory { depth, segments }) }
     }
 
-    /// What the table holds now.
+    /// The current contents of the table.
     #[inline(always)]
     pub(super) fn view<'p>(&self, pin: &'p Pin) -> View<'p, W> {
         let directory = self.directory.get(pin);
         View { block: self.block, directory, pin }
     }
 
-    /// Asks for the place of a hash, if there is one.
+    /// Prefetches the lines of a hash, if one is given.
     #[inline]
-    pub(super) fn approach(&self, hash: Option<&W>, pin: &Pin) {
+    pub(super) fn prefetch(&self, hash: Option<&W>, pin: &Pin) {
         if let Some(hash) = hash {
             let view = self.view(pin);
-            view.segment(view.number(*hash)).approach(self.block.key(*hash));
+            view.segment(view.number(*hash)).prefetch_key(self.block.key(*hash));
         }
     }
 
-    /// Asks for what says where a hash would be.
+    /// Prefetches the header of a hash's segment, which gives the position of the hash.
     #[inline]
-    pub(super) fn approach_segment(&self, hash: W, pin: &Pin) {
+    pub(super) fn prefetch_segment(&self, hash: W, pin: &Pin) {
         let view = self.view(pin);
         let segment: *const Segment<W> = view.segment(view.number(hash));
         prefetch_from(segment);
         prefetch_from(segment.wrapping_byte_add(CACHE_LINE));
     }
 
-    /// Files a hash, which must not be in the table yet. For the writer, one at a time; `len` is how many
-    /// hashes the table holds.
+    /// Inserts a hash, which must not be in the table; `len` is the number of hashes in the table. Only one
+    /// writer may call this at a time.
     pub(super) fn insert(&self, hash: W, len: usize, fill: Fill, pin: &Pin) {
         loop {
             let view = self.view(pin);
@@ -107,41 +107,48 @@ impl<W: Filed> Table<W> {
         }
     }
 
-    /// Files hashes, segment by segment, so that what is written to stays in the cache. Ends when all are
-    /// filed, or when something was replaced, to let it be freed: whether all are. For the writer, one at a
-    /// time; `len` is how many hashes the table held before.
-    pub(super) fn file(&self, filing: &mut Filing<'_, W>, len: usize, fill: Fill, pin: &Pin) -> bool {
-        if filing.at == 0 {
-            self.order(filing.hashes, pin);
+    /// Inserts hashes, segment by segment, so that the written lines stay in the cache. Returns `true` when
+    /// all are inserted. Returns `false` after it replaced a segment or the directory: the caller renews its
+    /// pin, so that the old one is freed, and calls again. `len` is the number of hashes in the table before.
+    /// Only one writer may call this at a time.
+    pub(super) fn insert_batch(
+        &self,
+        batch: &mut InsertBatch<'_, W>,
+        len: usize,
+        fill: Fill,
+        pin: &Pin,
+    ) -> bool {
+        if batch.at == 0 {
+            self.order(batch.hashes, pin);
         }
-        while let Some(next) = filing.hashes.get(filing.at) {
+        while let Some(next) = batch.hashes.get(batch.at) {
             let view = self.view(pin);
             let number = view.number(*next);
-            let there = filing.hashes[filing.at..].iter().take_while(|hash| view.number(**hash) == number);
-            let end = filing.at + there.count();
-            if !self.fill(view.segment(number), filing, end) {
-                let added = self.added(view.segment(number), &filing.hashes[filing.at..end], filing.new_only);
-                if added.is_empty() || self.grow(&view, number, &added, len + filing.kept, fill, pin) {
-                    filing.hashes[filing.kept..filing.kept + added.len()].copy_from_slice(&added);
-                    (filing.kept, filing.at) = (filing.kept + added.len(), end);
+            let there = batch.hashes[batch.at..].iter().take_while(|hash| view.number(**hash) == number);
+            let end = batch.at + there.count();
+            if !self.fill(view.segment(number), batch, end) {
+                let added = self.added(view.segment(number), &batch.hashes[batch.at..end], batch.new_only);
+                if added.is_empty() || self.grow(&view, number, &added, len + batch.kept, fill, pin) {
+                    batch.hashes[batch.kept..batch.kept + added.len()].copy_from_slice(&added);
+                    (batch.kept, batch.at) = (batch.kept + added.len(), end);
                 }
                 return false;
             }
         }
-        filing.hashes.truncate(filing.kept);
+        batch.hashes.truncate(batch.kept);
         true
     }
 
-    /// Files hashes up to `end` in their segment as it is, as long as they fit: whether all are.
-    fn fill(&self, segment: &Segment<W>, filing: &mut Filing<'_, W>, end: usize) -> bool {
-        let Filing { hashes, new_only, at, kept } = filing;
+    /// Inserts the hashes up to `end` into their segment while they fit. Returns whether all are inserted.
+    fn fill(&self, segment: &Segment<W>, batch: &mut InsertBatch<'_, W>, end: usize) -> bool {
+        let InsertBatch { hashes, new_only, at, kept } = batch;
         if end - *at > segment.room() {
             return false;
         }
-        hashes[*at..end.min(*at + AHEAD)].iter().for_each(|hash| segment.approach(self.block.key(*hash)));
+        hashes[*at..end.min(*at + AHEAD)].iter().for_each(|hash| segment.prefetch_key(self.block.key(*hash)));
         while *at < end {
             if *at + AHEAD < end {
-                segment.approach(self.block.key(hashes[*at + AHEAD]));
+                segment.prefetch_key(self.block.key(hashes[*at + AHEAD]));
             }
             let hash = hashes[*at];
             if !*new_only || !segment.contains(hash) {
@@ -156,16 +163,17 @@ impl<W: Filed> Table<W> {
         true
     }
 
-    /// What is to be added to a segment: if `new_only`, what is not there already, each once; otherwise all.
+    /// The hashes to add to a segment: if `new_only`, those that it does not hold, without duplicates;
+    /// otherwise all.
     fn added(&self, segment: &Segment<W>, hashes: &[W], new_only: bool) -> Vec<W> {
         let mut added = hashes.to_vec();
         if new_only {
             let mut ahead = hashes.iter();
-            let mut approach =
-                || ahead.next().into_iter().for_each(|hash| segment.approach(self.block.key(*hash)));
-            (0..AHEAD).for_each(|_| approach());
+            let mut prefetch_next =
+                || ahead.next().into_iter().for_each(|hash| segment.prefetch_key(self.block.key(*hash)));
+            (0..AHEAD).for_each(|_| prefetch_next());
             added.retain(|hash| {
-                approach();
+                prefetch_next();
                 !segment.contains(*hash)
             });
             added.sort_unstable();
@@ -174,7 +182,7 @@ impl<W: Filed> Table<W> {
         added
     }
 
-    /// Puts the hashes of a segment next to each other.
+    /// Groups the hashes by their segments.
     fn order(&self, hashes: &mut Vec<W>, pin: &Pin) {
         let view = self.view(pin);
         if hashes.len() < view.segments() {
@@ -195,8 +203,8 @@ impl<W: Filed> Table<W> {
         *hashes = ordered;
     }
 
-    /// Makes room for hashes that are not in their segment yet and belong there: `true` if they were filed
-    /// with that, `false` if they are to be filed now.
+    /// Enlarges a segment or the directory for new hashes of segment `number`. Returns `true` if the hashes
+    /// are now inserted, `false` if the caller must insert them.
     fn grow(
         &self,
         view: &View<'_, W>,
@@ -219,13 +227,13 @@ impl<W: Filed> Table<W> {
         }
     }
 
-    /// Takes a hash out: whether it was there. For the writer, one at a time.
+    /// Removes a hash. Returns whether it was present. Only one writer may call this at a time.
     pub(super) fn remove(&self, hash: W, fill: Fill, pin: &Pin) -> bool {
         let view = self.view(pin);
         let number = view.number(hash);
         let segment = view.segment(number);
         let there = segment.remove(hash);
-        if there && segment.is_hollow() {
+        if there && segment.is_sparse() {
             self.rebuild(&view, number, &[], fill, pin);
         }
         there
@@ -250,25 +258,26 @@ impl<W: Filed> Table<W> {
             });
             for part in parts {
                 let fill = staggered(fill, segments.len());
-                segments.push(Followed::new(Segment::built(self.block, bits, &part, fill)));
+                segments.push(Replaceable::new(Segment::built(self.block, bits, &part, fill)));
             }
         }
         self.directory.replace(Directory { depth, segments: segments.into() }, pin);
     }
 }
 
-/// How many first bits of the key tell segments apart in a table that is to hold `expected` hashes.
+/// The depth of a table for `expected` hashes.
 pub(super) fn depth_for(expected: usize) -> u32 {
     DEPTHS.into_iter().find(|depth| expected <= DEEPEN << depth).unwrap_or(DEPTHS[DEPTHS.len() - 1])
 }
 
-/// A fill to build to that differs from segment to segment, evenly on the scale on which segments grow.
+/// The fill of segment `number`. It differs between segments, evenly on the logarithmic scale on which they
+/// grow.
 pub(super) fn staggered(fill: Fill, number: usize) -> Fill {
     let golden = (number as f64 * 0.618_033_988_749_895).fract();
     Fill { built: fill.built * (fill.full / fill.built).powf(golden), ..fill }
 }
 
-/// What a table holds as long as the pin stays.
+/// The contents of a table while the pin is held.
 pub(super) struct View<'p, W: Filed> {
     block: Block,
     directory: &'p Directory<W>,
@@ -280,17 +289,17 @@ pub(super) struct Run<'p, W: Filed> {
     pub(super) segment: &'p Segment<W>,
     /// The first line.
     pub(super) from: usize,
-    /// How many lines are homes of the keys asked for; more are to be read while the last one read is full.
+    /// The number of home lines of the keys. The run continues after them while its last line is full.
     pub(super) homes: usize,
 }
 
-/// The runs of a view whose keys begin with the same so many bits.
+/// The runs of a view: each has the keys that begin with the same `bits` bits.
 pub(super) struct Runs<'p, W: Filed> {
-    segments: &'p [Followed<Segment<W>>],
+    segments: &'p [Replaceable<Segment<W>>],
     pin: &'p Pin,
     bits: u32,
     depth: u32,
-    /// The keys of a run, less one, in 2⁻⁶⁴ of those of a segment.
+    /// The number of keys of a run, minus one, in units of 2⁻⁶⁴ of the keys of a segment.
     keys: u64,
 }
 
@@ -306,14 +315,14 @@ impl<'p, W: Filed> Runs<'p, W> {
 }
 
 impl<'p, W: Filed> View<'p, W> {
-    /// How many first bits of the key tell segments apart.
+    /// The number of first bits of the key that select a segment.
     #[inline(always)]
     pub(super) fn depth(&self) -> u32 {
         self.directory.depth
     }
 
-    /// The runs of keys that begin with the same `bits` bits; `bits` is the depth at least and the block's at
-    /// most.
+    /// The runs of keys that begin with the same `bits` bits. `bits` is at least the depth and at most the
+    /// bits of the block.
     #[inline(always)]
     pub(super) fn runs(&self, bits: u32) -> Runs<'p, W> {
         let depth = self.directory.depth;
@@ -322,7 +331,7 @@ impl<'p, W: Filed> View<'p, W> {
         Runs { segments: &self.directory.segments, pin: self.pin, bits, depth, keys }
     }
 
-    /// The lines of the keys that begin with the `bits` bits of `prefix`; `bits` as for [`View::runs`].
+    /// The run of the keys that begin with the `bits` bits of `prefix`; `bits` as for [`View::runs`].
     #[inline(always)]
     pub(super) fn run(&self, prefix: u32, bits: u32) -> Run<'p, W> {
         self.runs(bits).of(prefix)
@@ -334,12 +343,12 @@ impl<'p, W: Filed> View<'p, W> {
         self.directory.segments[number].get(self.pin)
     }
 
-    /// How many segments there are.
+    /// The number of segments.
     pub(super) fn segments(&self) -> usize {
         self.directory.segments.len()
     }
 
-    /// The two first bits of the keys of a segment.
+    /// The first two bits of the keys of a segment.
     #[inline(always)]
     pub(super) fn lead(&self, number: usize) -> u32 {
         number as u32 >> (self.directory.depth - LEAD_BITS)
@@ -350,7 +359,8 @@ impl<'p, W: Filed> View<'p, W> {
         self.segment(self.number(hash)).contains(hash)
     }
 
-    /// All hashes of the keys that begin with the `bits` bits of `prefix`, the block's at most.
+    /// Calls `each` with all hashes whose keys begin with the `bits` bits of `prefix`; `bits` is at most the
+    /// bits of the block.
     pub(super) fn hashes_with(&self, prefix: u32, bits: u32, mut each: impl FnMut(W)) {
         let depth = self.directory.depth;
         if bits <= depth {
@@ -368,7 +378,7 @@ impl<'p, W: Filed> View<'p, W> {
         });
     }
 
-    /// The bytes the table occupies, room to grow included, the allocator's own bookkeeping left out.
+    /// The bytes that the table occupies, including free entries, without the bookkeeping of the allocator.
     pub(super) fn bytes(&self) -> usize {
         let segments = (0..self.segments()).map(|number| self.segment(number).bytes());
         size_of::<Table<W>>() + size_of::<Directory<W>>() + self.segments() * 8 + segments.sum::<usize>()
@@ -386,7 +396,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_keeps_its_hashes_through_every_depth() {
+    fn a_table_keeps_its_hashes_at_every_depth() {
         let fill = Fill { built: 0.75, full: 0.92 };
         let table = Table::<u64>::new(Block::new(20, 22), 0);
         let hash = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -422,6 +432,6 @@ mod tests {
             assert!(table.remove(hash(i), fill, &pin) && !table.remove(hash(i), fill, &pin));
         }
         let left = table.view(&super::super::memory::pin()).bytes();
-        assert!(left < 64 * 1_000, "{left} bytes are left");
+        assert!(left < 64 * 1_000, "{left} bytes remain");
     }
 }

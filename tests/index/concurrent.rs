@@ -1,4 +1,4 @@
-//! Histories: readers beside writers find what was there all the time and nothing that never was.
+//! Readers concurrent with writers find every hash that is stored all the time, and none that never is.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +13,9 @@ fn member(kind: u64, number: u64) -> u64 {
     (number % 7) << 48 | (number % 11) << 32 | (kind << 28) | number
 }
 
-/// One thread inserts and removes hashes of its own, two others query. Steady hashes must be in every
-/// answer; removed and not yet inserted ones, told by the writer's progress before and after, in none.
+/// One thread inserts and removes its own hashes, and two others query. Every answer must have the steady
+/// hashes. No answer may have a hash that was absent, according to the progress of the writer before and
+/// after.
 fn history<W: Filed>((buckets, three): (usize, usize), hash: impl Fn(u64, u64) -> W + Sync) {
     let index = Index::<W>::with_layouts_from(buckets, three);
     for number in 0..STEADY {
@@ -53,9 +54,9 @@ fn history<W: Filed>((buckets, three): (usize, usize), hash: impl Fn(u64, u64) -
                         let near = (hash(0, number) ^ query).ones() <= k;
                         assert_eq!(has(hash(0, number)), usize::from(near), "steady {number}, k {k}");
                     }
-                    // The writer moved by at most one step: all others of its hashes stood still.
+                    // The writer made at most one step, so all its other hashes were unchanged.
                     if after <= before + 1 && before / 1_000 == after / 1_000 && before % 1_000 > 1 {
-                        // Number 0 moves at the turn of a round, which no step tells.
+                        // Hash 0 changes between two rounds, which `steps` does not show.
                         for number in 1..200 {
                             let step = before % 1_000;
                             let settled = (number + 2 < step.min(500)) && step < 500
@@ -76,22 +77,22 @@ fn history<W: Filed>((buckets, three): (usize, usize), hash: impl Fn(u64, u64) -
 }
 
 #[test]
-fn readers_of_64_bits_see_exactly_what_stands_still() {
-    // In segments, in buckets of either layout, and on the way to them.
+fn readers_of_64_bits_find_exactly_the_stable_hashes() {
+    // Segments, the buckets of both layouts, and migrations to them.
     for thresholds in [(usize::MAX, usize::MAX), (1, usize::MAX), (1, 1), (1_000, 2_100)] {
         history::<u64>(thresholds, member);
     }
 }
 
 #[test]
-fn readers_of_128_bits_see_exactly_what_stands_still() {
+fn readers_of_128_bits_find_exactly_the_stable_hashes() {
     for buckets in [usize::MAX, 1, 2_100] {
         let hash = |kind, number| u128::from(member(kind, number)) << 40 | u128::from(kind << 9);
         history::<u128>((buckets, usize::MAX), hash);
     }
 }
 
-/// Threads that insert and remove the same hashes leave every table with the same content.
+/// Threads that insert and remove the same hashes leave the same contents in every table.
 #[test]
 fn writers_of_the_same_hashes_leave_all_tables_equal() {
     [usize::MAX, 1].into_iter().for_each(writers_of_the_same_hashes);

@@ -1,11 +1,12 @@
-//! The index against the scan: random, clustered and adversarial sets, both widths, every k, every split.
+//! Compares the index with the scan: random, clustered and adversarial sets, both widths, every k, every
+//! split.
 
 use lookalike::ids::Word;
 use lookalike::index::{Filed, Index, Neighbour, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Evenly spread hashes, one for each number (`SplitMix`: Steele, Lea and Flood, OOPSLA 2014).
+/// An evenly spread hash for each number (`SplitMix`: Steele, Lea and Flood, OOPSLA 2014).
 fn spread(number: u64) -> u64 {
     let weyl = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (weyl ^ (weyl >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,12 +14,12 @@ fn spread(number: u64) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Hashes that differ from `centre` in the bits of `flips`.
+/// The hash that differs from `centre` in the bits of `flips`.
 fn around(centre: u128, flips: &[u32]) -> u128 {
     flips.iter().fold(centre, |hash, bit| hash ^ (1 << bit))
 }
 
-/// Sets of hashes as they occur: spread evenly, in balls around a few centres, or with blocks in common.
+/// Sets of hashes as they occur: evenly spread, around a few centres, with shared blocks, or with few bits.
 fn hashes() -> impl Strategy<Value = Vec<u128>> {
     let even = vec(any::<u128>(), 0..400);
     let clustered = (vec(any::<u128>(), 1..5), vec((any::<usize>(), vec(0u32..128, 0..12)), 0..400))
@@ -38,10 +39,9 @@ fn sorted<W: Word>(mut found: Vec<Neighbour<W>>) -> Vec<Neighbour<W>> {
     found
 }
 
-/// The index with `stored` less `removed`, and the same as a plain list.
+/// An index of `stored` without `removed`, and the same hashes as a plain list.
 fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
-    // Each way to lay hashes out from the beginning, and sets so small that they are on the way from one to
-    // another.
+    // Each layout from the beginning, and thresholds so small that a migration is in progress.
     let never = usize::MAX;
     let ways = [(never, never), (0, never), (0, 0), (60, never), (20, 70), (never, 50)];
     let (buckets, three) = ways[stored.len() % ways.len()];
@@ -63,7 +63,7 @@ fn filled<W: Filed>(stored: &[W], removed: &[W]) -> (Index<W>, Vec<W>) {
     (index, list)
 }
 
-/// Holds the plan's answer, the index's choice and its own scan against the oracle.
+/// Compares the answers of `within` and of the index's own scan with the oracle.
 fn check<W: Filed>(index: &Index<W>, list: &[W], query: W, k: u32) -> Result<(), TestCaseError> {
     let mut expected = Vec::new();
     scan(list, query, k, &mut expected);
@@ -84,7 +84,7 @@ fn check<W: Filed>(index: &Index<W>, list: &[W], query: W, k: u32) -> Result<(),
     Ok(())
 }
 
-/// Queries: a stored hash with some bits flipped, or any.
+/// A query: a stored hash with some flipped bits if `near` is set, otherwise `seed`.
 fn query_near<W: Word>(list: &[W], seed: W, pick: usize, near: bool, mask: W) -> W {
     if near && !list.is_empty() { list[pick % list.len()] ^ mask } else { seed }
 }
@@ -93,7 +93,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_answer_of_64_bits_is_the_scans(
+    fn every_answer_at_64_bits_equals_the_scan(
         stored in hashes(), removed in vec(any::<prop::sample::Index>(), 0..40),
         seed in any::<u64>(), pick in any::<usize>(), near in any::<bool>(), flips in vec(0u32..64, 0..9),
     ) {
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn every_answer_of_128_bits_is_the_scans(
+    fn every_answer_at_128_bits_equals_the_scan(
         stored in hashes(), removed in vec(any::<prop::sample::Index>(), 0..40),
         seed in any::<u128>(), pick in any::<usize>(), near in any::<bool>(), flips in vec(0u32..128, 0..30),
     ) {
@@ -122,7 +122,7 @@ proptest! {
         }
     }
 
-    /// Any radii that cover k give the scan's answer, however lopsided, whichever first bits are told apart.
+    /// All radii that cover k give the answer of the scan, for any number of prefix bits.
     #[test]
     fn every_split_of_k_is_exact(
         stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=20, 6),
@@ -134,7 +134,7 @@ proptest! {
     }
 }
 
-/// Holds the answer of one split of k over the blocks against the oracle.
+/// Compares the answer of one split of k over the blocks with the oracle.
 fn every_split<W: Filed>(
     stored: &[W],
     k: u32,
@@ -163,7 +163,7 @@ fn every_split<W: Filed>(
     Ok(())
 }
 
-/// A set so large that segments split to their full depth and buckets outgrow their first room.
+/// The set is so large that segments reach their full depth and buckets outgrow their first size.
 #[test]
 fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut state = 7u64;
@@ -182,7 +182,7 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     let mut list = stored.clone();
     list.sort_unstable();
     list.dedup();
-    // Four tables in segments and in buckets, three, and on the way from four to three.
+    // Four tables in segments, four in buckets, three in buckets, and a migration from four to three.
     let never = usize::MAX;
     let indexes = [(never, never), (1, never), (1, 1), (20_000, 111_000)]
         .map(|(buckets, three)| Index::<u64>::with_layouts_from(buckets, three));
@@ -207,16 +207,16 @@ fn a_large_skewed_set_is_exact_at_every_depth() {
     let more: Vec<u64> = (0..60_000).map(|_| next()).collect();
     assert_eq!(moving.insert_all(more.iter().copied()), more.len());
     list.extend(more);
-    assert_eq!(moving.blocks().len(), 3, "it has moved");
+    assert_eq!(moving.blocks().len(), 3, "the migration is complete");
     for query in [centres[0], list[0], list[119_000], next(), 0, u64::MAX] {
         [0, 3, 7, 12, 40].into_iter().for_each(|k| check(&moving, &list, query, k).unwrap());
     }
 }
 
-/// A tenth of the hashes agree in the 16 bits from `shift` on. Whichever block that fills, a query among them
-/// reads about as little as another one: the plan turns to the other blocks.
+/// A tenth of the hashes agree in the 16 bits from `shift` on. For any block that these bits fill, a query
+/// among those hashes reads about as little as any other query, because the plan probes the other blocks.
 #[test]
-fn a_value_that_many_blocks_share_is_gone_around() {
+fn the_plan_avoids_a_value_that_many_blocks_share() {
     let never = usize::MAX;
     for (buckets, three) in [(never, never), (1, never), (1, 1)] {
         for shift in [0, 5, 16, 21, 32, 42, 48] {
@@ -238,9 +238,9 @@ fn a_value_that_many_blocks_share_is_gone_around() {
     }
 }
 
-/// Lists so long that they are filed in several turns and segments built anew for many at once, with what is
-/// there already and what comes twice.
-fn long_lists_with_repeats<W: Filed>(
+/// The lists are so long that they are inserted in several batches, and that a segment is rebuilt for many
+/// hashes at once. They include stored hashes and duplicates.
+fn long_lists_with_duplicates<W: Filed>(
     (buckets, three): (usize, usize),
     hash: impl Fn(u64) -> W,
     flip: impl Fn(W, u32) -> W,
@@ -262,14 +262,14 @@ fn long_lists_with_repeats<W: Filed>(
         index.for_each_sorted_run(|run| runs.extend_from_slice(run));
         assert!(runs.iter().eq(&held), "round {round}: {} of {}", runs.len(), held.len());
     }
-    // What every table has to find: k differs in one block after the other.
+    // Each table must find hashes: the differing bits are in one block after another.
     for &stored in held.iter().step_by(held.len() / 50) {
         for bit in 0..W::WIDTH.bits() {
             let near = Neighbour { distance: 1, hash: stored };
             let mut found = Vec::new();
             index.within(flip(stored, bit), 3, &mut found);
             assert!(found.contains(&near), "{stored:?} by bit {bit}");
-            // One bit in each of three blocks, which only the table that is asked for a radius of 1 finds.
+            // One bit in each of three blocks: only the table that is probed with radius 1 finds the hash.
             let far = [21, 42]
                 .into_iter()
                 .fold(flip(stored, bit), |hash, on| flip(hash, (bit + on) % W::WIDTH.bits()));
@@ -281,14 +281,14 @@ fn long_lists_with_repeats<W: Filed>(
 }
 
 #[test]
-fn long_lists_with_repeats_are_a_set_in_every_table() {
+fn long_lists_with_duplicates_are_sets_in_every_table() {
     let never = usize::MAX;
     for thresholds in [(never, never), (100_000, never), (1, 300_000)] {
-        long_lists_with_repeats(thresholds, spread, |hash, bit| hash ^ 1 << bit);
+        long_lists_with_duplicates(thresholds, spread, |hash, bit| hash ^ 1 << bit);
     }
     let wide = |number| u128::from(spread(number)) << 50 ^ u128::from(number) << 3;
     for thresholds in [(never, never), (200_000, never)] {
-        long_lists_with_repeats(thresholds, wide, |hash, bit| hash ^ 1 << bit);
+        long_lists_with_duplicates(thresholds, wide, |hash, bit| hash ^ 1 << bit);
     }
 }
 

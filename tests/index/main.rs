@@ -1,4 +1,5 @@
-//! Invariant 3: every answer of the index equals the linear scan's, for every k, while hashes come and go.
+//! Invariant 3: every answer of the index equals that of the linear scan, for every k, while hashes are
+//! inserted and removed.
 #![allow(clippy::type_complexity, reason = "tables of cases are nested")]
 
 mod concurrent;

@@ -1,4 +1,4 @@
-//! Sequences of operations against a plain set, through growth, emptying and moves between layouts.
+//! Compares sequences of operations with a plain set, through growth, removals and migrations of the layout.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A hash of a kind: even, in a row, with a block in common, or near a centre.
+/// A hash of a kind: evenly spread, consecutive, with a shared block, or near a centre.
 fn narrow(kind: u8, number: u16) -> u64 {
     let number = u64::from(number);
     let spread = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);

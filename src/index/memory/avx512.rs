@@ -1,6 +1,6 @@
-//! Comparing a whole line at once, on processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG`.
+//! Compares a whole line at once, on processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG`.
 //!
-//! *Absent*: whether that is what is compared with ([`super::with_best`]).
+//! *Absent*: the choice of the comparison ([`super::with_best`]).
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -15,11 +15,11 @@ use std::arch::x86_64::{
 use super::packed::{Packed48, Packed112, Pattern, Words};
 use super::{Compare, Line32, Line64, OnceLock, Work};
 
-/// Whether the machine has the instructions.
+/// Whether the processor has the instructions.
 #[inline]
-pub(super) fn is_here() -> bool {
-    static HERE: OnceLock<bool> = OnceLock::new();
-    *HERE.get_or_init(|| {
+pub(super) fn is_supported() -> bool {
+    static SUPPORTED: OnceLock<bool> = OnceLock::new();
+    *SUPPORTED.get_or_init(|| {
         is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl")
@@ -30,7 +30,7 @@ pub(super) fn is_here() -> bool {
     })
 }
 
-/// The comparison of a machine that has the instructions. Only [`run`] makes one.
+/// The comparison for a processor that has the instructions. Only [`run`] creates this token.
 #[derive(Clone, Copy)]
 struct Avx512(());
 
@@ -42,57 +42,57 @@ pub(super) fn run<T: Work>(work: T) -> T::Output {
 impl Compare for Avx512 {
     #[inline(always)]
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near32(line, query, k) }
     }
 
     #[inline(always)]
     fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near64(line, query, k) }
     }
 
     #[inline(always)]
     fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { both32(lines, query, k) }
     }
 
     #[inline(always)]
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { both64(lines, query, k) }
     }
 
     #[inline(always)]
     fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near48(line, pattern, k) }
     }
 
     #[inline(always)]
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near112(line, pattern, k) }
     }
 
     #[inline(always)]
     fn words<L: Words>(self, line: &L, word: u16) -> u32 {
-        // SAFETY: the token exists only where the instructions do.
+        // SAFETY: the token exists only if the processor has the instructions.
         unsafe { equal_words(line, word) }
     }
 }
 
-/// All cells of a line, each as a relaxed load would have it.
+/// Loads all cells of a line, each as a relaxed load would.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load<L>(line: &L) -> __m512i {
     const { assert!(size_of::<L>() == 64 && align_of::<L>() == 64) };
     let cells: __m512i;
-    // SAFETY: the instruction reads the 64 bytes of a live, aligned line and does nothing else. Its cells
-    // are aligned, which the processor reads whole. A plain vector load would be a data race where a
-    // writer stores a cell meanwhile, which the language leaves undefined; an instruction of the machine
-    // is outside its memory model and stands for as many relaxed loads.
+    // SAFETY: the instruction reads the 64 bytes of a live, aligned line and does nothing else. The cells are
+    // aligned, so the processor reads each of them without tearing. A plain vector load would be a data race
+    // if a writer stored a cell at the same time, which is undefined behaviour. The assembly instruction is
+    // outside the memory model of the language and is equivalent to that number of relaxed loads.
     unsafe {
         asm!(
             "vmovdqu64 {cells}, zmmword ptr [{line}]",
@@ -138,8 +138,8 @@ fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
     _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
 }
 
-/// For each word, which word stands so many further on.
-const fn further(by: u16) -> Pattern {
+/// A permutation that replaces each word by the word `by` positions further.
+const fn shifted(by: u16) -> Pattern {
     let mut words = [0; 32];
     let mut at = 0;
     while at < words.len() {
@@ -154,16 +154,16 @@ const fn further(by: u16) -> Pattern {
 #[target_feature(enable = "avx512f")]
 fn words(pattern: &Pattern) -> __m512i {
     const { assert!(size_of::<Pattern>() == 64 && align_of::<Pattern>() == 64) };
-    // SAFETY: a pattern is 64 bytes, aligned to as many, and nobody writes to what is borrowed.
+    // SAFETY: a pattern has 64 bytes, is aligned to 64 bytes, and is not written to while it is borrowed.
     unsafe { _mm512_load_si512(std::ptr::from_ref(pattern).cast()) }
 }
 
-/// Three words an entry, ten entries: the sum of each word and of those ten and twenty further on.
+/// Three words per entry, ten entries: adds to each word the words ten and twenty positions further.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bitalg")]
 fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
-    static SECOND: Pattern = further(10);
-    static THIRD: Pattern = further(20);
+    static SECOND: Pattern = shifted(10);
+    static THIRD: Pattern = shifted(20);
     let ones = _mm512_popcnt_epi16(_mm512_xor_si512(load(line), words(pattern)));
     let second = _mm512_permutexvar_epi16(words(&SECOND), ones);
     let third = _mm512_permutexvar_epi16(words(&THIRD), ones);
@@ -171,7 +171,7 @@ fn near48(line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
     _mm512_cmple_epu16_mask(sums, _mm512_set1_epi16(k as i16)) & 0x3ff
 }
 
-/// Seven words an entry, four entries: the sum of seven of the eight quarters of 128 bits.
+/// Seven words per entry, four entries: adds the first seven of the eight groups of four words.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
 fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {

@@ -1,17 +1,17 @@
-//! What the index asks of the machine: cache lines of cells that change under their readers, pointers that
-//! are followed while they are replaced, prefetching, and comparing a whole line in a few instructions.
+//! Memory access of the index: cache lines whose cells change while they are read, values that are replaced
+//! while they are read, prefetching, and the comparison of a whole line in a few instructions.
 //!
-//! This is the one module of the library with unsafe code. Each use states what it relies on; everything that
-//! it hands out is safe to use in any way.
+//! This is the only module of the library with unsafe code. Each use states its proof. The functions of this
+//! module are safe for every argument.
 //!
-//! # Which instructions
-//! [`with_best`] runs a piece of work with the best comparison the machine has, found out at run time: on
-//! processors with `AVX512_VPOPCNTDQ` and `AVX512_BITALG` a line is counted at once, elsewhere cell after
-//! cell. Both are the same function; tests hold one against the other on lines of every kind.
+//! # Instruction sets
+//! [`with_best`] runs work with the best comparison of the processor, which is determined at run time. With
+//! `AVX512_VPOPCNTDQ` and `AVX512_BITALG` a line is compared at once, otherwise cell by cell. Both give the
+//! same results; tests compare them on lines of every kind.
 //!
-//! *Absent*: what the cells mean.
+//! *Absent*: the meaning of the cells.
 
-#![allow(unsafe_code, reason = "the one module that talks to the machine; every use states its proof")]
+#![allow(unsafe_code, reason = "the only module with unsafe code; every use states its proof")]
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -24,31 +24,30 @@ mod packed;
 
 pub use packed::{Packed, Packed48, Packed112, Pattern, Words};
 
-/// A cache line of cells that are read and written each on its own. Of no use, and not to be had, outside
-/// this crate.
+/// A cache line of cells, each of which is read and written atomically. It cannot be used outside this crate.
 pub trait Line: Cells + Default + Send + Sync + 'static {
-    /// How many cells it has.
+    /// The number of cells.
     const CELLS: usize;
-    /// How many bits a cell has.
+    /// The number of bits of a cell.
     const BITS: u32;
 
-    /// A cell, with all that its writer wrote before it.
+    /// Reads a cell (acquire): what its writer wrote before it is visible.
     fn read(&self, at: usize) -> u64;
 
-    /// A cell that was published by another one, which was read before.
+    /// Reads a cell (relaxed) that was published by another cell, which was read before.
     fn read_beside(&self, at: usize) -> u64;
 
-    /// Publishes a cell: who reads it sees all that was written before.
+    /// Writes a cell (release): a reader of the cell sees everything that was written before.
     fn publish(&self, at: usize, value: u64);
 
-    /// Writes a cell that is published by another one.
+    /// Writes a cell (relaxed) that another cell will publish.
     fn write(&self, at: usize, value: u64);
 
-    /// Bit i is set if cell i lies within `k` bits of the query.
+    /// Bit i is set if cell i is within `k` bits of the query.
     fn near<C: Compare>(&self, compare: C, query: u64, k: u32) -> u32;
 
-    /// Bit i is set if cell i of this line and cell i of the other together lie within `k` bits of the two of
-    /// the query.
+    /// Bit i is set if the distances of cell i of both lines from the two parts of the query add up to at
+    /// most `k` bits.
     fn near_both<C: Compare>(&self, compare: C, other: &Self, query: (u64, u64), k: u32) -> u32;
 }
 
@@ -109,52 +108,52 @@ line!(
     Line64, AtomicU64, u64, 8, near64, both64
 );
 
-/// What is made of atomic integers alone.
+/// A type of atomic integers only.
 ///
 /// # Safety
-/// Every pattern of bits must be a value, that of zeros too.
+/// Every bit pattern must be a valid value, including all zeros.
 pub unsafe trait Cells {}
 
-// SAFETY: arrays of atomic integers.
+// SAFETY: an array of atomic integers.
 unsafe impl Cells for Line32 {}
-// SAFETY: the same.
+// SAFETY: an array of atomic integers.
 unsafe impl Cells for Line64 {}
-// SAFETY: the same, and one more at the end.
+// SAFETY: an array of atomic integers and one more at the end.
 unsafe impl Cells for Packed48 {}
-// SAFETY: the same.
+// SAFETY: an array of atomic integers and one more at the end.
 unsafe impl Cells for Packed112 {}
 
-/// Lines whose cells are all 0. What the system gives is cleared already and not written to twice.
+/// Lines whose cells are all 0. Memory that the system has cleared is not written to again.
 pub(super) fn empty_lines<L: Cells>(count: usize) -> Box<[L]> {
     let lines = Box::<[L]>::new_zeroed_slice(count);
-    // SAFETY: that is what `Cells` says.
+    // SAFETY: all zeros are a valid value by the contract of `Cells`.
     unsafe { lines.assume_init() }
 }
 
-/// Bytes that come from memory at a time.
+/// The bytes of a cache line.
 pub(super) const CACHE_LINE: usize = 64;
 
-/// Asks for the first `count` of some lines before they are read. Asking costs an instruction a line and
-/// waits for nothing; where there are fewer lines, the memory after them is asked for, which does nothing.
+/// Prefetches the first `count` lines. It costs an instruction per line and does not wait. If there are fewer
+/// lines, it prefetches the memory after them, which is harmless.
 #[inline(always)]
 pub(super) fn prefetch<L>(lines: &[L], count: usize) {
     (0..count).for_each(|at| prefetch_from(lines.as_ptr().wrapping_add(at)));
 }
 
-/// Asks for the line of memory in which something begins.
+/// Prefetches the cache line in which a value begins.
 #[inline(always)]
 pub(super) fn prefetch_from<T>(place: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that the program sees and cannot fail, whatever the address.
+        // SAFETY: a prefetch has no effect that the program can observe, and cannot fail for any address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(place.cast()) };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = place;
 }
 
-/// The cells whose bits are set in what a comparison answered.
+/// The cells whose bits are set in the result of a comparison.
 #[inline(always)]
 pub(super) fn cells(mut near: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -165,51 +164,51 @@ pub(super) fn cells(mut near: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// How lines are compared with a query.
+/// The comparison of lines with a query.
 pub trait Compare: Copy {
-    /// Bit i is set if cell i of the line lies within `k` bits of the query.
+    /// Bit i is set if cell i of the line is within `k` bits of the query.
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16;
 
-    /// Bit i is set if cell i of the line lies within `k` bits of the query.
+    /// Bit i is set if cell i of the line is within `k` bits of the query.
     fn near64(self, line: &Line64, query: u64, k: u32) -> u8;
 
-    /// Bit i is set if the cells i of the two lines together lie within `k` bits of the query.
+    /// Bit i is set if the distances of cell i of both lines add up to at most `k` bits.
     fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16;
 
-    /// Bit i is set if the cells i of the two lines together lie within `k` bits of the query.
+    /// Bit i is set if the distances of cell i of both lines add up to at most `k` bits.
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
 
-    /// Bit i is set if entry i of the line lies within `k` bits of the pattern's.
+    /// Bit i is set if entry i of the line is within `k` bits of the pattern.
     fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32;
 
-    /// Bit i is set if entry i of the line lies within `k` bits of the pattern's.
+    /// Bit i is set if entry i of the line is within `k` bits of the pattern.
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32;
 
     /// See [`Words::equal`].
     fn words<L: Words>(self, line: &L, word: u16) -> u32;
 }
 
-/// The comparison that every machine has.
+/// The comparison for every processor.
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
 impl Compare for Portable {
     #[inline(always)]
     fn near32(self, line: &Line32, query: u32, k: u32) -> u16 {
-        let near = |cell: &AtomicU32| (seen(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
+        let near = |cell: &AtomicU32| (loaded(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
         line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u16::from(near(cell)) << at)
     }
 
     #[inline(always)]
     fn near64(self, line: &Line64, query: u64, k: u32) -> u8 {
-        let near = |cell: &AtomicU64| (seen(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
+        let near = |cell: &AtomicU64| (loaded(cell.load(Ordering::Relaxed)) ^ query).count_ones() <= k;
         line.0.iter().enumerate().fold(0, |all, (at, cell)| all | u8::from(near(cell)) << at)
     }
 
     #[inline(always)]
     fn both32(self, lines: [&Line32; 2], query: [u32; 2], k: u32) -> u16 {
         let ones = |half: usize, at: usize| {
-            (seen(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
+            (loaded(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
         };
         (0..16).fold(0, |all, at| all | u16::from(ones(0, at) + ones(1, at) <= k) << at)
     }
@@ -217,7 +216,7 @@ impl Compare for Portable {
     #[inline(always)]
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
         let ones = |half: usize, at: usize| {
-            (seen(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
+            (loaded(lines[half].0[at].load(Ordering::Relaxed)) ^ query[half]).count_ones()
         };
         (0..8).fold(0, |all, at| all | u8::from(ones(0, at) + ones(1, at) <= k) << at)
     }
@@ -238,14 +237,14 @@ impl Compare for Portable {
     }
 }
 
-/// What was loaded; another thread may come after it.
+/// Returns a value that was just loaded. In a model, another thread may run after the load.
 #[inline(always)]
-fn seen<T>(value: T) -> T {
+fn loaded<T>(value: T) -> T {
     step();
     value
 }
 
-/// Lets another thread come in between, in a model of all their orders; nothing elsewhere.
+/// Lets another thread run, in a model of thread interleavings. It does nothing otherwise.
 #[inline(always)]
 pub(super) fn step() {
     #[cfg(test)]
@@ -256,112 +255,113 @@ pub(super) fn step() {
 pub(super) trait Work {
     type Output;
 
-    /// Does the work. Implementations are `#[inline(always)]`, so that it is compiled once for each kind of
-    /// comparison with that comparison's instructions.
+    /// Does the work. Implementations must be `#[inline(always)]`: the work is then compiled once per
+    /// comparison, with the instructions of that comparison.
     fn run<C: Compare>(self, compare: C) -> Self::Output;
 }
 
-/// Does the work with the best comparison of this machine.
+/// Does the work with the best comparison of this processor.
 #[inline]
 pub(super) fn with_best<T: Work>(work: T) -> T::Output {
-    // A model steps from cell to cell.
+    // In a model, other threads may run between the loads of two cells.
     #[cfg(test)]
     if super::model::is_running() {
         return work.run(Portable);
     }
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_here() {
-        // SAFETY: the machine has the instructions that the function is compiled with.
+    if avx512::is_supported() {
+        // SAFETY: the processor has the instructions that the function is compiled with.
         return unsafe { avx512::run(work) };
     }
     work.run(Portable)
 }
 
-/// Names the comparison that [`with_best`] uses.
+/// The name of the comparison that [`with_best`] uses.
 #[cfg(test)]
 fn best() -> &'static str {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if avx512::is_here() {
+    if avx512::is_supported() {
         return "avx512";
     }
     "portable"
 }
 
-/// Holds what is followed through a [`Followed`] in place until it is dropped.
+/// While it exists, values read from a [`Replaceable`] are not freed.
 pub(super) struct Pin(Guard);
 
 impl Pin {
-    /// Lets go of what was replaced up to now and holds in place what is there from now on: for who goes on
-    /// for long.
+    /// Releases the values that were replaced until now, and protects the current ones. For operations that
+    /// take long.
     #[inline]
     pub(super) fn renew(&mut self) {
         self.0.repin();
     }
 }
 
-/// From now until the pin is dropped, what a [`Followed`] hands out stays. Takes some nanoseconds, waits for
-/// nobody; what is replaced meanwhile keeps its memory until the pin is dropped, so do not hold it for long.
+/// Until the pin is dropped, values read from a [`Replaceable`] are not freed. It takes some nanoseconds and
+/// does not wait. Memory that is replaced meanwhile is freed only after the pin is dropped, so do not hold it
+/// for long.
 #[inline]
 pub(super) fn pin() -> Pin {
     Pin(crossbeam_epoch::pin())
 }
 
-/// While this lives, what this thread looks up announces itself no more: for a few queries right after each
-/// other, each of which would be a fence. What is replaced meanwhile keeps its memory, so it is for as long
-/// as they take.
-pub struct Stay(#[allow(dead_code, reason = "it is there to be dropped")] Pin);
+/// Keeps this thread pinned across several lookups, which saves a fence each. Memory that is replaced
+/// meanwhile is freed only after it is dropped, so do not hold it longer than the lookups take.
+pub struct Stay(#[allow(dead_code, reason = "dropping it unpins the thread")] Pin);
 
-/// See [`Stay`].
+/// Pins this thread: see [`Stay`].
 #[must_use]
 pub fn stay() -> Stay {
     Stay(pin())
 }
 
 /// A value that one thread replaces while others read it.
-pub(super) struct Followed<T>(Atomic<T>);
+pub(super) struct Replaceable<T>(Atomic<T>);
 
-impl<T: Send + Sync + 'static> Followed<T> {
-    pub(super) fn new(value: T) -> Followed<T> {
-        Followed(Atomic::new(value))
+impl<T: Send + Sync + 'static> Replaceable<T> {
+    pub(super) fn new(value: T) -> Replaceable<T> {
+        Replaceable(Atomic::new(value))
     }
 
-    /// The value as it is now. It stays as long as the pin, even if it is replaced.
+    /// The current value. It is not freed while the pin exists, even if it is replaced.
     #[inline]
     pub(super) fn get<'p>(&self, pin: &'p Pin) -> &'p T {
         step();
         let value = self.0.load(Ordering::Acquire, &pin.0);
-        // SAFETY: the pointer is never null and always came from `Owned`. Its value is freed only by
-        // `replace`, after every pin that existed then is gone, or by `drop`, which has the `Followed` to
-        // itself: a pin that reads `self` borrows it, or borrows a value that was reached through a pin and
-        // is therefore itself not dropped before the pin is. All pins are of the one global collector.
+        // SAFETY: the pointer is never null and always came from `Owned`. Its value is freed only in two
+        // ways. `replace` frees it after every pin that existed at that time is dropped. `drop` has exclusive
+        // access to the `Replaceable`: a reader that holds a pin borrows `self`, or borrows a value that it
+        // reached through a pin and that is therefore not dropped before the pin. All pins belong to the one
+        // global collector.
         unsafe { value.deref() }
     }
 
-    /// The value, which nobody else has.
+    /// The value.
     pub(super) fn into_inner(mut self) -> T {
         let value = std::mem::replace(&mut self.0, Atomic::null());
-        // Nothing is left to be dropped, and dropping takes it for granted that something is.
+        // `drop` requires a value, and none is left.
         std::mem::forget(self);
-        // SAFETY: as for `drop`.
+        // SAFETY: as in `drop`.
         *unsafe { value.into_owned() }.into_box()
     }
 
-    /// Puts another value in its place. The old one is freed when nobody reads it any more.
+    /// Replaces the value. The old value is freed after its last reader.
     pub(super) fn replace(&self, value: T, pin: &Pin) {
         step();
         let old = self.0.swap(Owned::new(value), Ordering::AcqRel, &pin.0);
-        // SAFETY: `old` was just taken out of its only place, so no later pin can reach it, and it is
-        // retired once. `T` is `Send` and has no borrow, so it may be dropped by any thread at any time.
+        // SAFETY: the swap removed the only pointer to `old`, so no later pin can reach it, and it is retired
+        // once. `T` is `Send` and `'static`, so any thread may drop it at any time.
         unsafe { pin.0.defer_destroy(old) };
         pin.0.flush();
     }
 }
 
-impl<T> Drop for Followed<T> {
+impl<T> Drop for Replaceable<T> {
     fn drop(&mut self) {
         let value = std::mem::replace(&mut self.0, Atomic::null());
-        // SAFETY: the pointer is not null, was never retired (only `replace` retires, and what it retires is
-        // out of its place), and nobody else has it: see `get`.
+        // SAFETY: the pointer is not null. It was never retired, because `replace` retires only values that
+        // it has removed. No other thread uses it: see `get`.
         drop(unsafe { value.into_owned() });
     }
 }
@@ -370,7 +370,7 @@ impl<T> Drop for Followed<T> {
 mod tests {
     use super::*;
 
-    /// Compares a line alone and with another one.
+    /// Compares a line alone, and together with another one.
     struct Each<'a, L>([&'a L; 2], [u64; 2], u32);
 
     impl<L: Line> Work for Each<'_, L> {
@@ -383,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Holds the best comparison of this machine and the portable one against what [`Compare`] promises.
+    /// Checks the best comparison of this processor and the portable one against the contract of [`Compare`].
     fn check<L: Line>(mut cell: impl FnMut(u64) -> u64, query: [u64; 2], k: u32) {
         let lines = [L::default(), L::default()];
         for at in 0..2 * L::CELLS {
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn every_comparison_is_the_same() {
+    fn the_best_and_the_portable_comparison_agree() {
         let mut state = 1u64;
         let mut next = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -446,7 +446,7 @@ mod tests {
     ) {
         let (line, mask) = (P::default(), u128::MAX >> (128 - P::BITS));
         let mut expected = 0;
-        // A head is no entry, whatever it is.
+        // No head may be taken for an entry.
         line.set_head(u32::MAX);
         for at in 0..P::ENTRIES {
             let whole = entry();
@@ -459,7 +459,7 @@ mod tests {
         let entries = || Entries(&line, P::pattern(query), k);
         assert_eq!(with_best(entries()), expected, "{} and k = {k}", best());
         assert_eq!(entries().run(Portable), expected, "k = {k}");
-        // The first word of the first entry, which others may have, too.
+        // The first word of the first entry. Other entries may have the same word.
         let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)) as u16;
         let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
         let beginning = || Beginning(&line, first(0));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_freed_once_and_only_when_nobody_reads_it() {
+    fn replaced_values_are_freed_once_and_never_while_they_are_read() {
         use std::sync::Arc;
         use std::sync::atomic::AtomicUsize;
 
@@ -492,14 +492,14 @@ mod tests {
         }
         let dropped = Arc::new(AtomicUsize::new(0));
         let made = if cfg!(miri) { 100 } else { 20_000 };
-        let followed = Followed::new(Counted(0, Arc::clone(&dropped)));
+        let replaceable = Replaceable::new(Counted(0, Arc::clone(&dropped)));
         std::thread::scope(|threads| {
             for _ in 0..2 {
                 threads.spawn(|| {
                     let mut last = 0;
                     while last < made {
                         let pin = pin();
-                        let value = followed.get(&pin);
+                        let value = replaceable.get(&pin);
                         assert!(value.0 >= last);
                         last = value.0;
                         std::hint::spin_loop();
@@ -508,10 +508,10 @@ mod tests {
                 });
             }
             for number in 1..=made {
-                followed.replace(Counted(number, Arc::clone(&dropped)), &pin());
+                replaceable.replace(Counted(number, Arc::clone(&dropped)), &pin());
             }
         });
-        drop(followed);
+        drop(replaceable);
         // Other tests of this process may hold pins for a while.
         let begun = std::time::Instant::now();
         while dropped.load(Ordering::SeqCst) < made as usize + 1 && begun.elapsed().as_secs() < 60 {

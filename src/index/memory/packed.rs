@@ -1,65 +1,67 @@
-//! Lines of packed entries: as many hashes as a cache line can hold, less the bits that its place implies.
+//! Lines of packed entries: as many hashes as fit into a cache line, without the bits that their position
+//! implies.
 //!
 //! A line begins with the entries, cut into words of 16 bits: the first words of all entries, then the second
-//! ones, and so on, so that words of one kind are added up at once. At its end stands the head, one number
-//! that says what the entries mean. Who wants others to see an entry writes the entry, then the head; who
-//! reads the head first may read every entry that it tells of.
+//! words, and so on, so that one instruction adds the words of all entries. The line ends with the head, a
+//! number that states which entries are valid. A writer publishes an entry by writing the entry and then the
+//! head. A reader that has read the head may read every entry that it reports.
 //!
-//! *Absent*: what a head says (`shard`).
+//! *Absent*: the contents of a head (`shard`).
 
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
-use super::{Cells, Compare, seen, step};
+use super::{Cells, Compare, loaded, step};
 
 /// The bits of a word.
 const WORD: u32 = 16;
 
-/// A cache line of entries and a head. Of no use, and not to be had, outside this crate.
+/// A cache line of entries and a head. It cannot be used outside this crate.
 pub trait Packed: Cells + Default + Send + Sync + 'static {
-    /// What an entry is part of: its last bits are the entry.
+    /// The number whose last bits are an entry.
     type Whole: Copy;
 
-    /// How many entries it has.
+    /// The number of entries.
     const ENTRIES: usize;
-    /// How many bits an entry has.
+    /// The number of bits of an entry.
     const BITS: u32;
 
-    /// The head, with all that its writer wrote before it.
+    /// Reads the head (acquire): what its writer wrote before it is visible.
     fn head(&self) -> u32;
 
-    /// Writes the head: who reads it sees all that was written before.
+    /// Writes the head (release): a reader of the head sees everything that was written before.
     fn set_head(&self, head: u32);
 
-    /// An entry of which a head told that was read before.
+    /// Reads an entry that was reported by a head that was read before.
     fn read(&self, at: usize) -> Self::Whole;
 
-    /// Writes an entry of which no head has told.
+    /// Writes an entry that no head has reported.
     fn write(&self, at: usize, whole: Self::Whole);
 
-    /// What lines are compared with to find entries near this one.
+    /// The pattern with which lines are compared to find entries near this one.
     fn pattern(whole: Self::Whole) -> Pattern;
 
-    /// Bit i is set if entry i lies within `k` bits of the pattern's. Bits of entries of which no head told
-    /// mean nothing.
+    /// Bit i is set if entry i is within `k` bits of the pattern. Bits of entries that no head has reported
+    /// have no meaning.
     fn near<C: Compare>(&self, compare: C, pattern: &Pattern, k: u32) -> u32;
 
-    /// Bit i is set if entry i begins with these 16 bits. The same is true of them.
+    /// Bit i is set if entry i begins with these 16 bits. Bits of entries that no head has reported have no
+    /// meaning.
     fn beginning<C: Compare>(&self, compare: C, word: u16) -> u32;
 }
 
 /// A line of words of 16 bits.
 pub trait Words: Cells {
-    /// Bit i is set if word i is this one. What is no entry may be one way or the other.
+    /// Bit i is set if word i equals `word`. Bits of words outside the entries have no meaning.
     fn equal(&self, word: u16) -> u32;
 }
 
-/// A line whose entries are all the same.
+/// A line of equal entries.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub struct Pattern(pub(super) [u16; 32]);
 
 impl Pattern {
-    /// Of entries that are all zeros.
+    /// The pattern of entries that are 0.
     pub const EMPTY: Pattern = Pattern([0; 32]);
 }
 
@@ -123,7 +125,7 @@ macro_rules! packed {
 
             #[inline(always)]
             fn beginning<C: Compare>(&self, compare: C, word: u16) -> u32 {
-                // They stand first.
+                // The first words of all entries are first in the line.
                 compare.words(self, word) & ((1 << $entries) - 1)
             }
         }
@@ -131,13 +133,13 @@ macro_rules! packed {
         impl Words for $line {
             #[inline(always)]
             fn equal(&self, word: u16) -> u32 {
-                let equal = |cell: &AtomicU16| seen(cell.load(Ordering::Relaxed)) == word;
+                let equal = |cell: &AtomicU16| loaded(cell.load(Ordering::Relaxed)) == word;
                 self.words.iter().enumerate().fold(0, |all, (at, cell)| all | u32::from(equal(cell)) << at)
             }
         }
 
         impl $line {
-            /// Cell after cell.
+            /// Compares cell by cell.
             #[inline(always)]
             pub(super) fn near_by_words(&self, pattern: &Pattern, k: u32) -> u32 {
                 let mut ones = [0; $entries];
@@ -148,7 +150,7 @@ macro_rules! packed {
                         *ones += (stored ^ pattern.0[cell]).count_ones();
                     }
                 }
-                seen(ones).iter().enumerate().fold(0, |near, (at, ones)| near | u32::from(*ones <= k) << at)
+                loaded(ones).iter().enumerate().fold(0, |near, (at, ones)| near | u32::from(*ones <= k) << at)
             }
         }
     };

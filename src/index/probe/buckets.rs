@@ -1,14 +1,15 @@
-//! Answering a query from buckets: those a plan names, and the comparison of what is in them.
+//! Answers a query from buckets: selects the buckets of a plan and compares their entries.
 //!
-//! Where a bucket stands follows from the query, so all are asked for at once. Few go on in extents; those
-//! are asked for when their bucket is seen, and read when the batch has been.
+//! The query determines the address of a bucket, so all buckets of a batch are prefetched together. Few
+//! buckets continue in extents. An extent is prefetched when its bucket is compared, and read after the
+//! batch.
 //!
-//! *Absent*: what both kinds of tables have in common (`probe`).
+//! *Absent*: the common part of both kinds of tables (`probe`).
 
 use arrayvec::ArrayVec;
 
 use super::super::block::{Block, Filed, IMPLIED_BITS};
-use super::super::buckets::{Buckets, SHARDS, Stretch};
+use super::super::buckets::{BucketRange, Buckets, SHARDS};
 use super::super::layout::MAX_BLOCKS;
 use super::super::memory::{Compare, Packed, Pattern, Pin, Work, cells, prefetch, with_best};
 use super::super::plan::Plan;
@@ -16,14 +17,14 @@ use super::super::scan::Neighbour;
 use super::super::shard::{SHARD_BITS, Shard};
 use super::{Question, Touched, finds, next_with_as_many_ones};
 
-/// Stretches that are asked for together, while those of the batch before are compared.
+/// The number of ranges that are prefetched together, while those of the previous batch are compared.
 const BATCH: usize = 32;
-/// Lines of a stretch that are asked for; the machine follows a longer one by itself.
-const ASKED: usize = 16;
-/// A bucket with so many extents is hot: they have sixty-three lines.
+/// The maximum number of lines of a range to prefetch. The processor prefetches the rest of a longer range.
+const PREFETCHED_LINES: usize = 16;
+/// The number of extents at which a bucket is hot. They have 63 lines.
 const HOT: usize = 6;
-/// A stretch of more buckets is taken to be as long as it is without their extents.
-const LOOKED_AT: usize = 64;
+/// The maximum number of buckets of a range whose extents are counted in its length.
+const MAX_MEASURED_BUCKETS: usize = 64;
 
 /// See [`super::probe`].
 #[inline]
@@ -31,35 +32,35 @@ pub(super) fn probe<W: Filed>(
     tables: &[Buckets<W>],
     plan: &Plan,
     question: &Question<W>,
-    heeds_hot: bool,
+    stop_if_hot: bool,
     (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
     pin: &Pin,
 ) -> bool {
-    let already = found.len();
+    let found_before = found.len();
     let &Question { query, k, .. } = question;
     let (bits, patterns) = ([0; MAX_BLOCKS], [Pattern::EMPTY; MAX_BLOCKS]);
     let blocks = plan.kind.blocks();
-    let reader = Reader { plan, blocks, bits, patterns, query, k, heeds_hot, found, touched };
-    let (found, whole) = with_best(Probing { reader, tables, pin });
-    if !whole {
-        found.truncate(already);
+    let reader = Reader { plan, blocks, bits, patterns, query, k, stop_if_hot, found, touched };
+    let (found, is_complete) = with_best(Probing { reader, tables, pin });
+    if !is_complete {
+        found.truncate(found_before);
     }
-    whole
+    is_complete
 }
 
-/// See [`super::approach`].
+/// See [`super::prefetch_query`].
 #[inline]
-pub(super) fn approach<W: Filed>(tables: &[Buckets<W>], plan: &Plan, query: W, pin: &Pin) {
+pub(super) fn prefetch_query<W: Filed>(tables: &[Buckets<W>], plan: &Plan, query: W, pin: &Pin) {
     if plan.radii().iter().any(|&radius| radius > 0) {
         return;
     }
     for (number, table) in tables.iter().enumerate().filter(|(number, _)| plan.radii()[*number] == 0) {
-        let bits = told_apart(plan, number);
-        ask(&table.stretch(plan.kind.blocks()[number].first(query, bits), bits, pin), bits, 0);
+        let bits = prefix_bits(plan, number);
+        prefetch_range(&table.range(plan.kind.blocks()[number].first(query, bits), bits, pin), bits, 0);
     }
 }
 
-/// The lines of the buckets of the query's own value, and of all one bit away together.
+/// The number of lines of the buckets of the query's own value, and of all those one bit away together.
 pub(super) fn lengths<W: Filed>(
     table: &Buckets<W>,
     plan: &Plan,
@@ -67,27 +68,27 @@ pub(super) fn lengths<W: Filed>(
     query: W,
     pin: &Pin,
 ) -> [f64; 2] {
-    let bits = told_apart(plan, number);
+    let bits = prefix_bits(plan, number);
     let own = plan.kind.blocks()[number].first(query, bits);
     let length = |prefix: u32| {
-        let Stretch { shard, first, count, .. } = table.stretch(prefix, bits, pin);
+        let BucketRange { shard, first, count, .. } = table.range(prefix, bits, pin);
         let lines = shard.buckets(first, count);
         let width = lines.len() / count;
         let lasts = lines[width - 1..].iter().step_by(width);
         let extents = |last| shard.extents_after(last).map(<[_]>::len).sum::<usize>();
-        let more: usize = if count > LOOKED_AT { 0 } else { lasts.map(extents).sum() };
+        let more: usize = if count > MAX_MEASURED_BUCKETS { 0 } else { lasts.map(extents).sum() };
         (lines.len() + more) as f64
     };
     [length(own), (0..bits).map(|bit| length(own ^ 1 << bit)).sum()]
 }
 
-/// How many first bits of a block the plan tells apart.
+/// The number of first bits of a block by which the plan probes.
 #[inline(always)]
-fn told_apart(plan: &Plan, number: usize) -> u32 {
+fn prefix_bits(plan: &Plan, number: usize) -> u32 {
     u32::from(plan.bits()[number]).max(SHARD_BITS)
 }
 
-/// Calls `each` with every value of so many bits that differs in `ones` of them from this one, and with the
+/// Calls `each` with every value of `bits` bits that differs from `own` in `ones` of them, and with the
 /// difference.
 #[inline(always)]
 fn for_each_within(own: u32, bits: u32, ones: u32, mut each: impl FnMut(u32, u32)) {
@@ -101,23 +102,23 @@ fn for_each_within(own: u32, bits: u32, ones: u32, mut each: impl FnMut(u32, u32
     }
 }
 
-/// Asks for a stretch, unless it is also that of a value in which fewer bits differ: whether it is one to
-/// compare.
+/// Prefetches a range and returns `true`, unless it is also the range of a value that differs in fewer bits.
+/// A range is compared only once.
 #[inline(always)]
-fn ask<W: Filed>(stretch: &Stretch<'_, W>, bits: u32, flips: u32) -> bool {
-    let Stretch { shard, first, count, .. } = stretch;
-    let untold = bits.saturating_sub(shard.depth());
-    if flips & ((1 << untold) - 1) != 0 {
+fn prefetch_range<W: Filed>(range: &BucketRange<'_, W>, bits: u32, flips: u32) -> bool {
+    let BucketRange { shard, first, count, .. } = range;
+    let ignored_bits = bits.saturating_sub(shard.depth());
+    if flips & ((1 << ignored_bits) - 1) != 0 {
         return false;
     }
     let lines = shard.buckets(*first, *count);
-    prefetch(lines, lines.len().min(ASKED));
+    prefetch(lines, lines.len().min(PREFETCHED_LINES));
     true
 }
 
-/// The shards of a table as a query met each of them first. Which buckets belong to which value follows from
-/// how many bits a shard tells apart, so that a query must not go from a shard to what replaced it: it would
-/// meet a hash twice, or never.
+/// The shards of a table as the query first loaded them. The depth of a shard determines which buckets belong
+/// to which value. So a query must not switch from a shard to its replacement: it would find a hash twice, or
+/// not at all.
 struct Seen<'a, W: Filed>([Option<&'a Shard<W>>; SHARDS]);
 
 impl<'a, W: Filed> Seen<'a, W> {
@@ -126,43 +127,44 @@ impl<'a, W: Filed> Seen<'a, W> {
     }
 
     #[inline(always)]
-    fn stretch(&mut self, table: &'a Buckets<W>, prefix: u32, bits: u32, pin: &'a Pin) -> Stretch<'a, W> {
-        let number = Buckets::<W>::number_of(prefix, bits);
+    fn range(&mut self, table: &'a Buckets<W>, prefix: u32, bits: u32, pin: &'a Pin) -> BucketRange<'a, W> {
+        let number = Buckets::<W>::shard_number(prefix, bits);
         let shard = *self.0[number].get_or_insert_with(|| table.shard(number, pin));
-        Stretch::of(shard, prefix, bits)
+        BucketRange::of(shard, prefix, bits)
     }
 }
 
-/// A stretch that was asked for.
-struct Asked<'a, W: Filed> {
-    stretch: Stretch<'a, W>,
+/// A range that is prefetched.
+struct Probe<'a, W: Filed> {
+    range: BucketRange<'a, W>,
     table: u8,
-    /// In how many of the bits that entries do not repeat it differs from the query.
+    /// The number of differences from the query in the bits that entries do not store.
     ones: u8,
 }
 
-/// Stretches of one batch, asked for together.
-type Batch<'a, W> = ArrayVec<Asked<'a, W>, BATCH>;
+/// Ranges that are prefetched together.
+type Batch<'a, W> = ArrayVec<Probe<'a, W>, BATCH>;
 
-/// A bucket that goes on: the stretch in its batch, the line in that, and the line itself.
-type Open<'a, W> = (usize, usize, &'a <W as Filed>::Packed);
+/// A bucket that continues in extents: the index of its range in the batch, the index of its last line in the
+/// range, and that line.
+type Continued<'a, W> = (usize, usize, &'a <W as Filed>::Packed);
 
-/// Compares what was asked for.
+/// Compares the prefetched ranges with the query.
 struct Reader<'a, W: Filed> {
     plan: &'a Plan,
     blocks: &'static [Block],
-    /// How many first bits of each block tell stretches apart.
+    /// The number of prefix bits of each block.
     bits: [u32; MAX_BLOCKS],
     /// The query in the form of each table.
     patterns: [Pattern; MAX_BLOCKS],
     query: W,
     k: u32,
-    heeds_hot: bool,
+    stop_if_hot: bool,
     found: &'a mut Vec<Neighbour<W>>,
     touched: &'a mut Touched,
 }
 
-/// A reader at all that a plan names.
+/// All probes of a plan.
 struct Probing<'a, W: Filed> {
     reader: Reader<'a, W>,
     tables: &'a [Buckets<W>],
@@ -175,13 +177,13 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> (&'a mut Vec<Neighbour<W>>, bool) {
         let Probing { mut reader, tables, pin } = self;
-        let (mut asked, mut before) = (Batch::new(), Batch::new());
-        let (mut filling, mut waiting) = (&mut asked, &mut before);
+        let (mut first_batch, mut second_batch) = (Batch::new(), Batch::new());
+        let (mut filling, mut waiting) = (&mut first_batch, &mut second_batch);
         for (number, table) in tables.iter().enumerate() {
             let Ok(radius) = u32::try_from(reader.plan.radii()[number]) else {
                 continue;
             };
-            let (block, bits) = (reader.blocks[number], told_apart(reader.plan, number));
+            let (block, bits) = (reader.blocks[number], prefix_bits(reader.plan, number));
             reader.bits[number] = bits;
             reader.patterns[number] = W::Packed::pattern(block.turned(reader.query));
             let own = block.first(reader.query, bits);
@@ -190,12 +192,12 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
             for ones in 0..=radius.min(bits).min(reader.k) {
                 let mut goes_on = true;
                 for_each_within(own, bits, ones, |prefix, flips| {
-                    let stretch = seen.stretch(table, prefix, bits, pin);
-                    if !ask(&stretch, bits, flips) {
+                    let range = seen.range(table, prefix, bits, pin);
+                    if !prefetch_range(&range, bits, flips) {
                         return;
                     }
                     let ones = (flips >> repeated).count_ones() as u8;
-                    filling.push(Asked { stretch, table: number as u8, ones });
+                    filling.push(Probe { range, table: number as u8, ones });
                     if filling.is_full() {
                         goes_on &= reader.compare(compare, waiting);
                         waiting.clear();
@@ -207,66 +209,71 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
                 }
             }
         }
-        let whole = reader.compare(compare, waiting) && reader.compare(compare, filling);
-        (reader.found, whole)
+        let is_complete = reader.compare(compare, waiting) && reader.compare(compare, filling);
+        (reader.found, is_complete)
     }
 }
 
 impl<'a, W: Filed> Reader<'a, W> {
-    /// Compares a batch; `false` if a bucket is hot and that is to be heeded.
+    /// Compares a batch. Returns `false` if a bucket is hot and `stop_if_hot` is set.
     #[inline(always)]
     fn compare<C: Compare>(&mut self, compare: C, batch: &Batch<'a, W>) -> bool {
-        let mut open: ArrayVec<Open<'a, W>, BATCH> = ArrayVec::new();
+        let mut continued: ArrayVec<Continued<'a, W>, BATCH> = ArrayVec::new();
         let mut lines_read = 0;
-        for (place, asked) in batch.iter().enumerate() {
-            let Stretch { shard, first, count, .. } = asked.stretch;
-            let rest = self.k - u32::from(asked.ones);
+        for (place, probe) in batch.iter().enumerate() {
+            let BucketRange { shard, first, count, .. } = probe.range;
+            let rest = self.k - u32::from(probe.ones);
             let lines = shard.buckets(first, count);
             for (at, line) in lines.iter().enumerate() {
                 lines_read += 1;
-                let pattern = &self.patterns[usize::from(asked.table)];
+                let pattern = &self.patterns[usize::from(probe.table)];
                 let (near, head) = Shard::<W>::near(compare, line, pattern, rest);
                 if near != 0 {
-                    self.take(asked, at, line, near);
+                    self.verify(probe, at, line, near);
                 }
                 // Lines fill in order.
                 if count == 1 && !Shard::<W>::is_full(head) {
                     break;
                 }
-                if Shard::<W>::goes_on(head) {
-                    shard.approach_extent(head);
-                    open.push((place, at, line));
-                    if open.is_full() {
-                        if !self.follow(compare, batch, &open) {
+                if Shard::<W>::has_extent(head) {
+                    shard.prefetch_extent(head);
+                    continued.push((place, at, line));
+                    if continued.is_full() {
+                        if !self.compare_extents(compare, batch, &continued) {
                             return false;
                         }
-                        open.clear();
+                        continued.clear();
                     }
                 }
             }
         }
         self.touched.probes += batch.len() as u64;
         self.touched.candidates += (lines_read * W::Packed::ENTRIES) as u64;
-        self.follow(compare, batch, &open)
+        self.compare_extents(compare, batch, &continued)
     }
 
-    /// Compares the extents of buckets that go on; `false` if one is hot and that is to be heeded.
+    /// Compares the extents of buckets. Returns `false` if a bucket is hot and `stop_if_hot` is set.
     #[inline(always)]
-    fn follow<C: Compare>(&mut self, compare: C, batch: &Batch<'a, W>, open: &[Open<'a, W>]) -> bool {
-        for &(place, at, last) in open {
-            let asked = &batch[place];
-            let rest = self.k - u32::from(asked.ones);
-            for (after, extent) in asked.stretch.shard.extents_after(last).enumerate() {
-                if after + 1 == HOT && self.heeds_hot {
+    fn compare_extents<C: Compare>(
+        &mut self,
+        compare: C,
+        batch: &Batch<'a, W>,
+        continued: &[Continued<'a, W>],
+    ) -> bool {
+        for &(place, at, last) in continued {
+            let probe = &batch[place];
+            let rest = self.k - u32::from(probe.ones);
+            for (after, extent) in probe.range.shard.extents_after(last).enumerate() {
+                if after + 1 == HOT && self.stop_if_hot {
                     return false;
                 }
                 self.touched.probes += 1;
                 self.touched.candidates += (extent.len() * W::Packed::ENTRIES) as u64;
                 for line in extent {
-                    let pattern = &self.patterns[usize::from(asked.table)];
+                    let pattern = &self.patterns[usize::from(probe.table)];
                     let (near, _) = Shard::<W>::near(compare, line, pattern, rest);
                     if near != 0 {
-                        self.take(asked, at, line, near);
+                        self.verify(probe, at, line, near);
                     }
                 }
             }
@@ -274,13 +281,13 @@ impl<'a, W: Filed> Reader<'a, W> {
         true
     }
 
-    /// Keeps those entries of a line that are near and that no other place reports: a bucket holds entries of
-    /// other values as well. `at` tells the bucket: the line of the stretch that is this one, or after which
-    /// it comes.
+    /// Appends the near entries of a line that no other probe reports: a bucket also holds entries of other
+    /// values. `at` identifies the bucket: it is the index of a line of the range, which is this line or the
+    /// last one before its extents.
     #[inline(never)]
-    fn take(&mut self, asked: &Asked<'a, W>, at: usize, line: &W::Packed, near: u32) {
-        let Stretch { shard, number: share, first, .. } = asked.stretch;
-        let number = usize::from(asked.table);
+    fn verify(&mut self, probe: &Probe<'a, W>, at: usize, line: &W::Packed, near: u32) {
+        let BucketRange { shard, number: share, first, .. } = probe.range;
+        let number = usize::from(probe.table);
         let implied = shard.implied(share, shard.bucket_of(first, at));
         for entry in cells(near) {
             let hash = self.blocks[number].joined(implied, line.read(entry));
@@ -296,7 +303,7 @@ impl<'a, W: Filed> Reader<'a, W> {
     }
 }
 
-/// Compares everything.
+/// Compares every hash.
 pub(super) struct Scan<'a, 'q, W: Filed> {
     pub(super) table: &'a Buckets<W>,
     pub(super) block: Block,
@@ -333,7 +340,7 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
                 };
                 let last = lines.iter().fold(0, |_, line| take(line));
                 lines_read += lines.len();
-                if Shard::<W>::goes_on(last) {
+                if Shard::<W>::has_extent(last) {
                     for extent in shard.extents_after(&lines[lines.len() - 1]) {
                         extent.iter().for_each(|line| _ = take(line));
                         lines_read += extent.len();

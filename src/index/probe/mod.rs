@@ -1,9 +1,9 @@
-//! Answering a query from the tables: what a plan names is asked for, read and compared.
+//! Answers a query from the tables: prefetches, reads and compares what a plan selects.
 //!
-//! Costs: places are asked for (prefetched) in batches while the batch before is compared, so that the cache
-//! misses of that many are under way at once. Nothing is locked and nothing waits.
+//! Costs: lines are prefetched in batches while the previous batch is compared, so that the cache misses of a
+//! batch overlap. No lock is taken and nothing waits.
 //!
-//! *Absent*: the choice of the plan, except where a query meets far more hashes than expected.
+//! *Absent*: the choice of the plan, except for a query that reads many more hashes than expected.
 
 mod buckets;
 mod segments;
@@ -14,53 +14,54 @@ use super::memory::{Pin, with_best};
 use super::plan::Plan;
 use super::scan::Neighbour;
 
-/// What a query touched on its way to the answer.
+/// The memory that a query read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Runs of lines read, each of which begins where nothing was read before.
+    /// The number of runs of lines. Each run begins at a new position in memory.
     pub probes: u64,
-    /// Entries compared in them, free ones included.
+    /// The number of compared entries in them, including free ones.
     pub candidates: u64,
 }
 
-/// What is asked.
+/// A query and its distance.
 pub(super) struct Question<W> {
     pub(super) query: W,
     pub(super) k: u32,
-    /// How many hashes the index holds.
+    /// The number of hashes in the index.
     pub(super) hashes: usize,
 }
 
-/// Appends every hash within `k` of the query to what was found, each once, in no order. The plan must cover
-/// `k`: that is what makes the answer complete.
+/// Appends every hash within `k` of the query to the answer, each once, in no particular order. The plan must
+/// cover `k`; otherwise the answer is incomplete.
 ///
-/// `false` if the query meets far more hashes than expected and that was to be heeded: then nothing was
-/// appended.
+/// Returns `false` and appends nothing if `stop_if_hot` is set and the query reads many more hashes than
+/// expected.
 #[inline]
 pub(super) fn probe<W: Filed>(
     layout: &Layout<W>,
     plan: &Plan,
     question: &Question<W>,
-    heeds_hot: bool,
+    stop_if_hot: bool,
     answer: (&mut Vec<Neighbour<W>>, &mut Touched),
     pin: &Pin,
 ) -> bool {
     match &layout.tables {
-        Tables::Segments(tables) => segments::probe(tables, plan, question, heeds_hot, answer, pin),
-        Tables::Buckets(tables) => buckets::probe(tables, plan, question, heeds_hot, answer, pin),
+        Tables::Segments(tables) => segments::probe(tables, plan, question, stop_if_hot, answer, pin),
+        Tables::Buckets(tables) => buckets::probe(tables, plan, question, stop_if_hot, answer, pin),
     }
 }
 
-/// Asks for the places of the query's own values, if the plan has so few probes that they are most of it.
+/// Prefetches the lines of the query's own values, if the plan has radii of 0 only. Otherwise these lines are
+/// a small part of the probes.
 #[inline]
-pub(super) fn approach<W: Filed>(layout: &Layout<W>, plan: &Plan, query: W, hashes: usize, pin: &Pin) {
+pub(super) fn prefetch_query<W: Filed>(layout: &Layout<W>, plan: &Plan, query: W, hashes: usize, pin: &Pin) {
     match &layout.tables {
-        Tables::Segments(tables) => segments::approach(tables, plan, query, hashes, pin),
-        Tables::Buckets(tables) => buckets::approach(tables, plan, query, pin),
+        Tables::Segments(tables) => segments::prefetch_query(tables, plan, query, hashes, pin),
+        Tables::Buckets(tables) => buckets::prefetch_query(tables, plan, query, pin),
     }
 }
 
-/// The same by comparing everything.
+/// As [`probe`], by comparing every hash.
 pub(super) fn probe_all<W: Filed>(
     layout: &Layout<W>,
     question: &Question<W>,
@@ -79,7 +80,7 @@ pub(super) fn probe_all<W: Filed>(
     }
 }
 
-/// A plan for this query from the true lengths of what stands around it; `None` if comparing everything is
+/// A plan for this query from the true lengths of the runs around it; `None` if comparing every hash is
 /// cheaper.
 #[cold]
 pub(super) fn adapted<W: Filed>(
@@ -96,9 +97,9 @@ pub(super) fn adapted<W: Filed>(
     plan.for_lengths::<W>(question.k, question.hashes, &lengths)
 }
 
-/// Whether table `number` is to find a hash with this difference from the query, where so many first bits of
-/// each block are told apart. A hash is reported by the first table that is, so that no answer comes twice,
-/// in whatever order tables are read and without remembering what was seen.
+/// Whether the probes of table `number` reach a hash with this difference from the query; `bits` has the
+/// numbers of prefix bits. Only the first such table reports a hash. So each hash is reported once, for any
+/// order in which tables are read, and without a set of reported hashes.
 #[inline(always)]
 fn finds<W: Filed>(plan: &Plan, bits: &[u32; MAX_BLOCKS], number: usize, difference: W) -> bool {
     let radius = plan.radii()[number];
@@ -107,7 +108,7 @@ fn finds<W: Filed>(plan: &Plan, bits: &[u32; MAX_BLOCKS], number: usize, differe
             <= radius.unsigned_abs().into()
 }
 
-/// The next larger number with as many one bits (R. W. Gosper, HAKMEM item 175, 1972).
+/// The next larger number with the same number of one bits (R. W. Gosper, HAKMEM item 175, 1972).
 #[inline(always)]
 fn next_with_as_many_ones(number: u64) -> u64 {
     let lowest = number & number.wrapping_neg();
@@ -120,7 +121,7 @@ mod tests {
     use super::next_with_as_many_ones;
 
     #[test]
-    fn every_number_of_so_many_ones_comes_once() {
+    fn each_number_with_that_many_ones_occurs_once() {
         for ones in 1..6u32 {
             let mut number = (1u64 << ones) - 1;
             let mut seen = Vec::new();

@@ -1,6 +1,6 @@
-//! Answering a query from segments: the runs a plan names, and the comparison of what is in them.
+//! Answers a query from segments: selects the runs of a plan and compares their entries.
 //!
-//! *Absent*: what both kinds of tables have in common (`probe`).
+//! *Absent*: the common part of both kinds of tables (`probe`).
 
 use arrayvec::ArrayVec;
 
@@ -13,13 +13,13 @@ use super::super::segment::Segment;
 use super::super::table::{Run, Table, View};
 use super::{Question, Touched, finds, next_with_as_many_ones};
 
-/// Runs that are asked for together, while those of the batch before are compared.
+/// The number of runs that are prefetched together, while those of the previous batch are compared.
 const BATCH: usize = 12;
-/// Lines with near fronts whose backs are asked for before the first of them is read.
-const NOTED: usize = 16;
-/// Lines of a run that are asked for; the machine follows a longer run by itself.
-const ASKED: usize = 32;
-/// A run is hot if it is this many times as long as expected, and longer than [`HOT_LINES`].
+/// The number of lines with near fronts whose backs are prefetched before the first of them is read.
+const NEAR_LINES: usize = 16;
+/// The maximum number of lines of a run to prefetch. The processor prefetches the rest of a longer run.
+const PREFETCHED_LINES: usize = 32;
+/// A run is hot if it is longer than [`HOT_LINES`] plus this many times its expected length.
 const HOT: usize = 6;
 const HOT_LINES: usize = 48;
 
@@ -29,18 +29,18 @@ pub(super) fn probe<W: Filed>(
     tables: &[Table<W>],
     plan: &Plan,
     question: &Question<W>,
-    heeds_hot: bool,
+    stop_if_hot: bool,
     (found, touched): (&mut Vec<Neighbour<W>>, &mut Touched),
     pin: &Pin,
 ) -> bool {
     let &Question { query, k, hashes } = question;
     let blocks = plan.kind.blocks();
-    let already = found.len();
-    let (bits, halves, noted) = ([0; MAX_BLOCKS], [(0, 0); MAX_BLOCKS], ArrayVec::new());
-    let mut reader = Reader { noted, bits, halves, blocks, plan, query, k, found, touched };
-    let (mut asked, mut before) = (Batch::new(), Batch::new());
-    let mut filling = &mut asked;
-    let mut waiting = &mut before;
+    let found_before = found.len();
+    let (bits, halves, near_lines) = ([0; MAX_BLOCKS], [(0, 0); MAX_BLOCKS], ArrayVec::new());
+    let mut reader = Reader { near_lines, bits, halves, blocks, plan, query, k, found, touched };
+    let (mut first_batch, mut second_batch) = (Batch::new(), Batch::new());
+    let mut filling = &mut first_batch;
+    let mut waiting = &mut second_batch;
     for (number, table) in tables.iter().enumerate() {
         let Ok(radius) = u32::try_from(plan.radii()[number]) else {
             continue;
@@ -52,24 +52,24 @@ pub(super) fn probe<W: Filed>(
         let runs = view.runs(bits);
         let own = block.first(query, bits);
         let expected = plan.expected_lines::<W>(number, hashes) + 1;
-        let hot = if heeds_hot { HOT_LINES + HOT * expected } else { usize::MAX };
+        let hot = if stop_if_hot { HOT_LINES + HOT * expected } else { usize::MAX };
         for ones in 0..=radius.min(bits).min(k) {
             let with_backs = k - ones >= W::BOTH_FROM;
             let mut flips = (1u64 << ones) - 1;
             while flips < 1 << bits {
                 let prefix = own ^ flips as u32;
                 let Run { segment, from, homes } = runs.of(prefix);
-                ask(segment.fronts(), from, homes, expected);
+                prefetch_run(segment.fronts(), from, homes, expected);
                 if with_backs {
-                    ask(segment.backs(), from, homes, expected);
+                    prefetch_run(segment.backs(), from, homes, expected);
                 }
                 if homes > hot {
-                    reader.found.truncate(already);
+                    reader.found.truncate(found_before);
                     return false;
                 }
                 let lines = homes.max(expected) as u32;
                 let (from, number, ones) = (from as u32, number as u8, ones as u8);
-                filling.push(Asked { segment, from, lines, prefix, number, ones });
+                filling.push(Probe { segment, from, lines, prefix, number, ones });
                 if filling.is_full() {
                     reader.compare(waiting);
                     waiting.clear();
@@ -84,13 +84,13 @@ pub(super) fn probe<W: Filed>(
     }
     reader.compare(waiting);
     reader.compare(filling);
-    reader.take();
+    reader.verify();
     true
 }
 
-/// See [`super::approach`].
+/// See [`super::prefetch_query`].
 #[inline]
-pub(super) fn approach<W: Filed>(tables: &[Table<W>], plan: &Plan, query: W, hashes: usize, pin: &Pin) {
+pub(super) fn prefetch_query<W: Filed>(tables: &[Table<W>], plan: &Plan, query: W, hashes: usize, pin: &Pin) {
     if plan.radii().iter().any(|&radius| radius > 0) {
         return;
     }
@@ -99,18 +99,18 @@ pub(super) fn approach<W: Filed>(tables: &[Table<W>], plan: &Plan, query: W, has
         let bits = u32::from(plan.bits()[number]).max(view.depth());
         let run = view.run(plan.kind.blocks()[number].first(query, bits), bits);
         let expected = plan.expected_lines::<W>(number, hashes) + 1;
-        ask(run.segment.fronts(), run.from, run.homes, expected);
+        prefetch_run(run.segment.fronts(), run.from, run.homes, expected);
     }
 }
 
-/// Asks for the lines of a run: the first and the last of its homes, and as many as are expected.
+/// Prefetches the expected number of lines of a run, and the last of its home lines.
 #[inline(always)]
-fn ask<L: Line>(lines: &[L], from: usize, homes: usize, expected: usize) {
-    prefetch(&lines[from..], expected.min(ASKED));
+fn prefetch_run<L: Line>(lines: &[L], from: usize, homes: usize, expected: usize) {
+    prefetch(&lines[from..], expected.min(PREFETCHED_LINES));
     prefetch(&lines[from + homes - 1..], 1);
 }
 
-/// The lines in the run of the query's own value, and in all runs one bit away together.
+/// The number of lines in the run of the query's own value, and in all runs one bit away together.
 pub(super) fn lengths<W: Filed>(
     table: &Table<W>,
     plan: &Plan,
@@ -125,25 +125,25 @@ pub(super) fn lengths<W: Filed>(
     [view.run(own, bits).homes as f64, around.sum::<usize>() as f64]
 }
 
-/// A run that was asked for.
-struct Asked<'a, W: Filed> {
+/// A run that is prefetched.
+struct Probe<'a, W: Filed> {
     segment: &'a Segment<W>,
     from: u32,
-    /// Lines that are compared before asking whether the run goes on: its homes, and not fewer than are
-    /// expected. A loop that ends where it cannot be foretold costs more than a line or two.
+    /// The number of lines to compare before checking whether the run continues: its homes, and at least the
+    /// expected number. A mispredicted end of a loop costs more than one or two lines.
     lines: u32,
     prefix: u32,
     number: u8,
-    /// In how many bits the prefix differs from the query's.
+    /// The number of bits in which the prefix differs from that of the query.
     ones: u8,
 }
 
-/// Runs of one batch, asked for together.
-type Batch<'a, W> = ArrayVec<Asked<'a, W>, BATCH>;
+/// Runs that are prefetched together.
+type Batch<'a, W> = ArrayVec<Probe<'a, W>, BATCH>;
 
-/// A line in which some fronts are near.
+/// A line with near fronts.
 #[derive(Clone, Copy)]
-struct Noted<'a, W: Filed> {
+struct NearLine<'a, W: Filed> {
     segment: &'a Segment<W>,
     line: usize,
     near: u32,
@@ -152,12 +152,12 @@ struct Noted<'a, W: Filed> {
     number: u8,
 }
 
-/// Compares what was asked for.
+/// Compares the prefetched runs with the query.
 struct Reader<'a, W: Filed> {
-    noted: ArrayVec<Noted<'a, W>, NOTED>,
-    /// How many first bits of each block tell runs apart.
+    near_lines: ArrayVec<NearLine<'a, W>, NEAR_LINES>,
+    /// The number of prefix bits of each block.
     bits: [u32; MAX_BLOCKS],
-    /// The query's front and back in each table.
+    /// The front and back of the query in each table.
     halves: [(u64, u64); MAX_BLOCKS],
     blocks: &'static [Block],
     plan: &'a Plan,
@@ -167,47 +167,47 @@ struct Reader<'a, W: Filed> {
     touched: &'a mut Touched,
 }
 
-/// A reader at a batch.
+/// The comparison of one batch.
 struct Comparing<'r, 'a, W: Filed> {
     reader: &'r mut Reader<'a, W>,
-    batch: &'r [Asked<'a, W>],
+    batch: &'r [Probe<'a, W>],
 }
 
 impl<W: Filed> Work for Comparing<'_, '_, W> {
     type Output = usize;
 
-    /// How many entries were compared. At first it is only found out which runs need a second look, which few
-    /// do: a loop in which nothing else happens.
+    /// Returns the number of compared entries. The first loop only finds the few runs that have near fronts
+    /// or continue, so that it stays short; the second loop processes those.
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) -> usize {
         let Comparing { reader, batch } = self;
         let mut lines = 0;
-        let (mut near, mut open) = (0u32, 0u32);
-        for (at, asked) in batch.iter().enumerate() {
-            let front = reader.halves[usize::from(asked.number)].0;
-            let rest = asked.rest(reader.k);
-            let fronts = asked.segment.fronts();
-            let (from, end) = asked.span();
+        let (mut near, mut continued) = (0u32, 0u32);
+        for (at, probe) in batch.iter().enumerate() {
+            let front = reader.halves[usize::from(probe.number)].0;
+            let rest = probe.rest(reader.k);
+            let fronts = probe.segment.fronts();
+            let (from, end) = probe.span();
             if rest >= W::BOTH_FROM {
                 near |= 1 << at;
             } else {
                 let any = fronts[from..end].iter().fold(0, |any, line| any | line.near(compare, front, rest));
                 near |= u32::from(any != 0) << at;
             }
-            if asked.segment.goes_on_after(end - 1) {
+            if probe.segment.continues_after(end - 1) {
                 prefetch(&fronts[end..], 1);
-                open |= 1 << at;
+                continued |= 1 << at;
             }
             lines += end - from;
         }
-        for at in cells(near | open) {
-            let asked = &batch[at];
-            let (from, mut end) = asked.span();
+        for at in cells(near | continued) {
+            let probe = &batch[at];
+            let (from, mut end) = probe.span();
             if near >> at & 1 == 1 {
-                reader.look(compare, asked, from, end);
+                reader.compare_lines(compare, probe, from, end);
             }
-            while asked.segment.goes_on_after(end - 1) {
-                reader.look(compare, asked, end, end + 1);
+            while probe.segment.continues_after(end - 1) {
+                reader.compare_lines(compare, probe, end, end + 1);
                 (end, lines) = (end + 1, lines + 1);
             }
         }
@@ -215,15 +215,15 @@ impl<W: Filed> Work for Comparing<'_, '_, W> {
     }
 }
 
-impl<W: Filed> Asked<'_, W> {
-    /// The lines to compare at once: the first, and the one after the last.
+impl<W: Filed> Probe<'_, W> {
+    /// The range of lines to compare at once: its first line, and the line after its last one.
     #[inline(always)]
     fn span(&self) -> (usize, usize) {
         let from = self.from as usize;
         (from, (from + self.lines as usize).min(self.segment.fronts().len()))
     }
 
-    /// By how much fronts may differ: what differs in the prefix is not in them.
+    /// The maximum distance of fronts. The bits in which the prefix differs are not part of fronts.
     #[inline(always)]
     fn rest(&self, k: u32) -> u32 {
         k - u32::from(self.ones)
@@ -232,19 +232,19 @@ impl<W: Filed> Asked<'_, W> {
 
 impl<'a, W: Filed> Reader<'a, W> {
     #[inline]
-    fn compare(&mut self, batch: &[Asked<'a, W>]) {
+    fn compare(&mut self, batch: &[Probe<'a, W>]) {
         if !batch.is_empty() {
             self.touched.probes += batch.len() as u64;
             self.touched.candidates += with_best(Comparing { reader: self, batch }) as u64;
         }
     }
 
-    /// Notes what is near in the lines from `from` to before `end`.
+    /// Keeps the near entries of the lines from `from` to before `end`.
     #[inline(always)]
-    fn look<C: Compare>(&mut self, compare: C, asked: &Asked<'a, W>, from: usize, end: usize) {
-        let (front, back) = self.halves[usize::from(asked.number)];
-        let rest = asked.rest(self.k);
-        let (fronts, backs) = (&asked.segment.fronts()[from..end], &asked.segment.backs()[from..end]);
+    fn compare_lines<C: Compare>(&mut self, compare: C, probe: &Probe<'a, W>, from: usize, end: usize) {
+        let (front, back) = self.halves[usize::from(probe.number)];
+        let rest = probe.rest(self.k);
+        let (fronts, backs) = (&probe.segment.fronts()[from..end], &probe.segment.backs()[from..end]);
         for (at, (line, beside)) in (from..).zip(fronts.iter().zip(backs)) {
             let near = if rest >= W::BOTH_FROM {
                 line.near_both(compare, beside, (front, back), self.k)
@@ -252,28 +252,28 @@ impl<'a, W: Filed> Reader<'a, W> {
                 line.near(compare, front, rest)
             };
             if near != 0 {
-                self.note(asked, at, near);
+                self.keep_near(probe, at, near);
             }
         }
     }
 
-    /// Asks for the backs of entries whose fronts are near.
+    /// Prefetches the backs of a line with near fronts, and keeps the line.
     #[inline(never)]
-    fn note(&mut self, asked: &Asked<'a, W>, line: usize, near: u32) {
-        prefetch(&asked.segment.backs()[line..], 1);
-        let &Asked { segment, prefix, number, .. } = asked;
+    fn keep_near(&mut self, probe: &Probe<'a, W>, line: usize, near: u32) {
+        prefetch(&probe.segment.backs()[line..], 1);
+        let &Probe { segment, prefix, number, .. } = probe;
         let lead = prefix >> (self.bits[usize::from(number)] - LEAD_BITS);
-        self.noted.push(Noted { segment, line, near, prefix, lead, number });
-        if self.noted.is_full() {
-            self.take();
+        self.near_lines.push(NearLine { segment, line, near, prefix, lead, number });
+        if self.near_lines.is_full() {
+            self.verify();
         }
     }
 
-    /// Reads the hashes that were noted. Free entries and hashes of other runs may look near as well.
+    /// Verifies the near entries of the kept lines. Free entries and hashes of other runs may be among them.
     #[inline(never)]
-    fn take(&mut self) {
-        for at in 0..self.noted.len() {
-            let Noted { segment, line, near, prefix, lead, number } = self.noted[at];
+    fn verify(&mut self) {
+        for at in 0..self.near_lines.len() {
+            let NearLine { segment, line, near, prefix, lead, number } = self.near_lines[at];
             let number = usize::from(number);
             for entry in cells(near) {
                 let Some(hash) = segment.hash(line, entry, lead) else {
@@ -289,11 +289,11 @@ impl<'a, W: Filed> Reader<'a, W> {
                 }
             }
         }
-        self.noted.clear();
+        self.near_lines.clear();
     }
 }
 
-/// Compares everything.
+/// Compares every hash.
 pub(super) struct Scan<'a, 'q, W: Filed> {
     pub(super) table: &'a Table<W>,
     pub(super) block: Block,
