@@ -199,6 +199,10 @@ impl Checkpointer {
             let what = "a concurrent write found no free space and was undone";
             return Err(io::Error::new(io::ErrorKind::StorageFull, what));
         }
+        if self.shared.check_space().is_err() {
+            let what = "the remaining space of the disk is reserved for documents";
+            return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+        }
         if self.shared.is_out_of_time() {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,

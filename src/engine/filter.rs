@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use crate::ids::DocumentId;
-use crate::store::Row;
+use crate::store::RowHead;
 
 /// Conditions on documents. A document must satisfy all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,7 +32,7 @@ impl Filter {
     }
 
     /// Whether a row satisfies the conditions other than the id.
-    pub(super) fn admits(&self, row: &Row) -> bool {
+    pub(super) fn admits(&self, row: &RowHead) -> bool {
         let in_time = self.written_from_ms.is_none_or(|from| row.written_ms >= from)
             && self.written_before_ms.is_none_or(|before| row.written_ms < before);
         in_time && (self.metadata.is_empty() || self.admits_metadata(row.metadata.as_deref()))

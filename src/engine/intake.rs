@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::lookup::INLINE_COST;
+use super::nearest::nearest;
 use super::planning::{Checked, NEAREST};
 use super::registry::Collection;
 use super::writer::{Command, Write};
@@ -19,22 +20,67 @@ const BYTES_PER_PERMIT: usize = 1_024;
 
 /// The capacity of the write queue. Each write holds its share, in operations and in bytes, until it is
 /// answered.
+///
+/// Writes that wait for capacity, which are parts of streams, hold at most half of it. A waiting write gets
+/// every permit that is returned, so without this a few streams would keep out all single writes.
 #[derive(Clone)]
 pub(super) struct WriteQueue {
+    all: Capacity,
+    waiting: Capacity,
+}
+
+/// The share of a write in the queue.
+pub(super) type Permits = Vec<OwnedSemaphorePermit>;
+
+/// A capacity in operations and in units of bytes.
+#[derive(Clone)]
+struct Capacity {
     permits: [Arc<Semaphore>; 2],
     limits: [usize; 2],
+}
+
+impl Capacity {
+    fn new(limits: [usize; 2]) -> Capacity {
+        Capacity { permits: limits.map(|permits| Arc::new(Semaphore::new(permits))), limits }
+    }
+
+    /// Adds the permits for this many operations and bytes to `taken`. A write larger than the capacity
+    /// takes all of it, and so waits for every write before it.
+    async fn take(
+        &self,
+        wanted: [usize; 2],
+        admission: Admission,
+        taken: &mut Permits,
+    ) -> Result<(), EngineError> {
+        for ((permits, wanted), limit) in self.permits.iter().zip(wanted).zip(self.limits) {
+            let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
+            let permits = Arc::clone(permits);
+            taken.push(match admission {
+                Admission::Shed => permits
+                    .try_acquire_many_owned(wanted)
+                    .map_err(|_| EngineError::Busy("the write queue"))?,
+                Admission::Wait => {
+                    permits.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?
+                }
+            });
+        }
+        Ok(())
+    }
 }
 
 impl WriteQueue {
     /// A queue with a capacity of `operations` operations and `bytes` bytes.
     pub(super) fn new(operations: usize, bytes: usize) -> WriteQueue {
         let limits = [operations, bytes.div_ceil(BYTES_PER_PERMIT)];
-        WriteQueue { permits: limits.map(|permits| Arc::new(Semaphore::new(permits))), limits }
+        WriteQueue {
+            all: Capacity::new(limits),
+            waiting: Capacity::new(limits.map(|limit| limit.div_ceil(2))),
+        }
     }
 
     /// The number of operations that wait or are being written.
     pub(super) fn len(&self) -> usize {
-        self.limits[0] - self.permits[0].available_permits()
+        self.all.limits[0] - self.all.permits[0].available_permits()
     }
 
     /// Reserves capacity for these operations.
@@ -42,26 +88,16 @@ impl WriteQueue {
         &self,
         operations: &[Operation],
         admission: Admission,
-    ) -> Result<[OwnedSemaphorePermit; 2], EngineError> {
+    ) -> Result<Permits, EngineError> {
         let bytes: usize = operations.iter().map(size).sum();
-        let wanted = [operations.len(), bytes.div_ceil(BYTES_PER_PERMIT)];
-        let mut taken = Vec::with_capacity(2);
-        for ((permits, wanted), limit) in self.permits.iter().zip(wanted).zip(self.limits) {
-            // A write larger than the queue takes the whole capacity, and so waits for every write before
-            // it.
-            let wanted = u32::try_from(wanted.min(limit)).unwrap_or(u32::MAX);
-            let permits = Arc::clone(permits);
-            let permit = match admission {
-                Admission::Shed => permits
-                    .try_acquire_many_owned(wanted)
-                    .map_err(|_| EngineError::Busy("the write queue"))?,
-                Admission::Wait => {
-                    permits.acquire_many_owned(wanted).await.map_err(|_| EngineError::Closed)?
-                }
-            };
-            taken.push(permit);
+        let mut wanted = [operations.len(), bytes.div_ceil(BYTES_PER_PERMIT)];
+        let mut taken = Permits::with_capacity(4);
+        if admission == Admission::Wait {
+            self.waiting.take(wanted, admission, &mut taken).await?;
+            wanted = [0, 1].map(|unit| wanted[unit].min(self.waiting.limits[unit]));
         }
-        taken.try_into().map_err(|_| EngineError::Closed)
+        self.all.take(wanted, admission, &mut taken).await?;
+        Ok(taken)
     }
 }
 
@@ -129,14 +165,14 @@ impl Engine {
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
         let signature = collection.signature_of(&document.row).map(Arc::<[u8]>::from);
         let seen = self.shared.applied();
-        let search = move |_: &Cancel| {
-            let mut found = Vec::new();
+        let search = move |cancel: &Cancel| {
             let subject = Subject { hash, signature: signature.as_deref() };
-            collection.index.within(subject, k, &mut found);
-            found.sort_unstable();
-            Checked { seen, nearest: found.iter().map(|near| near.hash).take(NEAREST).collect() }
+            let check = || cancel.check();
+            let found = nearest(&*collection.index, subject, k, NEAREST, check)?;
+            let nearest = found.iter().map(|near| near.hash).take(NEAREST).collect();
+            Ok::<_, EngineError>(Checked { seen, nearest })
         };
-        self.pool.run(Patience::Bulk, search).await.ok()
+        self.pool.run(Patience::Bulk, search).await.ok()?.ok()
     }
 }
 
@@ -217,5 +253,39 @@ fn size(operation: &Operation) -> usize {
     match operation {
         Operation::Delete(id) => fixed + id.as_str().len(),
         Operation::Put { document: Document { id, row }, .. } => fixed + id.as_str().len() + row.held_bytes(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::ids::DocumentId;
+
+    fn deletions(count: usize) -> Vec<Operation> {
+        vec![Operation::Delete(DocumentId::new("a").unwrap()); count]
+    }
+
+    #[test]
+    fn writes_that_wait_leave_half_of_the_queue_to_others() {
+        let queue = WriteQueue::new(100, 1 << 20);
+        let waiting = |count| {
+            let queue = queue.clone();
+            async move { queue.take(&deletions(count), Admission::Wait).await }.boxed()
+        };
+        let first = waiting(40).now_or_never().unwrap().unwrap();
+        // Larger than the half: it takes all of the half as soon as that is free.
+        let mut second = waiting(1_000);
+        assert!(second.as_mut().now_or_never().is_none());
+        let single = || queue.take(&deletions(10), Admission::Shed).now_or_never().unwrap();
+        let singles: Vec<Permits> = (0..5).map(|_| single().unwrap()).collect();
+        drop(first);
+        let second = second.now_or_never().unwrap().unwrap();
+        assert_eq!(queue.len(), 100);
+        assert!(matches!(single(), Err(EngineError::Busy(_))));
+        drop((singles, second));
+        assert_eq!(queue.len(), 0);
+        assert!(single().is_ok());
     }
 }

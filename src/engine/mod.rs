@@ -36,6 +36,7 @@ mod gate;
 mod inspect;
 mod intake;
 mod lookup;
+mod nearest;
 mod page;
 mod planning;
 mod posting_cache;
@@ -276,6 +277,20 @@ impl Engine {
         let row = self.shared.store.view().row(collection, id)?;
         let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
         Ok(row.map(|row| Document { id: id.clone(), row }))
+    }
+
+    /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.
+    pub fn add_metadata(
+        &self,
+        collection: &CollectionName,
+        matches: &mut [Match],
+    ) -> Result<(), EngineError> {
+        let collection = self.shared.registry.get(collection)?.id;
+        let view = self.shared.store.view();
+        for found in matches {
+            found.metadata = view.row_head(collection, &found.id)?.and_then(|row| row.metadata);
+        }
+        Ok(())
     }
 
     /// Returns documents in the order of their ids, from the one after `after`. The page ends when it holds

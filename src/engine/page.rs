@@ -11,19 +11,16 @@ use std::time::Instant;
 use super::clock::Clock;
 use super::gate::Passed;
 use super::lookup::{Costs, FEW, FEW_BYTES, WorkBudget};
+use super::nearest::{FIRST_RADIUS, STEP, counted_radius};
 use super::posting_cache::{CachedPosting, PostingCache};
 use super::registry::Collection;
 use super::shared::Shared;
-use super::{Answer, EngineError, Match, Position, Query, Row, Work};
+use super::{Answer, EngineError, Match, Position, Query, Work};
 use crate::call::{self, Reserved};
 use crate::ids::{DocumentId, Hash};
 use crate::index::{Neighbour, Report, Stay, Subject};
 use crate::store::{Posting, PostingList, StoreError, View};
 
-/// The first radius that is tried when the page may be full before k is reached, and the increment of the
-/// later ones.
-const FIRST_RADIUS: u32 = 3;
-const STEP: u32 = 4;
 /// Bytes of metadata at which a page ends, whatever its limit. The document that reaches this size is
 /// included.
 const PAGE_BYTES: usize = 4 << 20;
@@ -246,7 +243,7 @@ impl Page<'_> {
 
     /// Reserves memory for this number of found hashes.
     fn reserve_found(&mut self, hashes: usize) -> Result<(), EngineError> {
-        let bytes = self.bytes + hashes * FOUND_BYTES;
+        let bytes = self.bytes.saturating_add(hashes.saturating_mul(FOUND_BYTES));
         if bytes > FEW_BYTES {
             self.reserved.grow_to(bytes)?;
         }
@@ -261,17 +258,8 @@ impl Page<'_> {
         if !self.query.scan && !index.scans(step) {
             return Ok(step);
         }
-        let mut counts = vec![0u64; index.most() as usize + 1];
-        index.distances(self.subject(), &mut counts);
-        let wanted = self.remaining() as u64;
-        let mut sum = 0;
-        let reaches = |distance: &u32| {
-            sum += counts[*distance as usize];
-            sum >= wanted
-        };
-        let radius = (least..=k).find(reaches).unwrap_or(k);
-        let found: u64 = counts[..=radius as usize].iter().sum();
-        self.reserve_found(usize::try_from(found).unwrap_or(usize::MAX / FOUND_BYTES))?;
+        let (radius, found) = counted_radius(&**index, self.subject(), least, k, self.remaining());
+        self.reserve_found(found)?;
         Ok(radius)
     }
 
@@ -318,7 +306,7 @@ impl Page<'_> {
             }
         }
         for (id, FoundPosting { hash, posting, is_single }) in first {
-            let row = if posting.has_metadata { view.row(of, &id)? } else { None };
+            let row = if posting.has_metadata { view.row_head(of, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
             let expires_ms = posting.expires_ms;
             if let Some(seen) = self.epoch.filter(|_| is_single) {
@@ -366,7 +354,7 @@ impl Page<'_> {
         if !filter.needs_row() {
             return Ok(true);
         }
-        let row: Option<Row> = view.row(self.collection.id, id)?;
+        let row = view.row_head(self.collection.id, id)?;
         Ok(row.is_some_and(|row| filter.admits(&row)))
     }
 

@@ -4,16 +4,18 @@
 //! of them is durable yet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 
 use foldhash::fast::RandomState;
 
+use super::nearest::nearest;
 use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
 use super::registry::Collection;
-use crate::engine::{Document, Match, Operation, Outcome, Row};
+use crate::engine::{Document, Match, Operation, Outcome};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
-use crate::index::{Neighbour, Subject};
-use crate::store::{Batch, Change, Expiry, Posting, PostingList, Store, StoreError, View};
+use crate::index::Subject;
+use crate::store::{Batch, Change, Expiry, Posting, PostingList, RowHead, Store, StoreError, View};
 
 /// The maximum number of near-duplicates reported for a rejected document.
 const DUPLICATES_NAMED: usize = 10;
@@ -279,12 +281,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The stored or planned document, expired or not.
+    /// The stored or planned document, expired or not. Its text, which may have megabytes, is not read.
     fn current(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Touched>, StoreError> {
-        let state = |row: Row| Touched { hash: row.hash, expires_ms: row.expires_ms, metadata: row.metadata };
+        let state =
+            |row: RowHead| Touched { hash: row.hash, expires_ms: row.expires_ms, metadata: row.metadata };
         match self.documents.get(&(collection.id, id.clone())) {
             Some(touched) => Ok(touched.clone()),
-            None => Ok(self.view.row(collection.id, id)?.map(state)),
+            None => Ok(self.view.row_head(collection.id, id)?.map(state)),
         }
     }
 
@@ -347,11 +350,21 @@ impl<'a> Plan<'a> {
                 return Ok(matches);
             }
         }
-        self.postings_of(collection, document, self.near_hashes(collection, subject, k))
+        let mut wanted = NEAREST;
+        loop {
+            let (hashes, is_complete) = self.near_hashes(collection, subject, k, wanted);
+            let matches = self.postings_of(collection, document, hashes)?;
+            if is_complete || !matches.is_empty() {
+                return Ok(matches);
+            }
+            // The group has deleted the documents of all these hashes.
+            wanted *= 8;
+        }
     }
 
     /// The first documents that have one of these hashes, nearest to `document` first. The document itself
-    /// is excluded.
+    /// is excluded. The metadata is left out: a group of thousands of duplicates would hold hundreds of
+    /// megabytes.
     fn postings_of(
         &self,
         collection: &Collection,
@@ -372,9 +385,8 @@ impl<'a> Plan<'a> {
                 if id == document.id {
                     continue;
                 }
-                let metadata = self.current(collection, &id)?.and_then(|current| current.metadata);
                 let similarity = collection.signatures.map(|shape| shape.similarity(distance));
-                matches.push(Match { id, hash: near, distance, similarity, expires_ms, metadata });
+                matches.push(Match { id, hash: near, distance, similarity, expires_ms, metadata: None });
             }
             if matches.len() >= DUPLICATES_NAMED {
                 break;
@@ -385,10 +397,17 @@ impl<'a> Plan<'a> {
         Ok(matches)
     }
 
-    /// The hashes within `k`: in the index, and among those that the group adds.
-    fn near_hashes(&self, collection: &Collection, subject: Subject<'_>, k: u32) -> Vec<Hash> {
-        let mut found: Vec<Neighbour<Hash>> = Vec::new();
-        collection.index.within(subject, k, &mut found);
+    /// The `wanted` nearest hashes within `k`, and whether these are all: in the index, and all those that
+    /// the group adds.
+    fn near_hashes(
+        &self,
+        collection: &Collection,
+        subject: Subject<'_>,
+        k: u32,
+        wanted: usize,
+    ) -> (Vec<Hash>, bool) {
+        let Ok(found) = nearest(&*collection.index, subject, k, wanted, || Ok::<_, Infallible>(()));
+        let is_complete = found.len() < wanted;
         let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
         let near =
             |other: &Hash| collection.index.distance(subject, *other).is_some_and(|distance| distance <= k);
@@ -396,7 +415,7 @@ impl<'a> Plan<'a> {
         hashes.extend(of_group.filter(near));
         hashes.sort_unstable();
         hashes.dedup();
-        hashes
+        (hashes, is_complete)
     }
 }
 

@@ -200,7 +200,7 @@ impl<'a> Repair<'a> {
                 || self.unreadable.contains(&(id, posting.id.clone()));
             // The hash of a signature is useless without the signature.
             let is_enough = copy.collection.signatures.is_none();
-            if was_lost && is_enough && self.store.view().row(id, &posting.id)?.is_none() {
+            if was_lost && is_enough && self.store.view().row_head(id, &posting.id)?.is_none() {
                 copy.put(reduced(posting, hash))?;
             }
         }

@@ -105,7 +105,7 @@ pub enum Outcome {
     Created,
     /// A document replaced the one with its id.
     Updated,
-    /// Nothing was stored because of these near-duplicates: nearest first, at least one.
+    /// Nothing was stored because of these near-duplicates: nearest first, at least one, without metadata.
     Duplicate(Vec<Match>),
     /// The document was deleted.
     Deleted,

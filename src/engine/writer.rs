@@ -20,8 +20,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use foldhash::fast::RandomState;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
+use super::intake::Permits;
 use super::planning::{Checked, Plan};
 use super::posting_cache::TouchedHash;
 use super::recent::Recent;
@@ -72,7 +73,7 @@ pub(super) struct Write {
     pub(super) operations: Vec<(Operation, Option<Checked>)>,
     pub(super) reply: oneshot::Sender<Outcomes>,
     /// Its share of the queue's capacity, released when the write is done.
-    pub(super) permits: [OwnedSemaphorePermit; 2],
+    pub(super) permits: Permits,
 }
 
 pub(super) struct Writer {
@@ -380,7 +381,7 @@ type Outcomes = Result<Vec<Outcome>, EngineError>;
 struct Acknowledgement {
     reply: oneshot::Sender<Outcomes>,
     outcomes: Outcomes,
-    _permits: [OwnedSemaphorePermit; 2],
+    _permits: Permits,
 }
 
 impl Acknowledgement {

@@ -20,7 +20,7 @@ pub struct Recommendation {
     pub recall: f64,
     /// Whether a set has too few wrong pairs within k, so that their number is extrapolated from larger
     /// distances.
-    pub is_reckoned: bool,
+    pub is_extrapolated: bool,
 }
 
 /// The profile with the greatest recall over all sets, each profile at its largest admissible k. `None` if
@@ -45,9 +45,9 @@ pub fn recommend(measured: &[Vec<Measured>], documents: f64) -> Option<Recommend
         let found: u64 = sets.iter().map(|set| set.curve.at(k).right).sum();
         let all: u64 = sets.iter().map(|set| set.curve.positive()).sum();
         let profile = sets[0].profile.id().to_string();
-        let is_reckoned = sets.iter().any(|set| set.curve.false_neighbours(k, documents).1);
+        let is_extrapolated = sets.iter().any(|set| set.curve.false_neighbours(k, documents).1);
         let recall = found as f64 / all.max(1) as f64;
-        (found > 0).then_some(Recommendation { profile, k, recall, is_reckoned })
+        (found > 0).then_some(Recommendation { profile, k, recall, is_extrapolated })
     };
     let mut best: Option<(u32, Recommendation)> = None;
     for (at, one) in measured.first()?.iter().enumerate() {

@@ -58,7 +58,7 @@ pub fn report(
             best.profile,
             best.k,
             best.recall * 100.0,
-            if best.is_reckoned { EXTRAPOLATED } else { "" }
+            if best.is_extrapolated { EXTRAPOLATED } else { "" }
         ),
         None => writeln!(
             out,

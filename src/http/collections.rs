@@ -25,7 +25,7 @@ pub(super) async fn list(
     _: NoParams,
     key: Option<Extension<RequestKey>>,
 ) -> Result<Json<CollectionsOut>, Problem> {
-    let collections = state.service.engine()?.collections()?;
+    let collections = state.service.collections()?;
     let may_see = |name: &CollectionName| {
         key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))
     };
@@ -49,7 +49,7 @@ pub(super) async fn get(
     _: NoParams,
     Target(name): Target,
 ) -> Result<Response, Problem> {
-    let info = state.service.engine()?.collection(&name)?;
+    let info = state.service.collection(&name)?;
     Ok((etag(info.version), Json(CollectionOut::from(info))).into_response())
 }
 

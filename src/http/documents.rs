@@ -7,11 +7,13 @@ use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::{TryStreamExt, stream};
+use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::State;
 use super::access::RequestKey;
-use super::bulk::{self, Framing, Into_};
+use super::bulk::{self, Destination, Framing};
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, OutOfSpace, Problem, Refused, Unavailable};
 use super::extract::{
@@ -39,7 +41,7 @@ const EXPORT_BYTES: usize = 256 << 10;
     post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
     params(NearParams),
     request_body(content(
-        (DocumentIn = "application/json"), (String = "application/x-ndjson")
+        (OneOrSeveral = "application/json"), (String = "application/x-ndjson")
     )),
     responses(
         (status = 200,
@@ -61,13 +63,14 @@ pub(super) async fn add(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
-    let into = Into_ { state: state.clone(), collection: collection.clone(), unless_within, bucket };
+    let into = Destination { state: state.clone(), collection: collection.clone(), unless_within, bucket };
     if kind == "application/x-ndjson" {
         let is_expecting = request.headers().contains_key(header::EXPECT);
         let body = request.into_body().into_data_stream();
-        let mut lines = bulk::lines(body, limits.document_bytes, bulk::enough(&state.service));
+        let mut lines =
+            bulk::lines(body, limits.document_bytes, bulk::enough(&state.service), unless_within.is_some());
         if is_expecting {
-            lines = bulk::told_to_go_on(lines).await;
+            lines = bulk::after_first_chunk(lines).await;
         }
         return bulk::respond(into, lines, Framing::Lines);
     }
@@ -77,7 +80,7 @@ pub(super) async fn add(
             .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
-        let lines = bulk::elements(elements.await?, limits.document_bytes);
+        let lines = bulk::elements(elements.await?, limits.document_bytes, unless_within.is_some());
         return bulk::respond(into, lines, Framing::Array);
     }
     let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
@@ -216,7 +219,7 @@ async fn page(
     after: Option<DocumentId>,
     mut reserved: Reserved,
 ) -> Result<(Bytes, Option<DocumentId>), Problem> {
-    let Page { documents, is_last } = state.service.engine()?.export(collection, after, EXPORT_BYTES).await?;
+    let Page { documents, is_last } = state.service.export(collection, after, EXPORT_BYTES).await?;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection)?;
     let serialize = move || {
@@ -260,6 +263,16 @@ fn unless_within(
     }
     let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold);
     k.map(Some).map_err(|error| Problem::from(error).in_query())
+}
+
+/// A document, or an array of documents. An element that is not a document fails alone.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = NewDocumentOrDocuments)]
+#[allow(dead_code, reason = "a shape for the contract")]
+enum OneOrSeveral {
+    One(DocumentIn),
+    Several(Vec<serde_json::Value>),
 }
 
 /// Schemas of answers that are streamed, which no handler returns as one value.

@@ -1,5 +1,5 @@
-//! What handlers take from a request: the collection, ids, parameters, bodies. All that is wrong with
-//! them becomes a [`Problem`] that names the place.
+//! The parts of a request that handlers use: the collection, ids, parameters, bodies. An invalid part becomes
+//! a [`Problem`] that names its place.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ use crate::service::told;
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The collection that a route is about: `{collection}` of the path, or the default one.
+/// The collection of a request: `{collection}` of the path, or the default collection.
 pub(super) struct Target(pub(super) CollectionName);
 
 impl<S: Send + Sync> FromRequestParts<S> for Target {
@@ -51,7 +51,7 @@ impl Target {
     }
 }
 
-/// The document that a route is about: `{id}` of the path.
+/// The document of a request: `{id}` of the path.
 pub(super) struct DocumentPath(pub(super) DocumentId);
 
 impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
@@ -66,7 +66,7 @@ impl<S: Send + Sync> FromRequestParts<S> for DocumentPath {
     }
 }
 
-/// A parameter of the path; an error if it is no UTF-8.
+/// A parameter of the path; an error if it is not UTF-8.
 fn path_parameter(
     parts: &Parts,
     of: impl Fn(&Matched, &str) -> Option<Result<String, Utf8Error>>,
@@ -75,7 +75,8 @@ fn path_parameter(
 }
 
 fn not_utf8(name: &str) -> Problem {
-    Problem::new(Code::MalformedRequest, format!("the path has a {name} that is no UTF-8 when it is decoded"))
+    let detail = format!("the {name} in the path is not percent-encoded UTF-8; encode it as UTF-8");
+    Problem::new(Code::MalformedRequest, detail)
 }
 
 /// The query string. Unknown parameters are refused if `T` denies unknown fields.
@@ -99,21 +100,21 @@ impl<T: DeserializeOwned> Params<T> {
     }
 }
 
-/// Refuses what percent-encoding hides and is not UTF-8: decoding would put U+FFFD in its place.
+/// Refuses a name or a value that is not UTF-8 after percent-decoding: the parser would replace it by U+FFFD.
 fn check_utf8(query: &str) -> Result<(), Problem> {
     let replaced = |text: &str| text.contains('\u{fffd}');
     let wrong =
         form_urlencoded::parse(query.as_bytes()).find(|(name, value)| replaced(name) || replaced(value));
     match wrong {
         Some((name, _)) if !query.to_ascii_uppercase().contains("%EF%BF%BD") && !replaced(query) => {
-            let detail = format!("{name} is not UTF-8 once its percent-encoding is undone");
+            let detail = format!("{name} is not percent-encoded UTF-8; encode it as UTF-8");
             Err(Problem::parameter(Code::InvalidField, &name, detail))
         }
         _ => Ok(()),
     }
 }
 
-/// For routes that take no parameters: one that would be passed over is refused.
+/// For routes without parameters: refuses a parameter that would be ignored.
 pub(super) struct NoParams;
 
 impl<S: Send + Sync> FromRequestParts<S> for NoParams {
@@ -131,21 +132,20 @@ impl<S: Send + Sync> FromRequestParts<S> for NoParams {
     }
 }
 
-/// What is wrong with a query string: read once more, this time keeping track of the place, which takes twice
-/// as long as reading it.
+/// The error of a query string. It is parsed again with the place of the error, which takes twice as long.
 fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
     let deserializer = serde_urlencoded::Deserializer::new(form_urlencoded::parse(query.as_bytes()));
     match serde_path_to_error::deserialize::<_, T>(deserializer) {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
             let name = error.path().to_string();
-            let detail = ranged(&name, plain(&error.inner().to_string()));
-            Problem::parameter(code_of(&detail), named(&detail).unwrap_or(&name), detail.clone())
+            let detail = with_range(&name, without_rust_terms(&error.inner().to_string()));
+            Problem::parameter(code_of(&detail), field_name(&detail).unwrap_or(&name), detail.clone())
         }
     }
 }
 
-/// Makes something of a body; of a large one where that holds up nobody else.
+/// Parses a body. A large one is parsed on the CPU pool, where it does not delay other requests.
 pub(super) async fn parse_aside<T: Send + 'static>(
     state: &super::State,
     bytes: Bytes,
@@ -155,13 +155,13 @@ pub(super) async fn parse_aside<T: Send + 'static>(
     state.service.aside(size, move || make(&bytes)).await?
 }
 
-/// Reads an object from JSON; the error says where. An array is no object, although its elements could be
-/// taken for the fields in order.
+/// Parses a JSON object; the error has the place. Without this, serde would also accept an array, as the
+/// fields of a struct in order.
 pub(super) fn parse_object<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     parse::<Object<T>>(bytes).map(|object| object.0)
 }
 
-/// What is read from an object alone.
+/// A value that is parsed only from an object.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -184,20 +184,20 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// What comes after a byte order mark, with which some programs begin every UTF-8 text.
+/// The bytes without a byte order mark, with which some programs begin every UTF-8 text.
 fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(MARK).unwrap_or(bytes)
 }
 
-/// Reads `T` from JSON; the error says where.
+/// Parses `T` from JSON; the error has the place.
 pub(super) fn parse<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     let bytes = without_mark(bytes);
-    // A text that is known to be UTF-8 as a whole need not be looked at string by string.
+    // If the whole text is validated as UTF-8, serde does not validate each string.
     let read = simdutf8::basic::from_utf8(bytes).ok().and_then(|text| serde_json::from_str(text).ok());
     read.map_or_else(|| parse_tracked(bytes), Ok)
 }
 
-/// The same, keeping track of the place, which takes longer than reading; for what could not be read.
+/// The same with the place of the error, which is slower; for a text that cannot be parsed.
 #[cold]
 fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Problem> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
@@ -207,12 +207,12 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         if !inner.is_data() {
             return not_json(&inner);
         }
-        let (said, place) = told(&inner);
-        let detail = plain(&said);
+        let (message, place) = told(&inner);
+        let detail = without_rust_terms(&message);
         let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
-        let member = named(&detail).filter(|_| of_object);
+        let member = field_name(&detail).filter(|_| of_object);
         let pointer = member.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
-        let detail = ranged(pointer.rsplit('/').next().unwrap_or_default(), detail);
+        let detail = with_range(pointer.rsplit('/').next().unwrap_or_default(), detail);
         Problem::field(code_of(&detail), pointer, detail + &place)
     })?;
     deserializer.end().map_err(|error| not_json(&error))?;
@@ -220,8 +220,8 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
 }
 
 fn not_json(error: &serde_json::Error) -> Problem {
-    let (said, place) = told(error);
-    Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {said}{place}"))
+    let (message, place) = told(error);
+    Problem::new(Code::MalformedRequest, format!("the body is not valid JSON: {message}{place}"))
 }
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
@@ -235,12 +235,13 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// What every number must be that counts something.
+/// The type of a count, in messages.
 const NUMBER: &str = "expected a whole number, 0 or more";
 const HUGE: &str = "the number is too large";
 
-/// The message with the range of k, which no type has: where the collection is known, so is the end of it.
-fn ranged(name: &str, detail: String) -> String {
+/// Adds the range of k, which the type does not state. Its upper end depends on the collection, which is not
+/// known here.
+fn with_range(name: &str, detail: String) -> String {
     let is_range = detail.contains(NUMBER) || detail.contains(HUGE);
     if name != "k" || !is_range {
         return detail;
@@ -248,9 +249,8 @@ fn ranged(name: &str, detail: String) -> String {
     format!("{detail}; k ranges from 0 to the bits of the collection's hashes, 64 or 128")
 }
 
-/// The parser's message in the words of JSON and query strings, not in those of the language that the server
-/// is written in.
-fn plain(message: &str) -> String {
+/// Replaces the Rust terms in a message of the parser by those of JSON and query strings.
+fn without_rust_terms(message: &str) -> String {
     const WORDS: [(&str, &str); 18] = [
         ("expected u64", NUMBER),
         ("expected u32", NUMBER),
@@ -271,11 +271,11 @@ fn plain(message: &str) -> String {
         ("unknown variant", "unknown value"),
         ("floating point", "number"),
     ];
-    let said = WORDS.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
-    // `struct NewDocument`, `enum OnDuplicate`: names that the contract may not have.
-    match said.split_once("expected struct ").or_else(|| said.split_once("expected enum ")) {
+    let text = WORDS.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
+    // Names such as `struct NewDocument` or `enum OnDuplicate` may be absent from the contract.
+    match text.split_once("expected struct ").or_else(|| text.split_once("expected enum ")) {
         Some((before, _)) => format!("{before}expected an object"),
-        None => said,
+        None => text,
     }
 }
 
@@ -283,38 +283,38 @@ fn code_of(detail: &str) -> Code {
     if detail.starts_with("unknown field") { Code::UnknownField } else { Code::InvalidField }
 }
 
-/// The field that a message of serde puts between back-ticks first.
-fn named(detail: &str) -> Option<&str> {
+/// The first name in back-ticks in a message of serde about a field.
+fn field_name(detail: &str) -> Option<&str> {
     let rest = detail.strip_prefix("unknown field `").or_else(|| detail.strip_prefix("missing field `"));
     rest.or_else(|| detail.strip_prefix("duplicate field `"))?.split('`').next()
 }
 
-/// Whether the body's type is one of these. It has to be said: a browser sends a body without a type, and one
-/// of a few types that are never taken where something is stored, for a page of another origin without asking
-/// first.
+/// The type of the body, which must be one of these. A request must declare it. A page of another origin can
+/// make a browser send a body without a type, or of one of a few types, without a preflight request. Routes
+/// that store something accept neither.
 pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str, Problem> {
     if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity") {
-        let detail = format!("the body has the encoding {encoding:?}; send it as it is, without one");
+        let detail = format!("the body has the content encoding {encoding:?}; send it unencoded");
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     }
     let way_out =
         || format!("send one of {} in UTF-8, with curl as -H 'content-type: {}'", known.join(", "), known[0]);
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
-        let detail = format!("the request does not say the type of its body; {}", way_out());
+        let detail = format!("the request does not declare the type of its body; {}", way_out());
         return Err(Problem::new(Code::UnsupportedMediaType, detail));
     };
     let text = value.to_str().unwrap_or_default();
     let essence = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_utf8 = charset(headers).is_none_or(|name| name.eq_ignore_ascii_case("utf-8"));
     let found = known.iter().find(|known| **known == essence).copied();
-    // Texts and pages have a charset; JSON is UTF-8.
+    // Texts and pages may have another charset; JSON must be UTF-8.
     found.filter(|found| is_utf8 || found.starts_with("text/")).ok_or_else(|| {
         let detail = format!("the body has the type {text:?}; {}", way_out());
         Problem::new(Code::UnsupportedMediaType, detail)
     })
 }
 
-/// The charset that the body is said to have.
+/// The charset that the content type declares.
 pub(super) fn charset(headers: &HeaderMap) -> Option<&str> {
     let text = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
     let parameters = text.split(';').skip(1).map(str::trim);
@@ -322,20 +322,22 @@ pub(super) fn charset(headers: &HeaderMap) -> Option<&str> {
     parameters.into_iter().find(is_charset).map(|part| part[8..].trim_matches('"'))
 }
 
-/// The whole body, of at most so many bytes. A body that announces more is refused before it is read.
+/// The whole body, of at most `limit` bytes. A body with a larger `Content-Length` is refused before it is
+/// read.
 pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
     read_sized(request, |_| limit, "send less at a time").await
 }
 
 fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
-    let size = announced.map_or_else(|| "more".to_owned(), |announced| format!("{announced} bytes"));
+    let size =
+        announced.map_or_else(|| "is too large".to_owned(), |announced| format!("has {announced} bytes"));
     let limits = "limits.document_bytes, limits.batch_bytes";
-    let detail = format!("the body has {size}; at most {most} are taken here ({limits}): {way_out}");
+    let detail = format!("the body {size}; at most {most} bytes are accepted here ({limits}): {way_out}");
     Problem::new(Code::TooLarge, detail)
 }
 
-/// The same with a limit that depends on the first byte that is not white space, and what to do about a body
-/// beyond it.
+/// The same with a limit that depends on the first byte that is not white space. `way_out` is the advice for
+/// a larger body.
 pub(super) async fn read_sized(
     request: Request,
     limit: impl Fn(u8) -> usize,
@@ -343,7 +345,7 @@ pub(super) async fn read_sized(
 ) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
-    // What is too large whatever it begins with is refused before a byte of it is asked for.
+    // A body that exceeds all limits is refused before it is read.
     let largest = [b' ', b'{', b'['].map(&limit).into_iter().max().unwrap_or_default();
     if announced.is_some_and(|announced| announced > largest) {
         return Err(too_large(announced, largest, way_out));
@@ -355,7 +357,7 @@ pub(super) async fn read_sized(
         let part = part.map_err(|error| broken(&error))?;
         all.extend(&part)?;
         if most.is_none() {
-            // The first bytes may be no whole mark yet; then the next part tells.
+            // The first bytes may be an incomplete mark; then the next part decides.
             let text = if MARK.starts_with(&all.bytes) { &[] } else { without_mark(&all.bytes) };
             most = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
         }
@@ -368,15 +370,15 @@ pub(super) async fn read_sized(
     Ok(if all.starts_with(MARK) { all.slice(MARK.len()..) } else { all })
 }
 
-/// A body that did not come to its end.
+/// The error of a body that did not arrive completely.
 pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
     match TooSlow::of(error) {
         Some(detail) => Problem::new(Code::TooSlow, detail),
-        None => Problem::new(Code::MalformedRequest, "the body ended before its end"),
+        None => Problem::new(Code::MalformedRequest, "the body is incomplete; send all of it"),
     }
 }
 
-/// A handler's JSON body of at most `limits.document_bytes`, as an extractor.
+/// The extractor of a JSON body of at most `limits.document_bytes`.
 pub(super) struct Document<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Document<T> {
@@ -394,8 +396,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_are_in_the_words_of_the_caller() {
-        for (said, plainly) in [
+    fn messages_have_the_terms_of_json() {
+        for (message, expected) in [
             (
                 "invalid value: integer `-1`, expected u32",
                 "invalid value: integer `-1`, expected a whole number, 0 or more",
@@ -411,12 +413,12 @@ mod tests {
             ),
             ("unknown variant `x`, expected `scan`", "unknown value `x`, expected `scan`"),
         ] {
-            assert_eq!(plain(said), plainly);
+            assert_eq!(without_rust_terms(message), expected);
         }
     }
 
     #[tokio::test]
-    async fn a_byte_order_mark_is_passed_over_wherever_the_network_cuts_it() {
+    async fn a_byte_order_mark_is_removed_from_any_parts_of_the_body() {
         for cut in 0..=5 {
             let (first, second) = b"\xef\xbb\xbf[1]".split_at(cut);
             let parts = [first, second].map(|part| Ok::<_, std::io::Error>(Bytes::from_static(part)));

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::State;
-use crate::service::{EngineError, Health, Memory, MemoryState};
+use crate::service::{Health, Memory, MemoryState, ServiceError};
 
 /// One metric with its samples.
 struct Gauge {
@@ -46,7 +46,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     let service = &state.service;
     let mut gauges = Vec::new();
     let is_draining = (state.is_draining)();
-    let ready = service.engine().is_ok_and(|engine| engine.health() == Health::Ready) && !is_draining;
+    let ready = service.health().is_ok_and(|health| health == Health::Ready) && !is_draining;
     gauges.push(Gauge::one(
         "lookalike_ready",
         "1 if the server is ready, else 0.",
@@ -59,10 +59,10 @@ async fn read(state: &State) -> Vec<Gauge> {
     gauges.push(Gauge::one("lookalike_memory_requests_bytes", about, held));
     let about = "Memory that all requests together may hold (memory.requests).";
     gauges.push(Gauge::one("lookalike_memory_requests_limit_bytes", about, most));
-    let Ok(engine) = service.engine() else {
+    let Ok(of_process) = service.memory() else {
         return gauges;
     };
-    let collections = or_warn(engine.collections()).unwrap_or_default();
+    let collections = or_warn(service.collections()).unwrap_or_default();
     let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
         let samples =
             collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
@@ -85,8 +85,8 @@ async fn read(state: &State) -> Vec<Gauge> {
     let about = "Age of the largest bucket's size; a large collection is counted at most every ten seconds.";
     let name = "lookalike_largest_bucket_age_seconds";
     gauges.push(Gauge { name, about, label: "collection", samples: ages });
-    gauges.extend(memory(&engine.memory()));
-    if let Some(stats) = or_warn(engine.stats().await) {
+    gauges.extend(memory(&of_process));
+    if let Some(stats) = or_warn(service.stats().await) {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
         one("lookalike_store_bytes", "Bytes of the store on disk.", stats.disk_bytes);
         one(
@@ -104,7 +104,7 @@ async fn read(state: &State) -> Vec<Gauge> {
 }
 
 /// The value that was read. After an error, the metrics are absent, which is not 0, and a warning is logged.
-fn or_warn<T>(read: Result<T, EngineError>) -> Option<T> {
+fn or_warn<T>(read: Result<T, ServiceError>) -> Option<T> {
     read.inspect_err(|error| tracing::warn!(%error, "some metrics are missing: they cannot be read")).ok()
 }
 

@@ -16,17 +16,20 @@ pub(super) fn check(request: &Request) -> Result<(), Problem> {
     let length = uri.path_and_query().map_or(0, |text| text.as_str().len());
     if length > URI_BYTES {
         let detail = format!(
-            "the URI has {length} bytes; at most {URI_BYTES} are accepted. Send long texts with POST /similar"
+            "the URI has {length} bytes; at most {URI_BYTES} are accepted: send long texts with POST /similar"
         );
         return Err(Problem::new(Code::UriTooLong, detail));
     }
     let headers = request.headers();
     if headers.len() > HEADERS {
-        let detail = format!("the request has {} headers; at most {HEADERS} are accepted", headers.len());
+        let detail = format!(
+            "the request has {} headers; at most {HEADERS} are accepted: remove headers",
+            headers.len()
+        );
         return Err(Problem::new(Code::HeadersTooLarge, detail));
     }
-    // With another coding besides `chunked`, a proxy that does not know it may find another end of the body,
-    // and read the rest as a request: RFC 9112, 6.1.
+    // With another coding than `chunked`, a proxy that does not know it may find another end of the body, and
+    // read the rest as a request: RFC 9112, 6.1.
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     if let Some(coding) = codings.next()
         && (codings.next().is_some() || !coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"))
@@ -39,9 +42,9 @@ pub(super) fn check(request: &Request) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The `Host` of a request. An HTTP/1.1 request must have exactly one: a proxy may have chosen this server by
-/// it, and with two it is unknown by which. An HTTP/1.0 request may have none, as in the health checks of
-/// load balancers; browsers always send one.
+/// The `Host` of a request. An HTTP/1.1 request must have exactly one: a proxy may choose the server by it,
+/// and with two it is unknown by which. An HTTP/1.0 request may have none, as in the health checks of load
+/// balancers; browsers always send one.
 pub(super) fn host(request: &Request) -> Result<Option<&HeaderValue>, Problem> {
     let mut hosts = request.headers().get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

@@ -8,11 +8,11 @@ use serde::Serialize;
 use super::room::AlreadyReserved;
 use crate::call::{self, NoMemory, Reserved};
 
-/// The initial capacity of a body in bytes. Most bodies fit, so that they are written without reallocation.
+/// The initial capacity of a body in bytes. Most bodies fit and need no reallocation.
 const TYPICAL_BYTES: usize = 256;
 
-/// A response with a JSON body. The type of the framework adds one layer of buffers and two of headers, which
-/// cost a tenth of the time of a lookup.
+/// A response with a JSON body. The type of the framework has one more layer of buffers and two more of
+/// headers, which take a tenth of the time of a lookup.
 pub(super) struct Json<T>(pub(super) T);
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -21,7 +21,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
     }
 }
 
-/// A response whose JSON body `write` appends, of about `bytes` bytes.
+/// A response with the JSON body that `write` appends, of about `bytes` bytes.
 pub(super) fn written(bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut text = Vec::with_capacity(bytes);
     write(&mut text);
@@ -36,7 +36,10 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// A list of about this many elements.
+    /// An empty list for about this many elements.
+    ///
+    /// # Errors
+    /// [`NoMemory`] if there is no memory for it.
     pub(super) fn of(elements: usize) -> Result<Results, NoMemory> {
         let bytes = TYPICAL_BYTES / 2 * (elements + 2);
         let reserved = call::reserve(bytes)?;
@@ -45,11 +48,14 @@ impl Results {
         Ok(Results { text, reserved })
     }
 
-    /// Adds the element that `write` writes, of about this many bytes.
+    /// Adds the element that `write` appends, of about this many bytes.
+    ///
+    /// # Errors
+    /// [`NoMemory`] if there is no memory for it.
     pub(super) fn push(&mut self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Result<(), NoMemory> {
         let needed = self.text.len() + bytes + END.len();
         if needed > self.text.capacity() {
-            // During the reallocation the text is in memory twice.
+            // During the reallocation both buffers are reserved.
             let (before, after) = (self.text.capacity(), needed.max(2 * self.text.capacity()));
             self.reserved.grow_to(before + after)?;
             self.text.reserve_exact(after - self.text.len());

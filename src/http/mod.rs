@@ -110,7 +110,14 @@ pub async fn serve(
         let handle = |request: Request| {
             let client = client(&request);
             match server.handle(matched.clone(), request) {
-                Either::Left(response) => Either::Left(response),
+                Either::Left(done) => {
+                    let response = done.into_inner();
+                    if !room::is_counted(&response) {
+                        return Either::Left(ready(response));
+                    }
+                    let call = Call::begin(client, &state.accountant);
+                    Either::Left(ready(call.within(|| room::reserve_body(response))))
+                }
                 Either::Right(answering) => {
                     let call = Call::begin(client, &state.accountant);
                     Either::Right(call.surround(answering.map(room::reserve_body)))

@@ -35,11 +35,11 @@ pub(super) async fn livez() -> &'static str {
     )
 )]
 pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, Problem> {
-    let engine = state.service.engine()?;
+    let health = state.service.health()?;
     if (state.is_draining)() {
         return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
     }
-    match engine.health() {
+    match health {
         Health::Ready => Ok("ready\n"),
         Health::ReadOnly(reason) => Err(Problem::new(Code::ReadOnly, reason)),
         Health::DiskFull(reason) => Err(Problem::new(Code::DiskFull, reason).of_readiness()),
@@ -62,12 +62,11 @@ pub(super) async fn stats(
     Target(collection): Target,
 ) -> Result<Json<StatsOut>, Problem> {
     let service = &state.service;
-    let engine = service.engine()?;
-    let info = engine.collection(&collection)?;
+    let info = service.collection(&collection)?;
     let sizes = service.bucket_sizes(&info).await?.0;
-    let stats = engine.stats().await?;
+    let stats = service.stats().await?;
     let distances = service.answered_distances();
-    Ok(Json(StatsOut::new(info, sizes, &distances, stats, engine.memory(), service.now_ms())))
+    Ok(Json(StatsOut::new(info, sizes, &distances, stats, service.memory()?, service.now_ms())))
 }
 
 /// Takes a snapshot of the index now.
@@ -105,7 +104,7 @@ pub(super) async fn snapshots(
     _: NoParams,
 ) -> Result<Json<SnapshotsOut>, Problem> {
     let now = state.service.now_ms();
-    let snapshots = state.service.engine()?.snapshots().await?;
+    let snapshots = state.service.snapshots().await?;
     let snapshots = snapshots.into_iter().map(|snapshot| SnapshotOut::new(snapshot, now)).collect();
     Ok(Json(SnapshotsOut { snapshots }))
 }

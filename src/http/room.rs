@@ -2,6 +2,7 @@
 //! sent. Small bodies are not counted, because the number of connections limits them.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
@@ -65,6 +66,11 @@ impl Growing {
 #[derive(Clone, Copy)]
 pub(super) struct AlreadyReserved;
 
+/// Whether memory is reserved for the body of a response.
+pub(super) fn is_counted(response: &Response) -> bool {
+    response.body().size_hint().exact().is_none_or(|bytes| bytes > SMALL as u64)
+}
+
 /// Reserves memory for the body of a response until it is sent; without memory, returns that error instead.
 ///
 /// Bodies without a known length are streams, which reserve memory for each of their parts.
@@ -75,20 +81,31 @@ pub(super) fn reserve_body(mut response: Response) -> Response {
     let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     match bytes.filter(|bytes| *bytes > SMALL).map(call::reserve) {
         None => response,
-        Some(Ok(reserved)) => {
-            response.map(|body| Body::new(ReservedBody { body, rest: Bytes::new(), _reserved: reserved }))
-        }
+        Some(Ok(reserved)) => response
+            .map(|body| Body::new(ReservedBody { body, rest: Bytes::new(), reserved: reserved.into() })),
         Some(Err(error)) => Problem::from(error).into_response(),
     }
 }
 
-/// A body that is sent in frames of limited size. A connection takes as many as its buffer holds, and the
-/// memory stays reserved until it has taken the last one.
+/// A body that is sent in frames of limited size. The memory stays reserved until the connection has sent
+/// the last one.
 struct ReservedBody {
     body: Body,
     /// Data of the inner body that the connection has not taken yet.
     rest: Bytes,
-    _reserved: Reserved,
+    reserved: Arc<Reserved>,
+}
+
+/// A frame with the reservation of its body.
+struct Part {
+    bytes: Bytes,
+    _reserved: Arc<Reserved>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl http_body::Body for ReservedBody {
@@ -110,7 +127,8 @@ impl http_body::Body for ReservedBody {
             }
         }
         let bytes = self.rest.len().min(FRAME);
-        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(bytes)))))
+        let part = Part { bytes: self.rest.split_to(bytes), _reserved: Arc::clone(&self.reserved) };
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_owner(part)))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -127,8 +145,6 @@ impl http_body::Body for ReservedBody {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::call::{Accountant, Call, Client};
 
@@ -184,16 +200,19 @@ mod tests {
         let call = Call::begin(Client::SERVER, &accountant);
         let all: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8).collect();
         let mut body = call.within(|| reserve_body(Response::new(Body::from(all.clone())))).into_body();
-        let mut sent = Vec::new();
+        let (mut sent, mut last) = (Vec::new(), Bytes::new());
         while let Some(frame) = std::future::poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await
         {
             assert_eq!(accountant.reserved(), all.len());
-            sent.extend_from_slice(&frame.unwrap().into_data().unwrap());
+            last = frame.unwrap().into_data().unwrap();
+            sent.extend_from_slice(&last);
             assert_eq!(body.size_hint().exact(), Some((all.len() - sent.len()) as u64));
             assert_eq!(body.is_end_stream(), sent.len() == all.len());
         }
         assert_eq!(sent, all);
         drop(body);
+        assert_eq!(accountant.reserved(), all.len(), "the connection has not sent the last frame");
+        drop(last);
         assert_eq!(accountant.reserved(), 0);
     }
 }

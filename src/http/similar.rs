@@ -7,6 +7,7 @@ use axum::extract::{Request, State as From_};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{Either, ready};
+use memchr::memchr2;
 
 use super::deadline::Deadline;
 use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
@@ -15,11 +16,13 @@ use super::json::{Results, written};
 use super::route::{Matched, Route};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use super::{Answering, State};
-use crate::call::NoMemory;
+use crate::call::{NoMemory, reserve};
 use crate::service::{Ask, Found, Limits, Lookup, Pending, Service as Lookalike, WorkBudget};
 
 /// The most matches in the answer to several queries: each may have metadata.
 const MATCHES_IN_ALL: usize = 20_000;
+/// Bytes of memory per element or member of a body: a query takes the most, and `{"id":"a"},` is short.
+const ELEMENT_BYTES: usize = 400;
 
 /// Which stored documents lie within k bits of a hash, a text or another document.
 #[utoipa::path(
@@ -149,6 +152,27 @@ enum Begun {
     Several(Pending, Results, std::vec::IntoIter<bool>),
 }
 
+/// The number of commas between the elements and members of a JSON text.
+fn separators(json: &[u8]) -> usize {
+    let (mut rest, mut count) = (json, 0);
+    while let Some(at) = memchr2(b',', b'"', rest) {
+        let is_comma = rest[at] == b',';
+        rest = &rest[at + 1..];
+        if is_comma {
+            count += 1;
+            continue;
+        }
+        while let Some(end) = memchr2(b'\\', b'"', rest) {
+            let is_end = rest[end] == b'"';
+            rest = rest.get(end + if is_end { 1 } else { 2 }..).unwrap_or_default();
+            if is_end {
+                break;
+            }
+        }
+    }
+    count
+}
+
 /// What a body asks, and for each query whether its answer says how it was found.
 enum Questions {
     One(Box<Ask>, bool),
@@ -156,9 +180,10 @@ enum Questions {
 }
 
 fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
-    let several = if let Some(plain) = SeveralIn::plain(bytes) {
+    let several = if let Some(plain) = SeveralIn::plain(bytes, limits.batch_items) {
         plain
     } else {
+        reserve(ELEMENT_BYTES * separators(bytes))?.keep();
         let mut body: SimilarIn = parse_object(bytes)?;
         let Some(several) = body.queries.take() else {
             let stats = body.wants_stats();
@@ -177,8 +202,7 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
     wrong.map_or(Ok(()), Err)?;
-    let limit = |ask: &Ask| ask.limit.unwrap_or(limits.default_matches);
-    let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(limit(ask)));
+    let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
     if wanted > MATCHES_IN_ALL {
         let detail = format!(
             "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one \
@@ -201,4 +225,24 @@ async fn written_aside(state: &State, found: Found, stats: bool) -> Result<Respo
 
 fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
     results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_the_commas_outside_strings() {
+        let cases = [
+            ("", 0),
+            ("[1,1,1]", 2),
+            (r#"{"a":"1,2","b":[1,{"c":2,"d":3}]}"#, 3),
+            (r#"["\",",\",","x"]"#, 2),
+            (r#"[",\"#, 0),
+            (r#"["a","#, 1),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(separators(json.as_bytes()), expected, "{json}");
+        }
+    }
 }

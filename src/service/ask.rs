@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::Service;
 use super::cursor;
 use super::error::ServiceError;
 use super::fingerprints::{Content, Located};
 use super::second_check::Measure;
+use super::{Limits, Service};
 use crate::engine::{Collection, Filter, Query};
 use crate::fingerprint::Status;
 use crate::ids::{DocumentId, Hash};
@@ -59,6 +59,11 @@ impl Ask {
             min_similarity: None,
             measure: Measure::default(),
         }
+    }
+
+    /// The maximum number of matches: its own, or the default.
+    pub fn matches(&self, limits: &Limits) -> usize {
+        self.limit.unwrap_or(limits.default_matches)
     }
 
     /// The hash, if the query is for a hash and the engine alone can answer it.
@@ -116,7 +121,7 @@ impl Service {
 
     /// Rejects a query that exceeds the limits, before any work is done.
     fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
-        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        let limit = ask.matches(&self.limits);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(
                 "limit is {limit}; it ranges from 1 to {}, and a cursor returns the next page",
@@ -137,7 +142,7 @@ impl Service {
     fn query(&self, collection: &Collection, ask: &Ask, located: Located) -> Result<Query, ServiceError> {
         let Located { hash, signature, .. } = located;
         let k = collection.reach(ask.k, ask.threshold)?;
-        let limit = ask.limit.unwrap_or(self.limits.default_matches);
+        let limit = ask.matches(&self.limits);
         let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, k)).transpose()?;
         let filter = ask.filter.clone();
         let query = Query { hash, signature, k, limit, after, filter, scan: ask.scan };

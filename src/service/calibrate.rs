@@ -350,12 +350,24 @@ impl Service {
             numbers.entry(id).or_insert(next);
         }
         let mut texts: Vec<Option<String>> = vec![None; numbers.len()];
-        let mut sample = Sample::new(plan.sample.saturating_sub(texts.len()), sample_bytes()?, plan.seed);
+        // Half of the memory is for the texts of the pairs, half for the sample.
+        let most = sample_bytes()? / 2;
+        let mut sample = Sample::new(plan.sample.saturating_sub(texts.len()), most, plan.seed);
+        let mut bytes = 0;
         self.read(job, &plan.collection, |id, text| match numbers.get(id) {
-            Some(number) => texts[*number as usize] = Some(text),
+            Some(number) => {
+                bytes += text.len();
+                texts[*number as usize] = (bytes <= most).then_some(text);
+            }
             None => sample.offer(text),
         })
         .await?;
+        if bytes > most {
+            let detail = format!(
+                "the documents of the pairs have {bytes} bytes of text; at most {most} are read: mark fewer pairs"
+            );
+            return Err(ServiceError::invalid("pairs", detail));
+        }
         let missing = |(a, b): &(DocumentId, DocumentId)| {
             [a, b].into_iter().find(|id| texts[numbers[id] as usize].is_none()).cloned()
         };

@@ -6,7 +6,9 @@ use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
 use super::second_check::SKETCH_BYTES;
-use crate::engine::{Changed, CollectionChange, Condition, Engine, EngineError, ProfileFacts};
+use crate::engine::{
+    Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts,
+};
 use crate::fingerprint::{Banding, Profile, Profiles};
 use crate::ids::{CollectionName, SignatureShape};
 
@@ -34,6 +36,22 @@ pub struct WantedCollection {
 }
 
 impl Service {
+    /// All collections in the order of their names.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if they cannot be read.
+    pub fn collections(&self) -> Result<Vec<CollectionInfo>, ServiceError> {
+        Ok(self.engine()?.collections()?)
+    }
+
+    /// The settings and counts of a collection.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is none.
+    pub fn collection(&self, name: &CollectionName) -> Result<CollectionInfo, ServiceError> {
+        Ok(self.engine()?.collection(name)?)
+    }
+
     /// Creates a collection or changes its settings.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Query, Row,
+    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Page, Query, Row,
 };
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
@@ -218,6 +218,17 @@ impl Service {
         })
     }
 
+    /// Checks whether a stream of documents can begin: the collection exists, and the memory budget admits
+    /// documents.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`], [`EngineError::MemoryFull`].
+    pub fn admit_stream(&self, collection: &CollectionName) -> Result<(), ServiceError> {
+        let engine = self.engine()?;
+        engine.settings(collection)?;
+        Ok(engine.admit(true)?)
+    }
+
     /// Queues prepared documents. The returned future resolves when they are durable.
     ///
     /// # Errors
@@ -285,7 +296,9 @@ impl Service {
         added: &Added,
     ) -> Result<Vec<Match>, ServiceError> {
         if let Outcome::Duplicate(of) = &added.outcome {
-            return Ok(of.clone());
+            let mut matches = of.clone();
+            self.engine()?.add_metadata(collection, &mut matches)?;
+            return Ok(matches);
         }
         let collection = self.engine()?.find(collection)?;
         let query = Query {
@@ -309,6 +322,19 @@ impl Service {
     pub fn document(&self, collection: &CollectionName, id: &DocumentId) -> Result<Document, ServiceError> {
         let found = self.engine()?.get(collection, id)?;
         found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
+    }
+
+    /// Returns the documents after `after` in the order of their ids: `bytes` bytes of them, or one document.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is no such collection.
+    pub async fn export(
+        &self,
+        collection: &CollectionName,
+        after: Option<DocumentId>,
+        bytes: usize,
+    ) -> Result<Page, ServiceError> {
+        Ok(self.engine()?.export(collection, after, bytes).await?)
     }
 
     /// Deletes a document.

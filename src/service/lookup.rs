@@ -59,16 +59,14 @@ pub enum Lookup {
 #[derive(Debug)]
 pub struct Pending {
     collection: Arc<Collection>,
-    queries: Queries,
+    /// The next queries, which are resolved.
+    queries: Vec<Query>,
+    /// The queries after them.
+    asks: Vec<Ask>,
+    /// The position of the first of `asks` in the request.
+    first: usize,
     /// The bytes of metadata in the earlier answers.
     bytes: usize,
-}
-
-#[derive(Debug)]
-enum Queries {
-    Resolved(Query),
-    /// The asked queries from this index on; the earlier ones are answered.
-    Asked(usize, Vec<Ask>),
 }
 
 impl Service {
@@ -90,7 +88,6 @@ impl Service {
         let mut queries = Vec::with_capacity(GROUP_SIZE);
         let (mut answered, mut bytes, mut tally) = (0, 0, Tally::default());
         while answered < asks.len() {
-            queries.clear();
             for (at, ask) in asks.iter().enumerate().skip(answered).take(GROUP_SIZE) {
                 match self.resolve_hash(&collection, ask).map_err(|error| error.of_question(at))? {
                     Some(query) => queries.push(query),
@@ -99,24 +96,22 @@ impl Service {
             }
             let mut at = 0;
             let count = engine.answer(&collection, &queries, &mut budget, &mut |answer| {
-                bytes += metadata_bytes(&answer);
+                bytes += metadata_bytes(&answer.matches);
                 each(self.found(&collection, &queries[at], None, answer, &mut tally));
                 at += 1;
             })?;
+            check_metadata(bytes)?;
             answered += count;
-            if bytes > ANSWER_BYTES {
-                return Err(too_much_metadata());
-            }
-            if count == 0 || count < queries.len() {
+            queries.drain(..count);
+            if count == 0 || !queries.is_empty() {
                 break;
             }
         }
         self.count(&tally);
-        let rest = asks.split_off(answered);
-        if rest.is_empty() {
-            return Ok(None);
-        }
-        Ok(Some(Pending { collection, queries: Queries::Asked(answered, rest), bytes }))
+        let first = answered + queries.len();
+        let asks = asks.split_off(first);
+        let is_answered = queries.is_empty() && asks.is_empty();
+        Ok((!is_answered).then_some(Pending { collection, queries, asks, first, bytes }))
     }
 
     /// Begins to answer one query.
@@ -126,16 +121,17 @@ impl Service {
     pub fn begin_one(&self, collection: &CollectionName, ask: Ask) -> Result<Lookup, ServiceError> {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
+        let pending = |collection, queries, asks| {
+            Lookup::Pending(Pending { collection, queries, asks, first: 0, bytes: 0 })
+        };
         let Some(query) = self.resolve_hash(&collection, &ask)? else {
-            let queries = Queries::Asked(0, vec![ask]);
-            return Ok(Lookup::Pending(Pending { collection, queries, bytes: 0 }));
+            return Ok(pending(collection, Vec::new(), vec![ask]));
         };
         let (mut budget, mut found) = (WorkBudget::INLINE, None);
         engine.answer(&collection, std::slice::from_ref(&query), &mut budget, &mut |answer| {
             found = Some(self.counted(&collection, &query, None, answer));
         })?;
-        let pending = || Pending { collection, queries: Queries::Resolved(query), bytes: 0 };
-        Ok(found.map_or_else(|| Lookup::Pending(pending()), Lookup::Found))
+        Ok(found.map_or_else(|| pending(collection, vec![query], Vec::new()), Lookup::Found))
     }
 
     /// Answers the remaining queries of a lookup that was begun.
@@ -144,40 +140,48 @@ impl Service {
     /// [`ServiceError`] of the first query that cannot be answered.
     #[tracing::instrument(level = "trace", skip_all)]
     pub async fn finish(&self, pending: Pending) -> Result<Vec<Found>, ServiceError> {
-        let Pending { collection, queries, mut bytes } = pending;
-        let resolved: Vec<Resolved> = match queries {
-            Queries::Resolved(query) => vec![(query, None)],
-            Queries::Asked(first, asks) if asks.iter().any(|ask| ask.min_similarity.is_some()) => {
-                return self.checked(&collection, first, asks).await;
-            }
-            Queries::Asked(first, asks) => {
-                let resolve = async |(at, ask): (usize, Ask)| {
-                    let resolved = match self.resolve_hash(&collection, &ask) {
-                        Ok(Some(query)) => Ok((query, None)),
-                        Ok(None) => self.resolve(&collection, &ask).await,
-                        Err(error) => Err(error),
-                    };
-                    resolved.map_err(|error| error.of_question(first + at))
-                };
-                let resolved = stream::iter(asks.into_iter().enumerate()).map(resolve);
-                resolved.buffered(self.pool.permits()).try_collect().await?
-            }
-        };
+        let Pending { collection, queries, mut asks, first, mut bytes } = pending;
+        let mut resolved: Vec<Resolved> = queries.into_iter().map(|query| (query, None)).collect();
+        if asks.iter().all(|ask| ask.min_similarity.is_none()) {
+            let resolve = async |(at, ask): (usize, Ask)| {
+                let resolved = self.resolve(&collection, &ask).await;
+                resolved.map_err(|error| error.of_question(first + at))
+            };
+            let asks = stream::iter(std::mem::take(&mut asks).into_iter().enumerate()).map(resolve);
+            let rest: Vec<Resolved> = asks.buffered(self.pool.permits()).try_collect().await?;
+            resolved.extend(rest);
+        }
+        let mut found = self.answer_resolved(&collection, resolved, &mut bytes).await?;
+        for (at, ask) in asks.into_iter().enumerate() {
+            let answer = self.answer_checked(&collection, ask).await;
+            let answer = answer.map_err(|error| error.of_question(first + at))?;
+            bytes += metadata_bytes(&answer.matches);
+            check_metadata(bytes)?;
+            found.push(answer);
+        }
+        Ok(found)
+    }
+
+    /// Answers queries on the CPU pool, in order. Adds their metadata to `bytes`.
+    async fn answer_resolved(
+        &self,
+        collection: &Arc<Collection>,
+        resolved: Vec<Resolved>,
+        bytes: &mut usize,
+    ) -> Result<Vec<Found>, ServiceError> {
         let (queries, statuses): (Vec<Query>, Vec<Option<Status>>) = resolved.into_iter().unzip();
         let queries: Arc<[Query]> = queries.into();
-        let answers = |part| self.answers_of_pool(&collection, &queries, part);
+        let answers = |part| self.answers_of_pool(collection, &queries, part);
         let parts = stream::iter(parts(&queries)).map(answers);
         let mut parts = parts.buffered(self.pool.permits());
         let (mut found, mut tally) = (Vec::with_capacity(queries.len()), Tally::default());
         while let Some(answers) = parts.next().await {
             for answer in answers? {
-                bytes += metadata_bytes(&answer);
+                *bytes += metadata_bytes(&answer.matches);
                 let at = found.len();
-                found.push(self.found(&collection, &queries[at], statuses[at], answer, &mut tally));
+                found.push(self.found(collection, &queries[at], statuses[at], answer, &mut tally));
             }
-            if bytes > ANSWER_BYTES {
-                return Err(too_much_metadata());
-            }
+            check_metadata(*bytes)?;
         }
         self.count(&tally);
         Ok(found)
@@ -202,31 +206,13 @@ impl Service {
         }
     }
 
-    /// Answers the queries one after the other, each with the documents of its minimum similarity.
-    async fn checked(
-        &self,
-        collection: &Arc<Collection>,
-        first: usize,
-        asks: Vec<Ask>,
-    ) -> Result<Vec<Found>, ServiceError> {
-        let mut found = Vec::with_capacity(asks.len());
-        for (at, ask) in asks.into_iter().enumerate() {
-            let answered = match ask.min_similarity {
-                // Boxed for the same reason as fingerprinting in `resolve`.
-                Some(least) => Box::pin(self.similar_checked(collection, ask, least)).await,
-                None => self.similar_unchecked(collection, &ask).await,
-            };
-            found.push(answered.map_err(|error| error.of_question(first + at))?);
+    /// Answers a query, with the documents of its minimum similarity if it has one.
+    async fn answer_checked(&self, collection: &Arc<Collection>, ask: Ask) -> Result<Found, ServiceError> {
+        if let Some(least) = ask.min_similarity {
+            // Boxed for the same reason as fingerprinting in `resolve`.
+            return Box::pin(self.similar_checked(collection, ask, least)).await;
         }
-        Ok(found)
-    }
-
-    async fn similar_unchecked(
-        &self,
-        collection: &Arc<Collection>,
-        ask: &Ask,
-    ) -> Result<Found, ServiceError> {
-        let (query, status) = self.resolve(collection, ask).await?;
+        let (query, status) = self.resolve(collection, &ask).await?;
         let answer = self.answer(collection, query.clone()).await?;
         Ok(self.counted(collection, &query, status, answer))
     }
@@ -319,17 +305,20 @@ fn answered(
     Ok((count == queries.len()).then_some(answers))
 }
 
-/// The bytes of metadata in an answer.
-fn metadata_bytes(answer: &Answer) -> usize {
-    answer.matches.iter().map(|found| found.metadata.as_ref().map_or(0, String::len)).sum()
+fn metadata_bytes(matches: &[Match]) -> usize {
+    matches.iter().map(|found| found.metadata.as_ref().map_or(0, String::len)).sum()
 }
 
-fn too_much_metadata() -> ServiceError {
+/// Checks the bytes of metadata in all answers so far.
+fn check_metadata(bytes: usize) -> Result<(), ServiceError> {
+    if bytes <= ANSWER_BYTES {
+        return Ok(());
+    }
     let detail = format!(
         "the metadata of all matches has more than {ANSWER_BYTES} bytes; send fewer queries at a time, or \
          request fewer matches (limit)"
     );
-    ServiceError::invalid("queries", detail)
+    Err(ServiceError::invalid("queries", detail))
 }
 
 /// Splits queries into parts of at most [`PART_MATCHES`] matches, or of one query.
@@ -342,6 +331,8 @@ fn parts(queries: &[Query]) -> Vec<Range<usize>> {
         }
         matches += query.limit;
     }
-    parts.push(start..queries.len());
+    if start < queries.len() {
+        parts.push(start..queries.len());
+    }
     parts
 }

@@ -134,7 +134,7 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NotReady`] until [`Service::start`] is called.
-    pub fn engine(&self) -> Result<&Arc<Engine>, ServiceError> {
+    fn engine(&self) -> Result<&Arc<Engine>, ServiceError> {
         self.engine.get().ok_or_else(|| ServiceError::not_ready(&self.starting))
     }
 
@@ -196,6 +196,38 @@ impl Service {
         let _permit =
             self.snapshots.try_acquire().map_err(|_| EngineError::Busy("the queue of snapshots"))?;
         Ok(engine.snapshot().await?)
+    }
+
+    /// The snapshots on disk, the newest first.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if they cannot be listed.
+    pub async fn snapshots(&self) -> Result<Vec<Snapshot>, ServiceError> {
+        Ok(self.engine()?.snapshots().await?)
+    }
+
+    /// Whether the server can answer and store.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotReady`] until [`Service::start`] is called.
+    pub fn health(&self) -> Result<Health, ServiceError> {
+        Ok(self.engine()?.health())
+    }
+
+    /// The statistics of the store.
+    ///
+    /// # Errors
+    /// [`ServiceError::Engine`] if they cannot be read.
+    pub async fn stats(&self) -> Result<EngineStats, ServiceError> {
+        Ok(self.engine()?.stats().await?)
+    }
+
+    /// The memory in use, and which writes it admits.
+    ///
+    /// # Errors
+    /// [`ServiceError::NotReady`] until [`Service::start`] is called.
+    pub fn memory(&self) -> Result<Memory, ServiceError> {
+        Ok(self.engine()?.memory())
     }
 
     /// The sizes of a collection's buckets, and their age in milliseconds. Those of a large collection are

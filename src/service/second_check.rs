@@ -171,7 +171,7 @@ impl Service {
             return Err(ServiceError::invalid("measure", detail));
         }
         let measure = ask.measure;
-        let limit = ask.limit.unwrap_or(self.limits().default_matches);
+        let limit = ask.matches(self.limits());
         let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some())?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let (query, status) = self.resolve(collection, &ask).await?;

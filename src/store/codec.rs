@@ -11,7 +11,7 @@ use std::ops::Bound;
 use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
-use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row};
+use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
 
 /// Key of the number of the last durable change.
@@ -293,6 +293,29 @@ pub(super) fn write_row(row: Row) -> Vec<u8> {
         metadata: row.metadata,
         text: row.text,
         sketch: row.sketch,
+    })
+}
+
+/// The fields of [`RowLayout`] before the text.
+#[derive(Deserialize)]
+struct RowHeadLayout {
+    hash: HashBytes,
+    _features: Option<u32>,
+    _short: bool,
+    written_ms: u64,
+    expires_ms: Option<u64>,
+    metadata: Option<String>,
+}
+
+pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
+    const DAMAGED: StoreError = StoreError::Damaged("document row");
+    let fields = bytes.strip_prefix(&[LAYOUT]).ok_or(DAMAGED)?;
+    let (row, _text) = postcard::take_from_bytes::<RowHeadLayout>(fields).map_err(|_| DAMAGED)?;
+    Ok(RowHead {
+        hash: row.hash.read()?,
+        written_ms: row.written_ms,
+        expires_ms: row.expires_ms,
+        metadata: row.metadata,
     })
 }
 

@@ -47,7 +47,7 @@ use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row};
+pub use records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;

@@ -62,6 +62,19 @@ pub struct Row {
     pub sketch: Option<Vec<u8>>,
 }
 
+/// The part of a [`Row`] that does not grow with the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowHead {
+    /// Its fingerprint.
+    pub hash: Hash,
+    /// The time of the last write, in milliseconds since 1970-01-01 UTC.
+    pub written_ms: u64,
+    /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
+    pub expires_ms: Option<u64>,
+    /// The JSON object of the document, exactly as it was received.
+    pub metadata: Option<String>,
+}
+
 impl Row {
     /// The bytes of its fields of variable length.
     pub fn held_bytes(&self) -> usize {

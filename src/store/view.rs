@@ -9,7 +9,7 @@ use lsm_tree::{AbstractTree, Guard, SeqNo};
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Posting, PostingList, Row};
+use super::records::{Posting, PostingList, Row, RowHead};
 use super::trees::Tree;
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
@@ -50,6 +50,15 @@ impl<'a> View<'a> {
     pub fn row(&self, collection: CollectionId, id: &DocumentId) -> Result<Option<Row>, StoreError> {
         let value = self.get(Tree::Rows, codec::row_key(collection, id))?;
         value.map(|value| codec::read_row(&value)).transpose()
+    }
+
+    /// The row of a document without its text; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails or the row does not read back.
+    pub fn row_head(&self, collection: CollectionId, id: &DocumentId) -> Result<Option<RowHead>, StoreError> {
+        let value = self.get(Tree::Rows, codec::row_key(collection, id))?;
+        value.map(|value| codec::read_row_head(&value)).transpose()
     }
 
     /// The rows of a collection in the order of their ids, starting after `after`.

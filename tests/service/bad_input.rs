@@ -344,7 +344,7 @@ fn bodies() -> Vec<Case> {
             "explain with texts",
             "/fingerprint",
             r#"{"texts":["x"],"explain":true}"#,
-            (422, "invalid_field", "one at a time", "/explain"),
+            (422, "invalid_field", "one text at a time", "/explain"),
         ),
         post(
             "a lone surrogate",

@@ -17,6 +17,25 @@ async fn the_served_contract_equals_the_file_and_the_output_of_the_command() {
 }
 
 #[tokio::test]
+async fn every_operation_of_the_contract_has_a_handler() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let contract = server.json("/docs/openapi.json").await;
+    let mut operations = 0;
+    for (path, methods) in contract["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys().filter(|name| *name != "parameters") {
+            let method = reqwest::Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let path = path.replace(['{', '}'], "");
+            let answer = server.client.request(method.clone(), format!("{}{path}", server.url)).send();
+            let status = answer.await.unwrap().status();
+            assert_ne!(status, StatusCode::METHOD_NOT_ALLOWED, "{method} {path}");
+            operations += 1;
+        }
+    }
+    assert!(operations > 30, "only {operations} operations were found");
+}
+
+#[tokio::test]
 async fn the_documentation_loads_nothing_from_other_hosts() {
     let data = directory();
     let server = Server::start(data.path()).await;

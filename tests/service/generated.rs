@@ -13,6 +13,10 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The minimum of links that schemathesis must follow in the time limit, also on a busy machine.
 const LINKS: u32 = 5;
 
+/// The seed of the generated requests, so that two runs send the same, unless
+/// `LOOKALIKE_TEST_SCHEMATHESIS_SEED` names another.
+const SEED: &str = "20261125";
+
 /// The path of a program of the Python environment, or `None` with a message if it is not installed.
 fn python_program(name: &str) -> Option<PathBuf> {
     let path = Path::new(ROOT).join("target/python/bin").join(name);
@@ -50,6 +54,7 @@ async fn check_with_schemathesis(
         &server.url,
     ])
     .args(["--checks", "all", "--generation-database", "none", "--no-color"])
+    .args(["--seed", &std::env::var("LOOKALIKE_TEST_SCHEMATHESIS_SEED").unwrap_or(SEED.to_owned())])
     // schemathesis cannot generate a backup; tests/service/backup.rs tests damaged ones.
     .args(["--exclude-path", "/collections/{collection}/restore"])
     .args(["--header", &format!("X-API-Key: {key}")])
@@ -85,7 +90,8 @@ async fn schemathesis_follows_the_links_of_answers_and_finds_nothing() {
     let admin = key(data.path(), "admin", &["--role", "admin"]);
     let server = Server::start(data.path()).await;
     // Until the time limit, created resources must exist, deleted ones must not, and no request may fail.
-    let arguments = ["--phases", "stateful", "--max-time", "45"];
+    let seconds = std::env::var("LOOKALIKE_TEST_SCHEMATHESIS_SECONDS").unwrap_or("45".to_owned());
+    let arguments = ["--phases", "stateful", "--max-time", &seconds];
     let stdout = check_with_schemathesis(&schemathesis, &server, &admin, &arguments).await;
     let covered =
         stdout.lines().find_map(|line| line.trim().strip_prefix("API Links:")?.trim().split(' ').next());

@@ -21,8 +21,9 @@ from lookalike_client.models import (
 )
 
 TEXT = (
-    "The harbour ferry will run every twenty minutes during the summer festival, the city council said on Tuesday. "
-    "Extra boats have been hired from a neighbouring town, and tickets bought in advance remain valid."
+    "The harbour ferry will run every twenty minutes during the summer festival, the city council said on "
+    "Tuesday. Extra boats have been hired from a neighbouring town, and tickets bought in advance remain "
+    "valid."
 )
 
 url, key = sys.argv[1:]
@@ -33,10 +34,14 @@ made = fingerprint.sync(client=client, body=FingerprintRequest(text=TEXT))
 assert made.bits == 64 and made.status == "ok", made
 
 metadata = Metadata.from_dict({"source": "city-news"})
-first = add_documents.sync_detailed(client=client, body=NewDocument(id="ferry-1", text=TEXT, metadata=metadata))
+first = add_documents.sync_detailed(
+    client=client, body=NewDocument(id="ferry-1", text=TEXT, metadata=metadata)
+)
 assert first.status_code == 201 and isinstance(first.parsed, AddedDocument), first
 assert first.parsed.hash_ == made.hash_ and first.parsed.outcome == "created"
-second = put_document.sync_detailed("ferry-2", client=client, body=NewDocument(text=TEXT.replace("Tuesday", "Wednesday")))
+second = put_document.sync_detailed(
+    "ferry-2", client=client, body=NewDocument(text=TEXT.replace("Tuesday", "Wednesday"))
+)
 assert second.status_code == 201 and [near.id for near in second.parsed.similar] == ["ferry-1"], second
 kept_out = add_documents.sync(client=client, body=NewDocument(text=TEXT), on_duplicate=OnDuplicate.SKIP, k=10)
 assert kept_out.outcome == "duplicate", kept_out
@@ -44,11 +49,21 @@ assert kept_out.outcome == "duplicate", kept_out
 near = get_similar.sync(client=client, hash_=made.hash_, k=12, stats=True)
 assert [found.id for found in near.similar] == ["ferry-1", "ferry-2"] and near.stats.verified == 2, near
 assert near.similar[0].metadata["source"] == "city-news"
-assert [found.id for found in get_document_similar.sync("ferry-2", client=client, k=12).similar] == ["ferry-1"]
-several = post_similar.sync(client=client, body=SimilarRequest(queries=[Query(text=TEXT), Query(id="ferry-1", k=12)]))
-assert [[found.id for found in answer.similar] for answer in several.results] == [["ferry-1", "ferry-2"], ["ferry-2"]], several
+assert [found.id for found in get_document_similar.sync("ferry-2", client=client, k=12).similar] == [
+    "ferry-1"
+]
+several = post_similar.sync(
+    client=client, body=SimilarRequest(queries=[Query(text=TEXT), Query(id="ferry-1", k=12)])
+)
+assert [[found.id for found in answer.similar] for answer in several.results] == [
+    ["ferry-1", "ferry-2"],
+    ["ferry-2"],
+], several
 
-assert put_collection.sync(client=client, collection="wide", body=CollectionSettings(profile="copies-128")).bits == 128
+assert (
+    put_collection.sync(client=client, collection="wide", body=CollectionSettings(profile="copies-128")).bits
+    == 128
+)
 assert [info.name for info in list_collections.sync(client=client).collections] == ["default", "wide"]
 assert delete_collection.sync_detailed("wide", client=client).status_code == 204
 

@@ -1,8 +1,8 @@
 """faiss' IndexBinaryMultiHash as a peer: reads orders from standard input, says how long they took.
 
 Argument: a file of hashes, eight bytes each. Orders: a distance and a file of queries, a line each. Answers:
-nanoseconds for all of them and how many hashes were found. Four maps of 16 bits; flipping k // 4 bits of each finds
-everything within k.
+nanoseconds for all of them and how many hashes were found. Four maps of 16 bits; flipping k // 4 bits of
+each finds everything within k.
 """
 
 import sys

@@ -1,8 +1,8 @@
-//! A body cut into chunks of lines.
+//! Splits a body into chunks of lines.
 //!
-//! A client that sends a line and waits for its result gets it: while the pool has nothing of this request to
-//! do, a chunk ends with what has come. While it has enough, a chunk waits for more, since each costs a group
-//! of writes and a few changes of threads.
+//! A client may send a line and wait for its result. While fewer chunks of the request are being
+//! fingerprinted than keep the pool busy, a chunk has only the lines that have arrived. Otherwise a chunk
+//! waits for more lines, because each chunk costs a group of writes and a few thread switches.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -23,112 +23,132 @@ use super::super::extract::broken;
 use crate::call::{Call, NoMemory, Reserved, reserve_in_time};
 use crate::service::working_bytes;
 
-/// Lines in a chunk, at most.
+/// Maximum number of lines in a chunk.
 const CHUNK_LINES: usize = 256;
-/// Bytes in a chunk, about: it ends with the part of the body that reaches them.
+/// Approximate bytes of a chunk. The part of the body that reaches this size is its last one.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Bytes of memory for a byte of a line: the line itself, its strings, what is to be written of it.
-const MADE: usize = 4;
-/// Bytes of memory for a line beside those: its result, and the smallest document.
-const LINE_BYTES: usize = 512;
-/// Bytes of a line that is not whole for which no memory is reserved.
-const HELD_BYTES: usize = 16 << 10;
+/// Bytes of memory per byte of a line: for the line, for its strings, and for the record to write.
+const MEMORY_PER_BYTE: usize = 4;
+/// Further bytes of memory per line: for its result, and for the smallest document.
+const MEMORY_PER_LINE: usize = 512;
+/// The same for a line that may be a duplicate. Its result names up to ten documents.
+const MEMORY_PER_CHECKED_LINE: usize = 4 << 10;
+/// No memory is reserved for an incomplete line of at most this many bytes.
+const UNRESERVED_BYTES: usize = 16 << 10;
 
-/// How long a chunk waits for memory.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Maximum time that a chunk waits for memory.
+const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A line or element and its number, or why it cannot be taken.
+/// The number of a line or an element, and the line or why it is refused.
 pub(super) type Line = (u64, Result<Bytes, Problem>);
 
 /// Lines that are fingerprinted and written together.
 pub(in crate::http) struct Chunk {
     pub(super) lines: Vec<Line>,
-    /// To be dropped when they are fingerprinted.
-    pub(super) under_way: UnderWay,
-    /// Memory for them and for what is made of them, to be dropped when their results are.
+    /// Dropped when they are fingerprinted.
+    pub(super) in_progress: InProgress,
+    /// Memory for them and for their documents. Dropped when their results are sent.
     pub(super) reserved: Reserved,
 }
 
-/// A chunk that is under way.
-pub(super) struct UnderWay(Arc<Pace>);
+/// Counts a chunk as being fingerprinted until it is dropped.
+pub(super) struct InProgress(Arc<Counter>);
 
-impl Drop for UnderWay {
+impl Drop for InProgress {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
-        self.0.fewer.wake();
+        self.0.count.fetch_sub(1, Ordering::SeqCst);
+        self.0.waker.wake();
     }
 }
 
-/// How many chunks of a request are under way.
+/// The number of chunks of a request that are being fingerprinted.
 #[derive(Default)]
-struct Pace {
-    under_way: AtomicUsize,
-    fewer: AtomicWaker,
+struct Counter {
+    count: AtomicUsize,
+    waker: AtomicWaker,
 }
 
-impl Pace {
-    fn begin(self: &Arc<Pace>) -> UnderWay {
-        self.under_way.fetch_add(1, Ordering::SeqCst);
-        UnderWay(Arc::clone(self))
+impl Counter {
+    fn begin(self: &Arc<Counter>) -> InProgress {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        InProgress(Arc::clone(self))
     }
 
-    /// Waits until fewer than so many are under way.
-    fn poll_fewer(&self, than: usize, context: &mut Context<'_>) -> Poll<()> {
-        self.fewer.register(context.waker());
-        if self.under_way.load(Ordering::SeqCst) < than { Poll::Ready(()) } else { Poll::Pending }
+    /// Waits until the number is below `target`.
+    fn poll_below(&self, target: usize, context: &mut Context<'_>) -> Poll<()> {
+        // The waker is registered before the load: otherwise a chunk that ends in between would not wake it.
+        self.waker.register(context.waker());
+        if self.count.load(Ordering::SeqCst) < target { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
-/// Cuts a body into chunks of lines. A line longer than `limit` is passed over and fails alone. While
-/// `enough` chunks are under way, one that is not full waits for more of the body.
+/// Splits a body into chunks of lines. A line longer than `limit` is skipped, and fails alone. While `enough`
+/// chunks are being fingerprinted, a chunk that is not full waits for more of the body. `is_checked` is
+/// whether a line may be a duplicate.
 pub(in crate::http) fn lines<E: Error + Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
     limit: usize,
     enough: usize,
+    is_checked: bool,
 ) -> BoxStream<'static, Chunk> {
-    let cutter = Cutter {
+    let splitter = Splitter {
         body,
         limit,
         rest: Bytes::new(),
-        held: Vec::new(),
-        too_long: false,
+        partial: Vec::new(),
+        is_too_long: false,
         number: 0,
-        ended: false,
-        pace: Arc::default(),
+        has_ended: false,
+        counter: Arc::default(),
         enough,
+        is_checked,
         call: Call::current(),
         reserved: Reserved::default(),
     };
-    // Whoever looked at the first chunk may ask again where there was none.
-    stream::unfold(cutter, |mut cutter| async move { Some((cutter.chunk().await?, cutter)) }).fuse().boxed()
+    // Fused: a caller that waits for the first chunk may poll the stream again after its end.
+    stream::unfold(splitter, |mut splitter| async move { Some((splitter.chunk().await?, splitter)) })
+        .fuse()
+        .boxed()
 }
 
-/// Cuts elements that are there already into chunks.
-pub(in crate::http) fn elements(elements: Vec<Bytes>, limit: usize) -> BoxStream<'static, Chunk> {
+/// Splits the elements of an array into chunks.
+pub(in crate::http) fn elements(
+    elements: Vec<Bytes>,
+    limit: usize,
+    is_checked: bool,
+) -> BoxStream<'static, Chunk> {
     let mut numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
         let fits = element.len() <= limit;
         (number, if fits { Ok(element) } else { Err(too_long(limit)) })
     });
-    // Nobody waits for it: all elements are there.
-    let (pace, call) = (Arc::<Pace>::default(), Call::current());
+    // Nothing waits for the counter, because all elements have arrived.
+    let (counter, call) = (Arc::<Counter>::default(), Call::current());
     let chunks = std::iter::from_fn(move || {
         let lines: Vec<Line> = numbered.by_ref().take(CHUNK_LINES).collect();
         (!lines.is_empty()).then_some(lines)
     });
-    stream::iter(chunks).then(move |lines| chunk(call.clone(), lines, Arc::clone(&pace))).boxed()
+    stream::iter(chunks)
+        .then(move |lines| chunk(call.clone(), lines, Arc::clone(&counter), is_checked))
+        .boxed()
 }
 
-/// Lines as a chunk, as soon as there is memory for it.
-async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -> Chunk {
+/// A chunk of these lines. Waits until there is memory for it.
+async fn chunk(
+    call: Option<Arc<Call>>,
+    mut lines: Vec<Line>,
+    counter: Arc<Counter>,
+    is_checked: bool,
+) -> Chunk {
     let len = |line: &Line| line.1.as_ref().map_or(0, Bytes::len);
     let bytes: usize = lines.iter().map(len).sum();
     let longest = lines.iter().map(len).max().unwrap_or_default();
-    // What is held of the line after these is left to be had.
+    // The rest is for the incomplete line after these.
     let most = call.as_ref().map_or(usize::MAX, |call| call.most() / 4 * 3);
-    let wanted = MADE * bytes + LINE_BYTES * lines.len() + working_bytes(longest);
-    let reserved = match soon(call.as_ref(), wanted.min(most)).await {
+    let per_line = if is_checked { MEMORY_PER_CHECKED_LINE } else { MEMORY_PER_LINE };
+    let wanted = MEMORY_PER_BYTE * bytes + per_line * lines.len() + working_bytes(longest);
+    let reserved = match reserve_within_timeout(call.as_ref(), wanted.min(most)).await {
         Ok(reserved) => reserved,
-        // The lines fail, and what comes after them is looked at for itself.
+        // These lines fail; the lines after them may succeed.
         Err(error) => {
             for (_, line) in &mut lines {
                 *line = Err(Problem::from(error));
@@ -136,52 +156,56 @@ async fn chunk(call: Option<Arc<Call>>, mut lines: Vec<Line>, pace: Arc<Pace>) -
             Reserved::default()
         }
     };
-    Chunk { lines, under_way: pace.begin(), reserved }
+    Chunk { lines, in_progress: counter.begin(), reserved }
 }
 
-/// Waits for memory, but not for ever: streams of one client that each hold a part of a line could wait for
-/// one another.
-async fn soon(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
+/// Waits for memory, with a timeout: streams of one client that each hold a part of a line could wait for
+/// each other.
+async fn reserve_within_timeout(call: Option<&Arc<Call>>, bytes: usize) -> Result<Reserved, NoMemory> {
     let reserve = || call.map_or(Ok(Reserved::default()), |call| call.reserve(bytes));
     match reserve() {
         Err(NoMemory::Taken { .. }) => {
-            tokio::time::timeout(PATIENCE, reserve_in_time(call, bytes)).await.unwrap_or_else(|_| reserve())
+            let reserving = tokio::time::timeout(RESERVE_TIMEOUT, reserve_in_time(call, bytes));
+            reserving.await.unwrap_or_else(|_| reserve())
         }
         done => done,
     }
 }
 
-struct Cutter<S> {
+struct Splitter<S> {
     body: S,
     limit: usize,
-    /// What of the last part was not cut yet.
+    /// The rest of the last part, which is not split.
     rest: Bytes,
-    held: Vec<u8>,
-    /// The line being read is longer than the limit; what comes of it is dropped.
-    too_long: bool,
+    /// The start of an incomplete line.
+    partial: Vec<u8>,
+    /// Whether the incomplete line is longer than the limit. Then its bytes are dropped.
+    is_too_long: bool,
     number: u64,
-    ended: bool,
-    pace: Arc<Pace>,
+    has_ended: bool,
+    counter: Arc<Counter>,
     enough: usize,
-    /// Who is to have the memory for chunks.
+    /// Whether a line may be a duplicate.
+    is_checked: bool,
+    /// The request that reserves the memory.
     call: Option<Arc<Call>>,
-    /// Memory for what is held.
+    /// Memory for the incomplete line.
     reserved: Reserved,
 }
 
-impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
+impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
         let (mut lines, mut bytes) = (Vec::new(), self.rest.len());
         if !self.rest.is_empty() {
             let rest = std::mem::take(&mut self.rest);
-            self.cut(rest, &mut lines);
+            self.split(rest, &mut lines);
         }
-        while !self.ended
+        while !self.has_ended
             && self.rest.is_empty()
             && (lines.is_empty() || (lines.len() < CHUNK_LINES && bytes < CHUNK_BYTES))
         {
-            if let Err(error) = self.reserve_held().await {
-                self.ended = true;
+            if let Err(error) = self.reserve_partial().await {
+                self.has_ended = true;
                 lines.push((self.number, Err(Problem::from(error))));
                 break;
             }
@@ -191,15 +215,15 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
             match part {
                 Some(Ok(part)) => {
                     bytes += part.len();
-                    self.cut(part, &mut lines);
+                    self.split(part, &mut lines);
                 }
                 Some(Err(error)) => {
-                    // Half a line is no document, even if it happens to parse.
-                    self.ended = true;
+                    // The start of a line is not a document, even if it can be parsed.
+                    self.has_ended = true;
                     lines.push((self.number, Err(broken(&error))));
                 }
                 None => {
-                    self.ended = true;
+                    self.has_ended = true;
                     self.end_line(&mut lines);
                 }
             }
@@ -207,80 +231,81 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
         if lines.is_empty() {
             return None;
         }
-        Some(chunk(self.call.clone(), lines, Arc::clone(&self.pace)).await)
+        Some(chunk(self.call.clone(), lines, Arc::clone(&self.counter), self.is_checked).await)
     }
 
-    /// Waits for memory for a line of which a part is held, whole lines of a few kilobytes aside.
-    async fn reserve_held(&mut self) -> Result<(), NoMemory> {
-        if self.held.len() <= HELD_BYTES {
+    /// Waits for memory for the incomplete line, if it is longer than [`UNRESERVED_BYTES`].
+    async fn reserve_partial(&mut self) -> Result<(), NoMemory> {
+        if self.partial.len() <= UNRESERVED_BYTES {
             self.reserved.shrink_to(0);
             return Ok(());
         }
-        // A vector that grows has twice its length at most.
-        let wanted = 2 * self.held.len().next_power_of_two();
+        // The capacity of a growing vector is at most twice its length.
+        let wanted = 2 * self.partial.len().next_power_of_two();
         if self.reserved.bytes() < wanted {
             let call = self.call.clone();
-            self.reserved = soon(call.as_ref(), wanted).await?;
+            self.reserved = reserve_within_timeout(call.as_ref(), wanted).await?;
         }
         Ok(())
     }
 
-    /// The next part of the body; `None` if there is none yet and what was cut should go on without it.
+    /// The next part of the body; `None` if no part has arrived and the chunk should not wait for one.
     async fn part(&mut self, has_lines: bool) -> Option<Option<Result<Bytes, E>>> {
         poll_fn(|context| {
             if let Poll::Ready(part) = self.body.poll_next_unpin(context) {
                 return Poll::Ready(Some(part));
             }
-            let goes_on = has_lines && self.pace.poll_fewer(self.enough, context).is_ready();
-            if goes_on { Poll::Ready(None) } else { Poll::Pending }
+            let ends_chunk = has_lines && self.counter.poll_below(self.enough, context).is_ready();
+            if ends_chunk { Poll::Ready(None) } else { Poll::Pending }
         })
         .await
     }
 
-    /// Cuts a part of the body into lines until the chunk is full; what is left of the part waits for the
-    /// next.
-    fn cut(&mut self, mut part: Bytes, lines: &mut Vec<Line>) {
+    /// Splits a part of the body into lines until the chunk is full. The rest of the part is for the next
+    /// chunk.
+    fn split(&mut self, mut part: Bytes, lines: &mut Vec<Line>) {
         while lines.len() < CHUNK_LINES {
             let Some(end) = memchr(b'\n', &part) else {
-                self.hold(&part);
+                self.push_partial(&part);
                 return;
             };
             let line = part.split_to(end);
             part.advance(1);
-            // Whole in this part, as nearly all are: nothing is copied.
-            if self.held.is_empty() && !self.too_long && line.len() <= self.limit {
-                self.take(line, lines);
+            // Nearly all lines are complete within one part, and are not copied.
+            if self.partial.is_empty() && !self.is_too_long && line.len() <= self.limit {
+                self.push_line(line, lines);
             } else {
-                self.hold(&line);
+                self.push_partial(&line);
                 self.end_line(lines);
             }
         }
         self.rest = part;
     }
 
-    /// Keeps a piece of a line that is not whole yet.
-    fn hold(&mut self, piece: &[u8]) {
-        if self.held.len() + piece.len() > self.limit {
-            self.too_long = true;
-            self.held.clear();
+    /// Appends bytes to the incomplete line.
+    fn push_partial(&mut self, piece: &[u8]) {
+        if self.partial.len() + piece.len() > self.limit {
+            self.is_too_long = true;
+            self.partial.clear();
         }
-        if !self.too_long {
-            self.held.extend_from_slice(piece);
+        if !self.is_too_long {
+            self.partial.extend_from_slice(piece);
         }
     }
 
-    /// What is held is a line.
+    /// Completes the incomplete line.
     fn end_line(&mut self, lines: &mut Vec<Line>) {
-        let line = std::mem::take(&mut self.held);
-        if std::mem::take(&mut self.too_long) {
+        let line = std::mem::take(&mut self.partial);
+        if std::mem::take(&mut self.is_too_long) {
             lines.push((self.number, Err(too_long(self.limit))));
             self.number += 1;
         } else {
-            self.take(line.into(), lines);
+            self.push_line(line.into(), lines);
         }
     }
 
-    fn take(&mut self, line: Bytes, lines: &mut Vec<Line>) {
+    /// Adds a line, unless it is blank. Blank lines are numbered, too.
+    fn push_line(&mut self, line: Bytes, lines: &mut Vec<Line>) {
         if !line.iter().all(u8::is_ascii_whitespace) {
             lines.push((self.number, Ok(line)));
         }
@@ -289,7 +314,10 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Cutter<S> {
 }
 
 fn too_long(limit: usize) -> Problem {
-    Problem::new(Code::TooLarge, format!("the document is longer than {limit} bytes (limits.document_bytes)"))
+    let detail = format!(
+        "the document has more than {limit} bytes (limits.document_bytes); shorten it, or raise the limit"
+    );
+    Problem::new(Code::TooLarge, detail)
 }
 
 #[cfg(test)]
@@ -304,27 +332,27 @@ mod tests {
         chunks.into_iter().flat_map(|chunk| chunk.lines)
     }
 
-    async fn cut(parts: &'static [&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
+    async fn split(parts: &'static [&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
         let body =
             stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes()))));
-        let chunks: Vec<Chunk> = lines(body, limit, 2).collect().await;
+        let chunks: Vec<Chunk> = lines(body, limit, 2, false).collect().await;
         let text = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
         flat(chunks).map(|(number, line)| (number, line.ok().map(text))).collect()
     }
 
     #[tokio::test]
-    async fn lines_are_cut_wherever_the_network_cuts_the_body() {
+    async fn lines_do_not_depend_on_the_parts_of_the_body() {
         let expected =
             vec![(0, Some("ab".to_owned())), (2, Some("cde".to_owned())), (3, Some("f".to_owned()))];
-        assert_eq!(cut(&["ab\n\ncde\nf"], 9).await, expected);
-        assert_eq!(cut(&["a", "b\n", "\nc", "de", "\nf"], 9).await, expected);
-        assert_eq!(cut(&["ab\n\ncde\nf\n"], 9).await, expected);
-        assert_eq!(cut(&["", "\n \n"], 9).await, vec![]);
+        assert_eq!(split(&["ab\n\ncde\nf"], 9).await, expected);
+        assert_eq!(split(&["a", "b\n", "\nc", "de", "\nf"], 9).await, expected);
+        assert_eq!(split(&["ab\n\ncde\nf\n"], 9).await, expected);
+        assert_eq!(split(&["", "\n \n"], 9).await, vec![]);
     }
 
     proptest::proptest! {
         #[test]
-        fn lines_are_those_of_the_whole_body(
+        fn the_lines_are_those_of_the_whole_body(
             body in "[ab \n]{0,300}",
             cuts in proptest::collection::vec(0..300_usize, 0..9),
             limit in 1..9_usize,
@@ -335,7 +363,7 @@ mod tests {
             let slice = |ends: &[usize]| Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]);
             let part = |ends: &[usize]| Ok::<_, Infallible>(slice(ends));
             let parts: Vec<_> = cuts.windows(2).map(part).collect();
-            let chunks = lines(stream::iter(parts), limit, 2).collect();
+            let chunks = lines(stream::iter(parts), limit, 2, false).collect();
             let chunks: Vec<Chunk> = futures::executor::block_on(chunks);
             let found: Vec<_> = flat(chunks).map(|(number, line)| (number, line.ok())).collect();
             let fits = |line: &str| (line.len() <= limit).then(|| Bytes::copy_from_slice(line.as_bytes()));
@@ -347,9 +375,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_goes_on_while_its_client_waits() {
+    async fn a_chunk_does_not_wait_for_lines_while_the_pool_is_idle() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
-        let mut chunks = lines(parts, 100, 1);
+        let mut chunks = lines(parts, 100, 1, false);
         for number in 0..3 {
             send.unbounded_send(Ok(Bytes::from_static(b"line\nbegun"))).unwrap();
             let chunk = chunks.next().await.unwrap();
@@ -361,59 +389,59 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_without_a_line_ends_however_often_it_is_asked() {
+    async fn a_body_without_a_line_has_no_chunk_and_can_be_polled_again() {
         for body in [vec![], vec!["\n", " \n"]] {
             let body =
                 stream::iter(body).map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes())));
-            let chunks = super::super::told_to_go_on(lines(body, 100, 2)).await;
+            let chunks = super::super::after_first_chunk(lines(body, 100, 2, false)).await;
             assert_eq!(chunks.count().await, 0);
         }
     }
 
     #[tokio::test]
-    async fn while_enough_is_under_way_a_chunk_waits_for_more() {
+    async fn a_chunk_waits_for_lines_while_the_pool_is_busy() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
-        let say = |text: &'static str| send.unbounded_send(Ok(Bytes::from_static(text.as_bytes()))).unwrap();
-        let mut chunks = lines(parts, 2 * CHUNK_BYTES, 2);
-        let mut under_way = Vec::new();
+        let push = |text: &'static str| send.unbounded_send(Ok(Bytes::from_static(text.as_bytes()))).unwrap();
+        let mut chunks = lines(parts, 2 * CHUNK_BYTES, 2, false);
+        let mut in_progress = Vec::new();
         for number in 0..2 {
-            say("line\n");
-            let Chunk { lines, under_way: token, .. } = chunks.next().await.unwrap();
+            push("line\n");
+            let Chunk { lines, in_progress: token, .. } = chunks.next().await.unwrap();
             assert_eq!((lines.len(), lines[0].0), (1, number));
-            under_way.push(token);
+            in_progress.push(token);
         }
-        say("line\n");
+        push("line\n");
         let mut next = chunks.into_future();
         assert!((&mut next).now_or_never().is_none());
-        say("line\nbegun ");
+        push("line\nbegun ");
         assert!((&mut next).now_or_never().is_none());
-        // Whoever waits is woken by the first that is done.
+        // The first chunk that is dropped wakes the waiting task.
         let waiting = tokio::spawn(next);
         tokio::task::yield_now().await;
-        under_way.pop();
+        in_progress.pop();
         let woken = tokio::time::timeout(std::time::Duration::from_mins(1), waiting).await;
         assert_eq!(woken.expect("it is woken").unwrap().0.unwrap().lines.len(), 2);
 
-        // A full one waits for nobody.
+        // A full chunk does not wait.
         let mut chunks =
-            lines(stream::iter(vec![Ok::<_, Infallible>(Bytes::from("line\n".repeat(600)))]), 9, 0);
+            lines(stream::iter(vec![Ok::<_, Infallible>(Bytes::from("line\n".repeat(600)))]), 9, 0, false);
         assert_eq!(chunks.next().now_or_never().unwrap().unwrap().lines.len(), CHUNK_LINES);
     }
 
     #[tokio::test]
-    async fn a_line_longer_than_a_chunk_does_not_end_the_stream() {
+    async fn a_line_longer_than_a_chunk_fails_alone() {
         let part = Bytes::from(vec![b'x'; CHUNK_BYTES]);
         let parts = [part.clone(), part.clone(), part, Bytes::from_static(b"\nab")].map(Ok::<_, Infallible>);
-        let chunks: Vec<Chunk> = lines(stream::iter(parts), 2 * CHUNK_BYTES, 2).collect().await;
-        let taken: Vec<(u64, bool)> = flat(chunks).map(|(n, line)| (n, line.is_ok())).collect();
-        assert_eq!(taken, [(0, false), (1, true)]);
+        let chunks: Vec<Chunk> = lines(stream::iter(parts), 2 * CHUNK_BYTES, 2, false).collect().await;
+        let found: Vec<(u64, bool)> = flat(chunks).map(|(n, line)| (n, line.is_ok())).collect();
+        assert_eq!(found, [(0, false), (1, true)]);
     }
 
     #[tokio::test]
     async fn a_line_that_is_too_long_fails_alone() {
         let expected = vec![(0, Some("ab".to_owned())), (1, None), (2, Some("cd".to_owned()))];
-        assert_eq!(cut(&["ab\nxxxx\ncd"], 3).await, expected);
-        assert_eq!(cut(&["ab\nxx", "xx", "xxxx", "x\ncd"], 3).await, expected);
-        assert_eq!(cut(&["ab\nxxxx"], 3).await, expected[..2]);
+        assert_eq!(split(&["ab\nxxxx\ncd"], 3).await, expected);
+        assert_eq!(split(&["ab\nxx", "xx", "xxxx", "x\ncd"], 3).await, expected);
+        assert_eq!(split(&["ab\nxxxx"], 3).await, expected[..2]);
     }
 }

@@ -1,11 +1,11 @@
-//! Many documents in one request: a stream of lines in, a stream of results out, in order.
+//! Many documents in one request. A stream of lines is answered by a stream of results, in order.
 //!
-//! Chunks of lines are parsed and fingerprinted on the CPU pool, several at a time; they are queued for
-//! writing one after the other, so that the last of two documents with one id wins; and several wait at
-//! a time to become durable, so that the disk's pace does not set that of the processors.
+//! The CPU pool parses and fingerprints several chunks of lines at a time. Chunks are queued for writing in
+//! order, so that the last of two documents with one id wins. Several chunks at a time wait to become
+//! durable, so that fingerprinting does not wait for the disk.
 //!
-//! Everything is bounded: the bytes of a line, the lines of a chunk, the chunks under way. A client that
-//! does not read its results is slowed down with them.
+//! The bytes of a line, the lines of a chunk and the chunks in progress are bounded. If a client does not
+//! read its results, back-pressure slows the reading of its documents.
 
 mod chunks;
 
@@ -33,54 +33,52 @@ use crate::ids::CollectionName;
 use crate::keys::Bucket;
 use crate::service::{Added, Admission, Patience, Prepared, Service};
 
-/// Chunks waiting to become durable at a time, for one request.
-const STORING: usize = 8;
-/// Errors that an answer tells in full; the summary counts the others.
-const ERRORS: u64 = 100;
+/// Maximum number of chunks of one request that wait to become durable.
+const STORING_CHUNKS: usize = 8;
+/// Maximum number of errors with full text in one answer. The summary counts the others.
+const FULL_ERRORS: u64 = 100;
 
-/// Where documents go, and how.
-pub(super) struct Into_ {
+/// Where the documents of a request are stored, and under which conditions.
+pub(super) struct Destination {
     pub(super) state: State,
     pub(super) collection: CollectionName,
-    /// Those near a stored one within this distance are left out.
+    /// A document is not stored if a stored document lies within this distance.
     pub(super) unless_within: Option<u32>,
-    /// The units of the key, if they are limited.
+    /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
 }
 
-/// How results are written.
+/// The format of the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// A result a line, the summary last.
+    /// One result per line, then the summary.
     Lines,
     /// One object with `results` and `summary`.
     Array,
 }
 
-/// Chunks of a request being fingerprinted that keep the pool at work: one for each thread, and one to go on
-/// with.
+/// The number of chunks in progress that keeps the pool busy: one for each thread, and one that waits for a
+/// thread.
 pub(super) fn enough(service: &Service) -> usize {
     service.threads() + 1
 }
 
-/// Waits for the first chunk, for a client that will send no body before it is told to go on: it is told when
-/// the body is first read, which must be before the answer begins. Others may wait for the answer to begin
-/// before they send.
-pub(super) async fn told_to_go_on(mut chunks: BoxStream<'static, Chunk>) -> BoxStream<'static, Chunk> {
+/// Waits for the first chunk, for a client that expects `100 Continue` before it sends the body. hyper sends
+/// that at the first read of the body, which must happen before the answer begins. For other clients this
+/// wait would be wrong: they may send the body only after the answer has begun.
+pub(super) async fn after_first_chunk(mut chunks: BoxStream<'static, Chunk>) -> BoxStream<'static, Chunk> {
     let first = chunks.next().await;
     stream::iter(first).chain(chunks).boxed()
 }
 
-/// Stores the documents of the chunks and streams what became of each.
+/// Stores the documents of the chunks and streams the result of each.
 pub(super) fn respond(
-    into: Into_,
+    into: Destination,
     chunks: BoxStream<'static, Chunk>,
     framing: Framing,
 ) -> Result<Response, Problem> {
-    // Before the status: a collection that is not there is a 404, not a stream of errors.
-    let engine = into.state.service.engine()?;
-    engine.settings(&into.collection)?;
-    engine.admit(true)?;
+    // Checked before the status is sent: a missing collection is a 404, not a stream of errors.
+    into.state.service.admit_stream(&into.collection)?;
     let at_a_time = enough(&into.state.service) + 1;
     let shared = Arc::new(into);
     let (preparing, call) = (Arc::clone(&shared), Call::current());
@@ -88,7 +86,7 @@ pub(super) fn respond(
         .map(move |chunk| for_call(call.clone(), prepare(Arc::clone(&preparing), chunk)))
         .buffered(at_a_time)
         .then(move |prepared| submit(Arc::clone(&shared), prepared))
-        .buffered(STORING);
+        .buffered(STORING_CHUNKS);
     Ok(framed(results, framing))
 }
 
@@ -100,20 +98,19 @@ struct PreparedChunk {
     reserved: Reserved,
 }
 
-async fn prepare(into: Arc<Into_>, chunk: Chunk) -> PreparedChunk {
-    let Chunk { lines, under_way, reserved } = chunk;
-    let mut under_way = Some(under_way);
+async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
+    let Chunk { lines, in_progress, reserved } = chunk;
+    let mut in_progress = Some(in_progress);
     if let Some(bucket) = &into.bucket {
-        // What waits for its units gives the processors nothing to do, and the lines after it need not wait
-        // for it.
-        under_way = None;
+        // A chunk that waits for units does not use the pool, so the next chunk need not wait for more lines.
+        in_progress = None;
         bucket.wait_for(lines.len() as u64).await;
     }
     let numbers: Vec<u64> = lines.iter().map(|(number, _)| *number).collect();
-    let offered = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
-    let offered = lines.into_iter().map(offered);
-    let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, offered).await;
-    drop(under_way);
+    let parse = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
+    let documents = lines.into_iter().map(parse);
+    let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, documents).await;
+    drop(in_progress);
     let lines = match prepared {
         Ok(prepared) => numbers.into_iter().zip(prepared).collect(),
         Err(error) => {
@@ -124,8 +121,8 @@ async fn prepare(into: Arc<Into_>, chunk: Chunk) -> PreparedChunk {
     PreparedChunk { lines, reserved }
 }
 
-/// Queues a chunk; what it answers resolves when the chunk is durable.
-async fn submit(into: Arc<Into_>, chunk: PreparedChunk) -> BoxFuture<'static, ChunkResults> {
+/// Queues a chunk. The returned future resolves when the chunk is durable.
+async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'static, ChunkResults> {
     let PreparedChunk { lines, reserved } = chunk;
     let (mut results, mut numbers, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
     for (number, line) in lines {
@@ -161,7 +158,7 @@ async fn submit(into: Arc<Into_>, chunk: PreparedChunk) -> BoxFuture<'static, Ch
     }
 }
 
-/// The results of a chunk, whose memory is released when they are written.
+/// The results of a chunk. Their memory is released when they are sent.
 struct ChunkResults {
     lines: Vec<LineOut>,
     reserved: Reserved,
@@ -180,7 +177,7 @@ fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: F
         let mut out = Vec::new();
         for line in &mut lines {
             counts.0.count(line);
-            if counts.0.errors() > ERRORS {
+            if counts.0.errors() > FULL_ERRORS {
                 line.shorten_error();
             }
             if framing == Framing::Array && std::mem::replace(&mut counts.1, true) {
@@ -214,6 +211,6 @@ fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: F
 
 /// Appends a value as one line of JSON.
 pub(super) fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
-    serde_json::to_writer(&mut *out, value).expect("wire types always serialise into memory");
+    serde_json::to_writer(&mut *out, value).expect("wire types can always be serialised to memory");
     out.push(b'\n');
 }

@@ -1,12 +1,11 @@
-//! The body of a request, which cannot be late for ever.
+//! The body of a request, with a limit on the time that the server waits for it.
 //!
-//! A body that is read whole must be there in `server.body_seconds`, plus one for every 256 KiB that came,
-//! and from the fifth second on come at `server.bytes_per_second`. A stream may take as long as it likes; but
-//! when `server.stall_seconds` were spent waiting without a line, and fewer bytes came than that rate asks
-//! for, it ends.
+//! A body that is read whole has `server.body_seconds`, and one second more for every 256 KiB received. After
+//! five seconds it must also arrive at `server.bytes_per_second`. A stream has no limit as a whole. It ends
+//! if the server has waited `server.stall_seconds` for a complete line and received fewer bytes than that
+//! rate requires.
 //!
-//! Only the time counts in which the server waited for the peer. No timer is set for a body that is there
-//! already.
+//! Only the time that the server waits for the peer counts. A body that is already received needs no timer.
 
 use std::io;
 use std::pin::Pin;
@@ -23,36 +22,36 @@ use tokio::time::{Instant, Sleep};
 use super::EdgeLimits;
 use super::peers::Peer;
 
-/// The types of bodies that are not read whole: documents, and backups.
+/// The types of bodies that are streamed: documents and backups.
 const STREAMS: [&[u8]; 2] = [b"application/x-ndjson", b"application/x-tar"];
-/// From when on the rate counts.
+/// The time before the minimum rate applies.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// Bytes for which a body gets another second.
-const BYTES_FOR_A_SECOND: u64 = 256 << 10;
+/// The time between two checks of a late body.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// A body gets one second more for each received part of this many bytes.
+const BYTES_PER_EXTRA_SECOND: u64 = 256 << 10;
 
-/// The peer sent its body too slowly. The message is for the peer.
+/// The peer sent its body too slowly. The message is sent to the peer.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(in crate::http) struct TooSlow(String);
 
-/// A body with a clock.
+/// A body whose arrival is timed.
 pub(super) struct Timed {
     body: Incoming,
     peer: Arc<Peer>,
     limits: EdgeLimits,
     is_stream: bool,
-    /// Bytes since the begin, or since the last line of a stream.
+    /// Bytes received since the start, or since the last complete line of a stream.
     bytes: u64,
-    /// Time waited since the same.
+    /// Time waited since then.
     waited: Duration,
     wait: Option<Wait>,
 }
 
 struct Wait {
     since: Instant,
-    look: Pin<Box<Sleep>>,
+    next_check: Pin<Box<Sleep>>,
 }
 
 impl Timed {
@@ -62,11 +61,12 @@ impl Timed {
         Timed { body, peer, limits, is_stream, bytes: 0, waited: Duration::ZERO, wait: None }
     }
 
-    fn arrived(&mut self, part: Option<&Bytes>) {
+    /// Ends a wait, and counts the received bytes.
+    fn record_received(&mut self, part: Option<&Bytes>) {
         if let Some(wait) = self.wait.take() {
             self.waited += wait.since.elapsed();
         }
-        self.peer.has_body(part.map_or(0, Bytes::len));
+        self.peer.receives_body(part.map_or(0, Bytes::len));
         let Some(part) = part else { return };
         self.bytes += part.len() as u64;
         if self.is_stream && part.contains(&b'\n') {
@@ -74,20 +74,21 @@ impl Timed {
         }
     }
 
-    /// Why the peer gets no more time, if it does not.
-    fn verdict(&self, waited: Duration) -> Option<TooSlow> {
+    /// The error if the body is too slow after this time of waiting.
+    fn check(&self, waited: Duration) -> Option<TooSlow> {
         let rate = self.limits.bytes_per_second;
         if self.is_stream {
             let least = rate.saturating_mul(self.limits.stall.as_secs());
             let is_late = waited >= self.limits.stall && self.bytes < least;
             return is_late.then(|| {
                 TooSlow(format!(
-                    "no whole line came in {} s, nor {rate} bytes a second (server.stall_seconds)",
+                    "no complete line and fewer than {rate} bytes a second came in {} s; send faster, or in \
+                     shorter lines (server.stall_seconds, server.bytes_per_second)",
                     self.limits.stall.as_secs()
                 ))
             });
         }
-        let longest = self.limits.body + Duration::from_secs(self.bytes / BYTES_FOR_A_SECOND);
+        let longest = self.limits.body + Duration::from_secs(self.bytes / BYTES_PER_EXTRA_SECOND);
         let least = rate as f64 * waited.saturating_sub(GRACE).as_secs_f64();
         let is_late = waited >= longest || (self.bytes as f64) < least;
         is_late.then(|| {
@@ -104,17 +105,19 @@ impl Timed {
     fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<TooSlow> {
         if self.wait.is_none() {
             self.peer.awaits_body();
-            self.wait = Some(Wait { since: Instant::now(), look: Box::pin(tokio::time::sleep(LOOK)) });
+            let since = Instant::now();
+            let next_check = Box::pin(tokio::time::sleep(CHECK_INTERVAL));
+            self.wait = Some(Wait { since, next_check });
         }
         while let Some(wait) = &mut self.wait {
-            if wait.look.as_mut().poll(context).is_pending() {
+            if wait.next_check.as_mut().poll(context).is_pending() {
                 break;
             }
-            wait.look.as_mut().reset(Instant::now() + LOOK);
+            wait.next_check.as_mut().reset(Instant::now() + CHECK_INTERVAL);
             let waited = self.waited + wait.since.elapsed();
-            if let Some(verdict) = self.verdict(waited) {
+            if let Some(error) = self.check(waited) {
                 metrics::counter!("lookalike_http_slow_bodies_total").increment(1);
-                return Poll::Ready(verdict);
+                return Poll::Ready(error);
             }
         }
         Poll::Pending
@@ -122,10 +125,10 @@ impl Timed {
 }
 
 impl Drop for Timed {
-    /// What was not read stays in the connection's way: the answer tells the peer to use another one.
+    /// The unread rest of the body blocks the next request of the connection, so the answer closes it.
     fn drop(&mut self) {
         if !self.body.is_end_stream() {
-            self.peer.leaves_body();
+            self.peer.abandons_body();
         }
     }
 }
@@ -144,12 +147,12 @@ impl Body for Timed {
                     Some(Ok(frame)) => frame.data_ref(),
                     _ => None,
                 };
-                self.arrived(part);
+                self.record_received(part);
                 Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
             }
             Poll::Pending => {
-                let verdict = std::task::ready!(self.poll_wait(context));
-                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, verdict))))
+                let error = std::task::ready!(self.poll_wait(context));
+                Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, error))))
             }
         }
     }
@@ -164,16 +167,16 @@ impl Body for Timed {
 }
 
 impl TooSlow {
-    /// What is said to the peer, if this error came of its slowness.
+    /// The message for the peer, if this error has a [`TooSlow`] among its causes.
     pub(in crate::http) fn of(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(slow) = error.downcast_ref::<TooSlow>() {
                 return Some(slow.0.clone());
             }
-            // The source of an `io::Error` is the source of what it holds, not that itself.
-            let held = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            next = held.map(|held| held as &(dyn std::error::Error + 'static)).or_else(|| error.source());
+            // `source` of an `io::Error` skips the error that it contains.
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            next = inner.map(|inner| inner as &(dyn std::error::Error + 'static)).or_else(|| error.source());
         }
         None
     }

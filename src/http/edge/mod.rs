@@ -1,11 +1,12 @@
-//! The edge: connections are accepted, served with HTTP/1.1, and ended in order.
+//! The edge: it accepts connections, serves them with HTTP/1.1, and closes them.
 //!
-//! It promises that no peer keeps a place that another needs: who says nothing, says it too slowly or does
-//! not read what it asked for is ended, and when all places are taken the least deserving makes room
-//! (`peers`). What hyper answers by itself gets the body and the id that all errors have (`stream`).
+//! A peer cannot hold a connection that another peer needs. The edge closes a connection that sends nothing,
+//! sends too slowly, or does not read its answer. At the limit of connections it closes one to accept another
+//! (`peers`). An error that hyper answers by itself gets a body and a request id like every error
+//! (`stream`).
 //!
-//! *Absent*: routes and what they do; this file hands each request to a function and writes its answer.
-//! HTTP/2: a request here is one small question, and HTTP/1.1 with keep-alive has fewer ways to be misused.
+//! *Absent*: the routes; this file calls a function for each request and writes its answer. HTTP/2: requests
+//! are small, and HTTP/1.1 with keep-alive has fewer ways to be misused.
 
 mod body;
 mod peers;
@@ -44,41 +45,41 @@ use super::error::{Code, Problem};
 use peers::{Admitted, Peer, Peers, TICK};
 use stream::Watched;
 
-/// How long to wait after the system had no descriptor or no memory for another connection.
-const BREATH: Duration = Duration::from_millis(100);
-/// How long connections that are at no request get to take leave by themselves when the server stops.
-const LEAVE: Duration = Duration::from_millis(100);
-/// Bytes of a request's line and headers. What is larger gets a 431.
+/// The pause after an accept for which the system has no descriptor or no memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// When the server stops, the time for connections without a request to close by themselves.
+const IDLE_CLOSE: Duration = Duration::from_millis(100);
+/// Maximum bytes of the request line and the headers. A larger head gets a 431.
 pub(super) const HEAD_BYTES: usize = 32 << 10;
-/// Connections accepted before those that were get a turn.
-const BATCH: usize = 32;
-/// Bytes read from a connection and not yet looked at, at most.
+/// Connections accepted in a row before other tasks run.
+const ACCEPT_BATCH: usize = 32;
+/// Maximum bytes that are read from a connection and not parsed.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What a peer may do to its connection.
+/// The limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct EdgeLimits {
-    /// Connections in all.
+    /// Maximum number of connections.
     pub connections: usize,
-    /// Connections of one address; of IPv6, of one network of 64 bits.
+    /// Maximum number of connections of one address; for IPv6, of one 64-bit network.
     pub connections_per_address: usize,
-    /// Until the head of a request is there, from its first byte, or from the begin of the connection.
+    /// Time for the head of a request to arrive, from its first byte or from the start of the connection.
     pub header: Duration,
-    /// Between two requests.
+    /// Maximum time between two requests.
     pub idle: Duration,
-    /// Until a body that is read whole is there; large ones get more, see `body`.
+    /// Time for a body that is read whole; a large body gets more, see `body`.
     pub body: Duration,
-    /// Bytes a second of a body or an answer, after a few seconds.
+    /// Minimum bytes per second of a body or of the reading of an answer, after a few seconds.
     pub bytes_per_second: u64,
-    /// Without a line of a stream, or without an answer being read at that rate.
+    /// Maximum time without a complete line of a stream, or with an answer read below that rate.
     pub stall: Duration,
-    /// For requests under way when the server stops.
+    /// Time for the running requests when the server stops.
     pub drain: Duration,
 }
 
-/// Serves each request by `answer` until `stop` resolves; then accepts no more, lets every connection finish
-/// the request it is at, and returns when the last is closed. Those that are still open when the drain time
-/// has passed are cut; answers with how many they were.
+/// Serves requests with `answer` until `stop` resolves. Then it accepts no more connections, and each
+/// connection finishes its running request. It returns when the last connection is closed. After the drain
+/// time it aborts the open connections, and returns their number.
 pub async fn serve<F>(
     listener: TcpListener,
     answer: impl Fn(Request, IpAddr) -> F + Clone + Send + 'static,
@@ -102,15 +103,14 @@ where
             _ = tick.tick() => { peers.tick(); continue }
             () = &mut stop => break,
         };
-        // Whoever waits in line for the next turn of this loop waits with the system, which has room for so
-        // many.
+        // Further connections wait in the backlog of the system until the next iteration.
         let others = std::iter::from_fn(|| listener.accept().now_or_never());
-        for accepted in std::iter::once(first).chain(others).take(BATCH) {
+        for accepted in std::iter::once(first).chain(others).take(ACCEPT_BATCH) {
             match accepted {
                 Ok((stream, address)) => {
-                    let address = normal(address);
+                    let address = limited_address(address);
                     let Some(admitted) = peers.admit(address) else {
-                        turn_away(&stream, tls.is_some());
+                        refuse(&stream, tls.is_some());
                         continue;
                     };
                     let peer = Arc::clone(&admitted.peer);
@@ -118,36 +118,36 @@ where
                     let answer = move |request| answer(request, address);
                     let connection =
                         connection(stream, answer, admitted, tls.clone(), graceful.watcher(), limits);
-                    peers.may_end(&peer, tasks.spawn(connection));
+                    peers.set_task(&peer, tasks.spawn(connection));
                 }
-                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) if is_peer_error(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, "a connection cannot be accepted");
-                    tokio::time::sleep(BREATH).await;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
                     break;
                 }
             }
         }
-        // Whoever sent its request with the connection is heard before others may ask for its place.
+        // A request that arrived with its connection begins before the next connection may displace it.
         tokio::task::yield_now().await;
     }
     drop(listener);
     let end = tokio::time::Instant::now() + limits.drain;
     let closed = graceful.shutdown();
     tokio::pin!(closed);
-    let leave = end.min(tokio::time::Instant::now() + LEAVE);
-    if tokio::time::timeout_at(leave, &mut closed).await.is_err() {
-        // Who has not sent a whole head by now would keep the others waiting for nothing.
-        peers.end_silent();
+    let idle_end = end.min(tokio::time::Instant::now() + IDLE_CLOSE);
+    if tokio::time::timeout_at(idle_end, &mut closed).await.is_err() {
+        // A connection without a complete head would delay the stop for nothing.
+        peers.end_idle();
         let _ = tokio::time::timeout_at(end, &mut closed).await;
     }
     while tasks.try_join_next().is_some() {}
-    let cut = tasks.len();
+    let aborted = tasks.len();
     tasks.shutdown().await;
-    cut
+    aborted
 }
 
-/// The whole life of a connection. Aborted by whoever ends it before its time.
+/// Serves one connection. [`Peers`] aborts this task to close the connection early.
 async fn connection<F>(
     stream: TcpStream,
     answer: impl Fn(Request) -> F + Send + 'static,
@@ -158,12 +158,12 @@ async fn connection<F>(
 ) where
     F: Future<Output = Response> + Send + 'static,
 {
-    // Without it a small answer may wait for the peer's delayed acknowledgement of the one before.
+    // Otherwise a small answer may wait for the delayed acknowledgement of the previous answer.
     let _ = stream.set_nodelay(true);
     match tls {
-        None => talk(stream, answer, admitted, watcher, limits).await,
+        None => serve_http(stream, answer, admitted, watcher, limits).await,
         Some(tls) => match tls.accept(stream).await {
-            Ok(stream) => talk(stream, answer, admitted, watcher, limits).await,
+            Ok(stream) => serve_http(stream, answer, admitted, watcher, limits).await,
             Err(error) => {
                 counter!("lookalike_tls_handshake_failures_total").increment(1);
                 tracing::debug!(%error, "a TLS handshake failed");
@@ -172,7 +172,7 @@ async fn connection<F>(
     }
 }
 
-async fn talk<F>(
+async fn serve_http<F>(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     answer: impl Fn(Request) -> F + Send + 'static,
     admitted: Admitted,
@@ -187,21 +187,21 @@ async fn talk<F>(
         if !peer.begins_request() {
             return Either::Left(std::future::ready(Err(Ended)));
         }
-        if !admitted.takes_seat(request.body().is_end_stream()) {
-            let ending = Ending(Arc::clone(&peer));
-            let refusal = refusal::response(&no_room()).map(|body| Answer { body, ending });
+        if !admitted.takes_slot(request.body().is_end_stream()) {
+            let ending = RequestEnd(Arc::clone(&peer));
+            let refusal = refusal::response(&too_many_connections()).map(|body| Answer { body, ending });
             return Either::Left(std::future::ready(Ok(refusal)));
         }
         let answering = answer(request_of(request, &peer, limits));
         let peer = Arc::clone(&peer);
-        // Not an async block, which would have room for the answering twice.
+        // Not an async block, which would contain the future of the answer twice.
         Either::Right(answering.map(move |mut response| {
-            if peer.has_rest() {
-                // The connection ends with this answer; a client that were not told could send its next
-                // request there.
+            if peer.has_unread_body() {
+                // The connection closes after this answer. Without the header, the client could send its next
+                // request on it.
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(response.map(|body| Answer { body, ending: Ending(peer) }))
+            Ok(response.map(|body| Answer { body, ending: RequestEnd(peer) }))
         }))
     });
     let mut builder = http1::Builder::new();
@@ -211,7 +211,7 @@ async fn talk<F>(
     }
 }
 
-/// The request with a body that cannot be late for ever.
+/// The request with a body that is timed.
 fn request_of(request: hyper::Request<Incoming>, peer: &Arc<Peer>, limits: EdgeLimits) -> Request {
     let (parts, incoming) = request.into_parts();
     if incoming.is_end_stream() {
@@ -221,20 +221,21 @@ fn request_of(request: hyper::Request<Incoming>, peer: &Arc<Peer>, limits: EdgeL
     Request::from_parts(parts, Body::new(body))
 }
 
-/// The connection was ended while this request came in; it was not begun.
+/// The connection was closed while this request arrived, so the request is not handled.
 #[derive(Debug, thiserror::Error)]
-#[error("the connection was ended to make room")]
+#[error("the connection was closed to accept another one")]
 struct Ended;
 
-/// An answer's body; the connection is free for the next request when it has been written.
+/// The body of an answer. When it is dropped, the request has ended.
 struct Answer {
     body: Body,
-    ending: Ending,
+    ending: RequestEnd,
 }
 
-struct Ending(Arc<Peer>);
+/// Ends the request of a peer when it is dropped.
+struct RequestEnd(Arc<Peer>);
 
-impl Drop for Ending {
+impl Drop for RequestEnd {
     fn drop(&mut self) {
         self.0.ends_request();
     }
@@ -261,23 +262,24 @@ impl http_body::Body for Answer {
     }
 }
 
-/// Answers a peer for whom there is no place, if that can be done without waiting.
-fn turn_away(stream: &TcpStream, is_tls: bool) {
+/// Refuses a connection that is not admitted. The answer is sent if that needs no wait.
+fn refuse(stream: &TcpStream, is_tls: bool) {
     counter!("lookalike_http_connections_ended_total", "reason" => "no_room").increment(1);
-    tracing::debug!("a connection was refused: all are at work on requests");
+    tracing::debug!("a connection was refused: all connections have running requests");
     if !is_tls {
-        let _ = stream.try_write(&refusal::bytes(&no_room()));
+        let _ = stream.try_write(&refusal::bytes(&too_many_connections()));
     }
 }
 
-fn no_room() -> Problem {
-    let detail = "the server has as many connections as it takes (server.connections, \
-                  server.connections_per_address), all at work on requests; use one connection for several";
+fn too_many_connections() -> Problem {
+    let detail = "all connections that the server accepts have running requests (server.connections, \
+                  server.connections_per_address); use one connection for several requests";
     Problem::new(Code::Busy, detail)
 }
 
-/// One name for one peer: an IPv4 address in whatever form; of IPv6 the network that one customer gets.
-fn normal(address: SocketAddr) -> IpAddr {
+/// The address that `connections_per_address` limits: an IPv4 address, also one in an IPv6 address; for IPv6
+/// the 64-bit network, which one customer gets.
+fn limited_address(address: SocketAddr) -> IpAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(address) => {
             let [a, b, c, d, ..] = address.segments();
@@ -287,8 +289,8 @@ fn normal(address: SocketAddr) -> IpAddr {
     }
 }
 
-/// Whether the connection failed on the other side before it was accepted; the next one may be in order.
-fn is_of_the_peer(error: &io::Error) -> bool {
+/// Whether the peer closed the connection before it was accepted. The next accept may succeed.
+fn is_peer_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }

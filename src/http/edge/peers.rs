@@ -1,26 +1,26 @@
-//! Who is connected, what each connection is at, and who makes room when all places are taken.
+//! The open connections, their phases, and which one is closed at a limit.
 //!
-//! A connection tells where it is by a byte that its task changes and the others read. Time comes from a
-//! clock that ticks four times a second, so that telling it costs nothing: no timer is set for any
-//! connection.
+//! The task of a connection writes its phase to an atomic byte. A clock ticks four times a second, and each
+//! tick checks all connections. So reading the time is one load, and no connection needs a timer.
 //!
-//! # Who makes room
-//! Connections at work on a request never do. Of the others, first those that never sent a whole request,
-//! then those between two requests, then those whose body comes at less than 16 KiB a second; among equals
-//! first those of the address with the most connections, then the longest silent. So a peer with many idle
-//! connections harms itself.
+//! # Which connection is closed at a limit
+//! A connection is not closed while it works on a request. The others are closed in this order: those that
+//! have not sent a complete head, those between two requests, those whose body arrives at less than 16 KiB a
+//! second. Among equals, the address with the most connections comes first, then the connection that has
+//! waited longest. So an address with many idle connections loses its own ones.
 //!
-//! # Seats
-//! The places of one address are for those that ask: a connection takes its seat with its first whole
-//! request. Until then it stands, and for its first second no other of its address makes it leave while there
-//! is a place anywhere. Who comes thus has the time to ask, although others come from the same address as
-//! fast as they can and say nothing; and they cannot keep a place from another address, because the most
-//! crowded one makes room first. Where all seats are taken, a request that is there whole is heard before one
-//! whose body lets itself be waited for.
+//! # Slots
+//! `connections_per_address` limits the slots of an address. A connection gets a slot with the head of its
+//! first request. Until then it is pending. For its first second, no connection of its own address displaces
+//! it, unless the server is at its limit of connections. So a new connection has the time to send a request,
+//! even if its address opens silent connections as fast as it can. Silent connections do not exclude another
+//! address: at the limit of the server, the address with the most connections loses one first. If all slots
+//! are taken, a request that has arrived completely displaces one that waits for its body.
 //!
-//! # Subtle order
-//! Whoever ends a connection first changes its phase to `ENDED` by one compare-and-swap, and the task begins
-//! a request by another: exactly one of them wins, so a request is either not begun or not cut.
+//! # Order
+//! A connection is closed by a compare-and-swap of its phase to `ENDED`, before its task is aborted. The task
+//! begins a request by another compare-and-swap. Exactly one of them succeeds, so a request is either not
+//! begun or not aborted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,46 +34,46 @@ use tokio::task::AbortHandle;
 
 use super::EdgeLimits;
 
-/// How often the clock ticks.
+/// The time between two ticks of the clock.
 pub(super) const TICK: Duration = Duration::from_millis(250);
-const TICKS_A_SECOND: u32 = 4;
-/// How long a connection may stand beyond the places of its address.
-const STANDING: u32 = TICKS_A_SECOND;
-/// From when on a body that comes slowly can be made to end.
-const MISSING: u32 = TICKS_A_SECOND;
-/// Bytes a tick that a body must have brought so as not to count as slow.
-const BROUGHT: u64 = (16 << 10) / TICKS_A_SECOND as u64;
+const TICKS_PER_SECOND: u32 = 4;
+/// Ticks for which a pending connection may exceed the limit of its address.
+const PENDING_TICKS: u32 = TICKS_PER_SECOND;
+/// Ticks after which the body of a request can count as slow.
+const SLOW_BODY_TICKS: u32 = TICKS_PER_SECOND;
+/// Minimum bytes per tick of a body that is not slow.
+const MIN_BODY_BYTES: u64 = (16 << 10) / TICKS_PER_SECOND as u64;
 
-/// Nothing of a request's head is there.
+/// No byte of the next request has arrived.
 const IDLE: u8 = 0;
-/// A part of a head is there.
+/// A part of a head has arrived.
 const HEAD: u8 = 1;
-/// A request is being answered.
+/// A request is being handled.
 const ANSWERING: u8 = 2;
-/// A request is being answered, and more of its body is needed.
+/// A request is being handled and waits for more of its body.
 const BODY: u8 = 3;
-/// The connection is being ended; nothing begins on it any more.
+/// The connection is being closed. No request begins on it.
 const ENDED: u8 = 4;
 
 /// A connection.
 pub(super) struct Peer {
     number: u64,
-    /// How many connections its address has.
+    /// The number of connections of its address.
     of_address: Arc<AtomicUsize>,
     clock: Arc<AtomicU32>,
     phase: AtomicU8,
-    /// The tick at which it began to be idle, a head, or a request.
+    /// The tick at which the idle time, the head or the request began.
     since: AtomicU32,
-    /// Bytes of the request's body.
-    brought: AtomicU64,
-    /// Whether it ever sent a whole request, and so has one of the places of its address.
-    is_seated: AtomicBool,
-    /// Whether the request's body was given up before its end.
-    has_rest: AtomicBool,
-    /// Whether it has not taken what was written.
+    /// Bytes received of the request's body.
+    body_bytes: AtomicU64,
+    /// Whether it has sent a complete head, and so has one of the slots of its address.
+    has_slot: AtomicBool,
+    /// Whether the request's body was dropped before its end.
+    has_unread_body: AtomicBool,
+    /// Whether the last write is waiting for the peer to read.
     is_blocked: AtomicBool,
-    /// Bytes that it took.
-    taken: AtomicU64,
+    /// Bytes written to the peer.
+    written: AtomicU64,
 }
 
 impl Peer {
@@ -81,113 +81,115 @@ impl Peer {
         self.clock.load(Ordering::Relaxed)
     }
 
-    /// Changes the phase, unless the connection was ended meanwhile; whether it was not.
+    /// Changes the phase if it is `from`. Returns whether it was.
     fn change(&self, from: u8, to: u8) -> bool {
         self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// The same, and from now on time counts anew.
+    /// The same, and restarts the time of the phase.
     fn begin(&self, from: u8, to: u8) -> bool {
-        let changed = self.change(from, to);
-        if changed {
+        let is_changed = self.change(from, to);
+        if is_changed {
             self.since.store(self.now(), Ordering::Relaxed);
         }
-        changed
+        is_changed
     }
 
-    /// Bytes came.
+    /// Records that bytes have arrived.
     pub(super) fn received(&self) {
         if self.phase.load(Ordering::Relaxed) == IDLE {
             self.begin(IDLE, HEAD);
         }
     }
 
-    /// A head is there; whether the request may begin.
+    /// Records a complete head. Returns whether the request may begin.
     pub(super) fn begins_request(&self) -> bool {
-        self.brought.store(0, Ordering::Relaxed);
-        self.has_rest.store(false, Ordering::Relaxed);
+        self.body_bytes.store(0, Ordering::Relaxed);
+        self.has_unread_body.store(false, Ordering::Relaxed);
         self.begin(HEAD, ANSWERING) || self.begin(IDLE, ANSWERING)
     }
 
-    /// The answer is written, or lost.
+    /// Records that the answer is written or dropped.
     pub(super) fn ends_request(&self) {
         if !self.begin(ANSWERING, IDLE) {
             self.begin(BODY, IDLE);
         }
     }
 
-    /// Whether a request is at work, or its body being waited for.
+    /// Whether a request is being handled or waits for its body.
     pub(super) fn is_in_request(&self) -> bool {
         matches!(self.phase.load(Ordering::Relaxed), ANSWERING | BODY)
     }
 
-    /// The body is given up before its end.
-    pub(super) fn leaves_body(&self) {
-        self.has_rest.store(true, Ordering::Relaxed);
+    /// Records that the body is dropped before its end.
+    pub(super) fn abandons_body(&self) {
+        self.has_unread_body.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a part of the body is left that nobody reads.
-    pub(super) fn has_rest(&self) -> bool {
-        self.has_rest.load(Ordering::Relaxed)
+    /// Whether the rest of the body will not be read.
+    pub(super) fn has_unread_body(&self) -> bool {
+        self.has_unread_body.load(Ordering::Relaxed)
     }
 
-    /// More of the body is needed.
+    /// Records that the request waits for its body.
     pub(super) fn awaits_body(&self) {
         self.change(ANSWERING, BODY);
     }
 
-    /// So many bytes more of the body are there.
-    pub(super) fn has_body(&self, bytes: usize) {
-        self.brought.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Records bytes of the body.
+    pub(super) fn receives_body(&self, bytes: usize) {
+        self.body_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.change(BODY, ANSWERING);
     }
 
-    /// What was written was taken, so many bytes of it, and whether it is ready to take more.
-    pub(super) fn took(&self, bytes: usize, is_blocked: bool) {
+    /// Records the bytes of a write, and whether it is blocked until the peer reads.
+    pub(super) fn record_write(&self, bytes: usize, is_blocked: bool) {
         if bytes > 0 {
-            self.taken.fetch_add(bytes as u64, Ordering::Relaxed);
+            self.written.fetch_add(bytes as u64, Ordering::Relaxed);
         }
         if self.is_blocked.load(Ordering::Relaxed) != is_blocked {
             self.is_blocked.store(is_blocked, Ordering::Relaxed);
         }
     }
 
-    /// The rank among those that can make room, the first the lowest; `None` if it cannot. A body of which
-    /// nearly nothing came makes room for a request that is there whole before it counts as slow.
+    /// The rank among the connections that may be closed; the lowest is closed first. `None` if it may not be
+    /// closed. If `is_whole`, the new request has arrived completely: then a request of which nearly no body
+    /// has arrived may be closed for it before its body counts as slow.
     fn rank(&self, now: u32, is_whole: bool) -> Option<(u8, usize, u32, u64)> {
         let since = self.since.load(Ordering::Relaxed);
         let class = match self.phase.load(Ordering::Relaxed) {
             IDLE | HEAD if self.is_blocked.load(Ordering::Relaxed) => return None,
-            // Not the silent before the slow: one that was accepted a moment ago has said nothing either.
-            IDLE | HEAD => u8::from(self.is_seated()),
+            // `IDLE` does not precede `HEAD`: a connection that was just accepted is idle, too.
+            IDLE | HEAD => u8::from(self.has_slot()),
             BODY if self.is_slow(now.wrapping_sub(since)) => 2,
-            BODY if is_whole && now != since && self.brought.load(Ordering::Relaxed) < BROUGHT => 3,
+            BODY if is_whole && now != since && self.body_bytes.load(Ordering::Relaxed) < MIN_BODY_BYTES => 3,
             _ => return None,
         };
-        let crowd = usize::MAX - self.of_address.load(Ordering::Relaxed);
-        Some((class, crowd, since, self.number))
+        let most_connections_first = usize::MAX - self.of_address.load(Ordering::Relaxed);
+        Some((class, most_connections_first, since, self.number))
     }
 
-    fn is_seated(&self) -> bool {
-        self.is_seated.load(Ordering::Relaxed)
+    fn has_slot(&self) -> bool {
+        self.has_slot.load(Ordering::Relaxed)
     }
 
-    /// Whether it has stood for longer than it may where others want the place.
-    fn stands_long(&self, now: u32) -> bool {
-        !self.is_seated() && now.wrapping_sub(self.since.load(Ordering::Relaxed)) > STANDING
+    /// Whether it has been pending for longer than it may exceed the limit of its address.
+    fn is_long_pending(&self, now: u32) -> bool {
+        !self.has_slot() && now.wrapping_sub(self.since.load(Ordering::Relaxed)) > PENDING_TICKS
     }
 
-    /// Whether its body comes slowly, so many ticks after the request began.
+    /// Whether its body is slow, this number of ticks after the request began.
     fn is_slow(&self, ticks: u32) -> bool {
-        ticks >= MISSING && self.brought.load(Ordering::Relaxed) < BROUGHT.saturating_mul(ticks.into())
+        let least = MIN_BODY_BYTES.saturating_mul(ticks.into());
+        ticks >= SLOW_BODY_TICKS && self.body_bytes.load(Ordering::Relaxed) < least
     }
 
-    /// Ends it if it has not asked anything yet.
-    fn end_standing(&self) -> bool {
+    /// Ends it if it has no request. Returns whether it did.
+    fn end_idle(&self) -> bool {
         self.change(IDLE, ENDED) || self.change(HEAD, ENDED)
     }
 
-    /// Ends it if it is still in a phase in which it may be ended.
+    /// Ends it if its phase allows that. Returns whether it did.
     fn end(&self) -> bool {
         [IDLE, HEAD, BODY].into_iter().any(|phase| self.change(phase, ENDED))
     }
@@ -196,9 +198,9 @@ impl Peer {
 struct Entry {
     peer: Arc<Peer>,
     address: IpAddr,
-    /// Ends the task; there from the moment it was started.
+    /// Aborts the task; `None` until it is started.
     task: Option<AbortHandle>,
-    /// The bytes taken when they were last looked at while it was blocked, and the tick.
+    /// While a write is blocked: the bytes written at the start of the present interval, and its tick.
     stalled: Option<(u64, u32)>,
 }
 
@@ -206,9 +208,10 @@ struct Entry {
 #[derive(Default)]
 struct Address {
     all: Arc<AtomicUsize>,
-    seated: usize,
-    /// Those that stand, the longest here first.
-    standing: BTreeSet<u64>,
+    /// The number of slots in use.
+    slots: usize,
+    /// The pending connections, the oldest first.
+    pending: BTreeSet<u64>,
 }
 
 #[derive(Default)]
@@ -222,20 +225,20 @@ struct Table {
 pub(super) struct Peers {
     limits: EdgeLimits,
     clock: Arc<AtomicU32>,
-    /// Held for one look or one change, never across an `.await`.
+    /// Locked for one read or change, never across an `.await`.
     table: Mutex<Table>,
 }
 
-/// A place among the connections, given back when it is dropped.
+/// An admitted connection. It is removed from the table when this is dropped.
 pub(super) struct Admitted {
     pub(super) peer: Arc<Peer>,
     peers: Arc<Peers>,
 }
 
 impl Admitted {
-    /// Whether there is a place for a connection that asks something; the first time it is looked for.
-    pub(super) fn takes_seat(&self, is_whole: bool) -> bool {
-        self.peer.is_seated() || self.peers.seat(&self.peer, is_whole)
+    /// Takes a slot of the address at the first request. Returns whether the connection has one.
+    pub(super) fn takes_slot(&self, is_whole: bool) -> bool {
+        self.peer.has_slot() || self.peers.take_slot(&self.peer, is_whole)
     }
 }
 
@@ -250,9 +253,9 @@ impl Address {
         self.all.load(Ordering::Relaxed)
     }
 
-    /// Those that make room when there are more than so many.
+    /// The oldest pending connections, as many as the address has above `most`.
     fn excess(&self, most: usize) -> impl Iterator<Item = u64> {
-        self.standing.iter().copied().take(self.count().saturating_sub(most))
+        self.pending.iter().copied().take(self.count().saturating_sub(most))
     }
 }
 
@@ -262,35 +265,36 @@ impl Table {
         if entry.peer.of_address.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.addresses.remove(&entry.address);
         } else if let Some(address) = self.addresses.get_mut(&entry.address) {
-            address.standing.remove(&number);
-            address.seated -= usize::from(entry.peer.is_seated());
+            address.pending.remove(&number);
+            address.slots -= usize::from(entry.peer.has_slot());
         }
         metrics::gauge!("lookalike_http_connections").set(self.entries.len() as f64);
         Some(entry)
     }
 
-    /// Ends the one that has stood longest at the most crowded of these addresses, if there is one.
-    fn end_standing(&mut self, among: impl Fn(&IpAddr) -> bool, may_end: impl Fn(&Peer) -> bool) -> bool {
+    /// Closes the oldest pending connection of the address with the most connections among these addresses,
+    /// if `may_end` allows that. Returns whether it did.
+    fn end_pending(&mut self, among: impl Fn(&IpAddr) -> bool, may_end: impl Fn(&Peer) -> bool) -> bool {
         loop {
-            let here = self.addresses.iter().filter(|(at, _)| among(at));
-            let first = here.filter_map(|(_, address)| Some((address.count(), *address.standing.first()?)));
+            let chosen = self.addresses.iter().filter(|(at, _)| among(at));
+            let first = chosen.filter_map(|(_, address)| Some((address.count(), *address.pending.first()?)));
             let Some((_, number)) = first.max_by_key(|(all, number)| (*all, Reverse(*number))) else {
                 return false;
             };
             let Some(entry) = self.entries.get(&number).filter(|entry| may_end(&entry.peer)) else {
                 return false;
             };
-            if entry.peer.end_standing() {
-                self.cut(number, "made_room");
+            if entry.peer.end_idle() {
+                self.close(number, "made_room");
                 return true;
             }
-            // Its first request has come, and it asks for a seat in this moment.
+            // Its first request has begun, and its task will take a slot.
             let at = entry.address;
-            self.addresses.get_mut(&at).map(|address| address.standing.remove(&number));
+            self.addresses.get_mut(&at).map(|address| address.pending.remove(&number));
         }
     }
 
-    /// Ends the first of these that may be ended, if there is one.
+    /// Closes the connection with the lowest rank among these. Returns whether there was one.
     fn make_room(&mut self, now: u32, is_whole: bool, among: impl Fn(&Entry) -> bool) -> bool {
         loop {
             let ranked = self.entries.values().filter(|entry| among(entry));
@@ -298,15 +302,15 @@ impl Table {
             let Some((.., number)) = first else {
                 return false;
             };
-            // It may have begun a request since it was ranked: then it is the next one's turn.
+            // If it has begun a request since it was ranked, the next one is tried.
             if self.entries.get(&number).is_some_and(|entry| entry.peer.end()) {
-                self.cut(number, "made_room");
+                self.close(number, "made_room");
                 return true;
             }
         }
     }
 
-    fn cut(&mut self, number: u64, reason: &'static str) {
+    fn close(&mut self, number: u64, reason: &'static str) {
         if let Some(task) = self.remove(number).and_then(|entry| entry.task) {
             task.abort();
         }
@@ -324,21 +328,21 @@ impl Peers {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a connection of this address a place; `None` if all are at work on requests.
+    /// Admits a connection of this address; `None` at the limit if all connections have running requests.
     pub(super) fn admit(self: &Arc<Peers>, address: IpAddr) -> Option<Admitted> {
         let now = self.clock.load(Ordering::Relaxed);
         let mut table = self.table();
         if table.addresses.get(&address).map_or(0, Address::count) >= self.limits.connections_per_address {
-            table.end_standing(|at| *at == address, |peer| peer.stands_long(now));
+            table.end_pending(|at| *at == address, |peer| peer.is_long_pending(now));
         }
         let is_full = table.entries.len() >= self.limits.connections;
-        if is_full && !table.end_standing(|_| true, |_| true) && !table.make_room(now, false, |_| true) {
+        if is_full && !table.end_pending(|_| true, |_| true) && !table.make_room(now, false, |_| true) {
             return None;
         }
         let number = table.next;
         table.next += 1;
         let at = table.addresses.entry(address).or_default();
-        at.standing.insert(number);
+        at.pending.insert(number);
         let of_address = Arc::clone(&at.all);
         of_address.fetch_add(1, Ordering::Relaxed);
         let peer = Arc::new(Peer {
@@ -347,11 +351,11 @@ impl Peers {
             clock: Arc::clone(&self.clock),
             phase: AtomicU8::new(IDLE),
             since: AtomicU32::new(now),
-            brought: AtomicU64::new(0),
-            is_seated: AtomicBool::new(false),
-            has_rest: AtomicBool::new(false),
+            body_bytes: AtomicU64::new(0),
+            has_slot: AtomicBool::new(false),
+            has_unread_body: AtomicBool::new(false),
             is_blocked: AtomicBool::new(false),
-            taken: AtomicU64::new(0),
+            written: AtomicU64::new(0),
         });
         let entry = Entry { peer: Arc::clone(&peer), address, task: None, stalled: None };
         table.entries.insert(number, entry);
@@ -360,37 +364,37 @@ impl Peers {
         Some(Admitted { peer, peers: Arc::clone(self) })
     }
 
-    /// Gives a connection that begins its first request one of the places of its address; whether there was
+    /// Takes a slot of the address for a connection that begins its first request. Returns whether there was
     /// one.
-    fn seat(&self, peer: &Peer, is_whole: bool) -> bool {
+    fn take_slot(&self, peer: &Peer, is_whole: bool) -> bool {
         let now = self.clock.load(Ordering::Relaxed);
         let mut table = self.table();
-        // Who is not there any more is being ended, and takes no place.
+        // A connection that is no longer in the table is being closed, and needs no slot.
         let Some(address) = table.entries.get(&peer.number).map(|entry| entry.address) else {
             return true;
         };
-        let seated = |table: &Table| table.addresses.get(&address).map_or(0, |address| address.seated);
-        if seated(&table) >= self.limits.connections_per_address
-            && !table.make_room(now, is_whole, |entry| entry.address == address && entry.peer.is_seated())
+        let slots = table.addresses.get(&address).map_or(0, |address| address.slots);
+        if slots >= self.limits.connections_per_address
+            && !table.make_room(now, is_whole, |entry| entry.address == address && entry.peer.has_slot())
         {
             return false;
         }
         if let Some(address) = table.addresses.get_mut(&address) {
-            address.seated += 1;
-            address.standing.remove(&peer.number);
-            peer.is_seated.store(true, Ordering::Relaxed);
+            address.slots += 1;
+            address.pending.remove(&peer.number);
+            peer.has_slot.store(true, Ordering::Relaxed);
         }
         true
     }
 
-    /// Names the task of a connection, so that it can be ended.
-    pub(super) fn may_end(&self, peer: &Peer, task: AbortHandle) {
+    /// Sets the task of a connection, so that it can be aborted.
+    pub(super) fn set_task(&self, peer: &Peer, task: AbortHandle) {
         if let Some(entry) = self.table().entries.get_mut(&peer.number) {
             entry.task = Some(task);
         }
     }
 
-    /// Advances the clock and ends who is too slow.
+    /// Advances the clock, and closes connections that are too slow or exceed the limit of their address.
     pub(super) fn tick(&self) {
         let now = self.clock.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let mut table = self.table();
@@ -401,27 +405,27 @@ impl Peers {
             .filter_map(|(number, entry)| Some((*number, entry.lateness(now, limits)?)))
             .collect();
         for (number, reason) in late {
-            table.cut(number, reason);
+            table.close(number, reason);
         }
         let most = limits.connections_per_address;
-        let over = table.addresses.values().flat_map(|address| address.excess(most));
+        let excess = table.addresses.values().flat_map(|address| address.excess(most));
         let may_end = |number: &u64| {
             let peer = table.entries.get(number).map(|entry| &entry.peer);
-            peer.is_some_and(|peer| peer.stands_long(now) && peer.end_standing())
+            peer.is_some_and(|peer| peer.is_long_pending(now) && peer.end_idle())
         };
-        let standing: Vec<u64> = over.filter(may_end).collect();
-        for number in standing {
-            table.cut(number, "made_room");
+        let ended: Vec<u64> = excess.filter(may_end).collect();
+        for number in ended {
+            table.close(number, "made_room");
         }
     }
 
-    /// Ends all that are at no request.
-    pub(super) fn end_silent(&self) {
+    /// Closes all connections without a request.
+    pub(super) fn end_idle(&self) {
         let mut table = self.table();
-        let silent = table.entries.iter().filter(|(_, entry)| entry.peer.end_standing());
-        let silent: Vec<u64> = silent.map(|(number, _)| *number).collect();
-        for number in silent {
-            table.cut(number, "shutting_down");
+        let ended = table.entries.iter().filter(|(_, entry)| entry.peer.end_idle());
+        let ended: Vec<u64> = ended.map(|(number, _)| *number).collect();
+        for number in ended {
+            table.close(number, "shutting_down");
         }
     }
 }
@@ -431,7 +435,7 @@ fn ticks(time: Duration) -> u32 {
 }
 
 impl Entry {
-    /// Why it is to be ended now, if it is.
+    /// The reason to close it now, if there is one.
     fn lateness(&mut self, now: u32, limits: &EdgeLimits) -> Option<&'static str> {
         if self.is_stalled(now, limits) {
             self.peer.phase.store(ENDED, Ordering::Release);
@@ -440,26 +444,26 @@ impl Entry {
         let waited = now.wrapping_sub(self.peer.since.load(Ordering::Relaxed));
         let (phase, longest, reason) = match self.peer.phase.load(Ordering::Relaxed) {
             HEAD => (HEAD, limits.header, "head_too_slow"),
-            IDLE if !self.peer.is_seated() => (IDLE, limits.header, "silent"),
+            IDLE if !self.peer.has_slot() => (IDLE, limits.header, "silent"),
             IDLE => (IDLE, limits.idle, "idle"),
             _ => return None,
         };
         (waited > ticks(longest) && self.peer.change(phase, ENDED)).then_some(reason)
     }
 
-    /// Whether the peer reads what it asked for more slowly than it must.
+    /// Whether the peer reads its answer below the minimum rate.
     fn is_stalled(&mut self, now: u32, limits: &EdgeLimits) -> bool {
         if !self.peer.is_blocked.load(Ordering::Relaxed) {
             self.stalled = None;
             return false;
         }
-        let taken = self.peer.taken.load(Ordering::Relaxed);
-        let (before, since) = *self.stalled.get_or_insert((taken, now));
+        let written = self.peer.written.load(Ordering::Relaxed);
+        let (before, since) = *self.stalled.get_or_insert((written, now));
         if now.wrapping_sub(since) < ticks(limits.stall) {
             return false;
         }
-        self.stalled = Some((taken, now));
-        taken - before <= limits.bytes_per_second.saturating_mul(limits.stall.as_secs())
+        self.stalled = Some((written, now));
+        written - before <= limits.bytes_per_second.saturating_mul(limits.stall.as_secs())
     }
 }
 

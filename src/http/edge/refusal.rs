@@ -1,5 +1,5 @@
-//! Errors of the edge itself: as bytes of HTTP/1.1 where there is no request that they could be the answer
-//! to.
+//! Errors that the edge answers before a handler runs: as a response, or as bytes of HTTP/1.1 if no request
+//! was parsed.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::super::browser;
 use super::super::error::Problem;
 use super::super::observe;
 
-/// The whole answer. The connection is closed after it.
+/// The complete answer. The connection is closed after it.
 pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
     let status = problem.status();
     let body = serde_json::to_string(&problem.body()).unwrap_or_default();
@@ -31,7 +31,7 @@ pub(super) fn bytes(problem: &Problem) -> Vec<u8> {
     [head.as_bytes(), id.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat()
 }
 
-/// The answer to a request that is not begun. The connection is closed after it.
+/// The answer to a request that is not handled. The connection is closed after it.
 pub(super) fn response(problem: &Problem) -> Response {
     let mut response = problem.clone().into_response();
     let headers = response.headers_mut();

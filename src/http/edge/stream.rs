@@ -1,10 +1,12 @@
-//! The bytes of a connection: passed on, with an eye on where the peer is.
+//! The bytes of a connection, between the socket and hyper. This layer does four things:
 //!
-//! Four things are done on the way. Bytes that come tell that a head has begun; bytes that are not taken tell
-//! that the peer does not read. A peer that begins with HTTP/2 is told so before hyper, which would say
-//! nothing, sees a byte. The answers that hyper makes by itself to a head that it cannot read have no body
-//! and no id: in their place goes one that has. And a connection that ends while the peer still sends is
-//! ended in two steps, for a peer whose unread bytes are thrown away may lose the answer with them.
+//! - It records the phase of the peer: received bytes begin a head, and a blocked write shows that the peer
+//!   does not read.
+//! - It refuses HTTP/2 before hyper reads a byte, because hyper would close the connection without an answer.
+//! - It replaces the answers of hyper to heads that hyper cannot parse, because they have no body and no
+//!   request id.
+//! - It closes a connection in two steps if the peer still sends: if the socket is closed with unread bytes,
+//!   the peer may lose the answer.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -19,69 +21,74 @@ use super::super::error::{Code, Problem};
 use super::peers::Peer;
 use super::{HEAD_BYTES, refusal};
 
-/// How long a peer gets to read the last answer when it still sends.
+/// The time that a peer that still sends has to read the last answer.
 const LINGER: Duration = Duration::from_secs(1);
-/// What it may send meanwhile.
+/// Maximum bytes that it may send in this time.
 const LINGER_BYTES: usize = 16 << 20;
-/// Head and body of at most so many bytes are written as one piece: that takes less than several slices do.
-const JOINED: usize = 1 << 10;
+/// A head and a body of at most this many bytes in total are copied and written together, which is faster
+/// than a vectored write.
+const JOINED_BYTES: usize = 1 << 10;
 
-/// What a connection with HTTP/2 begins with, as far as it differs from every request by HTTP/1.
+/// The start of an HTTP/2 connection, up to the byte that differs from every HTTP/1 request.
 const HTTP2: &[u8] = b"PRI * HTTP/2";
 
-/// A stream with its peer.
+/// The stream of a connection, with its peer.
 pub(super) struct Watched<S> {
     stream: S,
     peer: Arc<Peer>,
-    /// Whether the peer has ended its side.
+    /// Whether the peer has closed its side.
     is_at_end: bool,
-    /// Whether what was offered last was not taken whole: then what is offered next begins in the middle.
+    /// Whether the last write was incomplete: then the next one does not begin with the head of an answer.
     is_partial: bool,
-    opening: Opening,
-    /// What goes out in place of hyper's own answer, and how much of it has gone.
+    protocol: Protocol,
+    /// The answer that is sent in place of an answer of hyper, and the number of bytes written.
     refusal: Option<(Vec<u8>, usize)>,
-    farewell: Farewell,
+    closing: Closing,
 }
 
-/// What the connection begins with.
-enum Opening {
-    /// So many bytes came, and all of them are those of HTTP/2.
+/// The protocol of the peer, by its first bytes.
+enum Protocol {
+    /// This number of bytes has arrived. They are the start of [`HTTP2`].
     Unknown(usize),
-    /// Something else.
+    /// The first bytes are not those of HTTP/2.
     Http1,
-    /// HTTP/2: the peer is told that this is not spoken, and hyper that nothing came.
+    /// HTTP/2: the peer gets an error, and hyper the end of the stream.
     Http2,
 }
 
-enum Farewell {
-    NotYet,
-    Ending,
-    Waiting(Pin<Box<Sleep>>, usize),
+/// The steps of closing a connection.
+enum Closing {
+    NotBegun,
+    /// The writing side is being shut down.
+    ShuttingDown,
+    /// The bytes that the peer still sends are discarded, until this time or for this number of bytes.
+    Lingering(Pin<Box<Sleep>>, usize),
 }
 
 impl<S> Watched<S> {
     pub(super) fn new(stream: S, peer: Arc<Peer>) -> Watched<S> {
-        let (opening, farewell) = (Opening::Unknown(0), Farewell::NotYet);
-        Watched { stream, peer, is_at_end: false, is_partial: false, opening, refusal: None, farewell }
+        let (protocol, closing) = (Protocol::Unknown(0), Closing::NotBegun);
+        Watched { stream, peer, is_at_end: false, is_partial: false, protocol, refusal: None, closing }
     }
 
-    fn written(&mut self, result: &Poll<io::Result<usize>>, offered: usize) {
+    /// Records the result of a write of `length` bytes.
+    fn record_write(&mut self, result: &Poll<io::Result<usize>>, length: usize) {
         match result {
-            Poll::Ready(Ok(taken)) => {
-                self.is_partial = *taken < offered;
-                self.peer.took(*taken, false);
+            Poll::Ready(Ok(written)) => {
+                self.is_partial = *written < length;
+                self.peer.record_write(*written, false);
             }
             Poll::Ready(Err(_)) => {}
             Poll::Pending => {
                 self.is_partial = true;
-                self.peer.took(0, true);
+                self.peer.record_write(0, true);
             }
         }
     }
 
-    /// What is to be written in place of these bytes, if they are an answer that hyper made by itself. Ours
-    /// begin while a request is at work, and none of theirs has a body.
-    fn in_place_of(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// The answer to send in place of these bytes, if they are an answer that hyper made by itself. An answer
+    /// of the server begins during a request, and an answer of hyper has no body.
+    fn replacement(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         if self.is_partial || self.peer.is_in_request() {
             return None;
         }
@@ -92,11 +99,12 @@ impl<S> Watched<S> {
                 "the head of the request is not HTTP/1.1: check the request line, the headers, and that \
                  Content-Length and Transfer-Encoding agree",
             ),
-            b" 414" => Problem::new(Code::UriTooLong, "the URI is too long; send what it holds as a body"),
+            b" 414" => Problem::new(Code::UriTooLong, "the URI is too long; send a POST with a body instead"),
             b" 431" => Problem::new(
                 Code::HeadersTooLarge,
                 format!(
-                    "the head of the request is larger than {HEAD_BYTES} bytes or has more than 64 headers"
+                    "the head of the request is larger than {HEAD_BYTES} bytes or has more than 64 headers; \
+                     remove headers"
                 ),
             ),
             _ => return None,
@@ -111,8 +119,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if matches!(self.opening, Opening::Http2) {
-            return self.poll_ending(context);
+        if matches!(self.protocol, Protocol::Http2) {
+            return self.poll_refuse(context);
         }
         let before = buffer.filled().len();
         let result = Pin::new(&mut self.stream).poll_read(context, buffer);
@@ -122,64 +130,63 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Watched<S> {
             } else {
                 self.is_at_end = true;
             }
-            if let Opening::Unknown(seen) = self.opening {
-                self.opening = opening(seen, &buffer.filled()[before..]);
+            if let Protocol::Unknown(seen) = self.protocol {
+                self.protocol = protocol(seen, &buffer.filled()[before..]);
             }
         }
-        if matches!(self.opening, Opening::Http2) {
+        if matches!(self.protocol, Protocol::Http2) {
             buffer.set_filled(before);
-            let detail =
-                "this server speaks HTTP/1.1, and not HTTP/2: with curl, leave --http2-prior-knowledge out";
+            let detail = "this server speaks HTTP/1.1, not HTTP/2; with curl, omit --http2-prior-knowledge";
             let problem = Problem::new(Code::HttpVersion, detail);
             self.refusal = Some((refusal::bytes(&problem), 0));
-            return self.poll_ending(context);
+            return self.poll_refuse(context);
         }
         result
     }
 }
 
-/// What the connection begins with, if these bytes come after so many of HTTP/2's.
-fn opening(seen: usize, bytes: &[u8]) -> Opening {
+/// The protocol, if these bytes follow the first `seen` bytes of [`HTTP2`].
+fn protocol(seen: usize, bytes: &[u8]) -> Protocol {
     let length = bytes.len().min(HTTP2.len() - seen);
     if bytes[..length] != HTTP2[seen..seen + length] {
-        Opening::Http1
+        Protocol::Http1
     } else if seen + length == HTTP2.len() {
-        Opening::Http2
+        Protocol::Http2
     } else {
-        Opening::Unknown(seen + length)
+        Protocol::Unknown(seen + length)
     }
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Watched<S> {
-    /// Writes the refusal and ends the connection.
-    fn poll_ending(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Writes the refusal and closes the connection.
+    fn poll_refuse(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_refusal(context, 0))?;
         Pin::new(self).poll_shutdown(context)
     }
 
-    /// Writes what goes out in place of `offered` bytes.
-    fn poll_refusal(&mut self, context: &mut Context<'_>, offered: usize) -> Poll<io::Result<usize>> {
+    /// Writes the refusal. Returns `length`, as if the bytes that it replaces were written.
+    fn poll_refusal(&mut self, context: &mut Context<'_>, length: usize) -> Poll<io::Result<usize>> {
         while let Some((bytes, done)) = &mut self.refusal {
-            let taken = ready!(Pin::new(&mut self.stream).poll_write(context, &bytes[*done..]))?;
-            *done += taken;
-            if taken == 0 || *done == bytes.len() {
+            let written = ready!(Pin::new(&mut self.stream).poll_write(context, &bytes[*done..]))?;
+            *done += written;
+            if written == 0 || *done == bytes.len() {
                 self.refusal = None;
             }
         }
-        Poll::Ready(Ok(offered))
+        Poll::Ready(Ok(length))
     }
 
-    /// Reads and forgets what the peer still sends.
-    fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Farewell::Waiting(sleep, left) = &mut self.farewell else {
+    /// Discards the bytes that the peer still sends.
+    fn poll_discard(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Closing::Lingering(sleep, left) = &mut self.closing else {
             return Poll::Ready(());
         };
-        let mut room = [0; 8 << 10];
+        let mut bytes = [0; 8 << 10];
         loop {
             if sleep.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            let mut buffer = ReadBuf::new(&mut room);
+            let mut buffer = ReadBuf::new(&mut bytes);
             match ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer)) {
                 Ok(()) if !buffer.filled().is_empty() && *left > buffer.filled().len() => {
                     *left -= buffer.filled().len();
@@ -197,13 +204,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         if self.refusal.is_none() {
-            self.refusal = self.in_place_of(bytes).map(|refusal| (refusal, 0));
+            self.refusal = self.replacement(bytes).map(|refusal| (refusal, 0));
         }
         if self.refusal.is_some() {
             return self.poll_refusal(context, bytes.len());
         }
         let result = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.written(&result, bytes.len());
+        self.record_write(&result, bytes.len());
         result
     }
 
@@ -215,20 +222,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         if let [one] = slices {
             return self.poll_write(context, one);
         }
-        let offered = slices.iter().map(|slice| slice.len()).sum();
-        let result = if offered <= JOINED {
-            let mut joined = [0; JOINED];
-            let mut room = &mut joined[..];
+        let length = slices.iter().map(|slice| slice.len()).sum();
+        let result = if length <= JOINED_BYTES {
+            let mut joined = [0; JOINED_BYTES];
+            let mut free = &mut joined[..];
             for slice in slices {
-                let (place, rest) = room.split_at_mut(slice.len());
-                place.copy_from_slice(slice);
-                room = rest;
+                let (copy, rest) = free.split_at_mut(slice.len());
+                copy.copy_from_slice(slice);
+                free = rest;
             }
-            Pin::new(&mut self.stream).poll_write(context, &joined[..offered])
+            Pin::new(&mut self.stream).poll_write(context, &joined[..length])
         } else {
             Pin::new(&mut self.stream).poll_write_vectored(context, slices)
         };
-        self.written(&result, offered);
+        self.record_write(&result, length);
         result
     }
 
@@ -242,16 +249,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            match self.farewell {
-                Farewell::NotYet => self.farewell = Farewell::Ending,
-                Farewell::Ending => {
+            match self.closing {
+                Closing::NotBegun => self.closing = Closing::ShuttingDown,
+                Closing::ShuttingDown => {
                     ready!(Pin::new(&mut self.stream).poll_shutdown(context))?;
                     if self.is_at_end {
                         return Poll::Ready(Ok(()));
                     }
-                    self.farewell = Farewell::Waiting(Box::pin(tokio::time::sleep(LINGER)), LINGER_BYTES);
+                    self.closing = Closing::Lingering(Box::pin(tokio::time::sleep(LINGER)), LINGER_BYTES);
                 }
-                Farewell::Waiting(..) => return self.poll_rest(context).map(Ok),
+                Closing::Lingering(..) => return self.poll_discard(context).map(Ok),
             }
         }
     }

@@ -1,7 +1,7 @@
-//! TLS from files, read again when they change, without a restart.
+//! TLS with a certificate and a key from files. They are read again when they change, without a restart.
 //!
-//! A pair of files that cannot be used at the start is an error; later it is a line in the log, and the pair
-//! before it stays in use.
+//! A pair of files that cannot be used is an error at the start. Later it is a warning in the log, and the
+//! previous pair stays in use.
 
 use std::fs;
 use std::io;
@@ -27,32 +27,32 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A file is not PEM, or does not hold what it should.
+    /// A file is not PEM, or has no item of the wanted kind.
     #[error("{} holds no {wanted} in PEM", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The wanted kind of item.
         wanted: &'static str,
-        /// Why it cannot be read.
+        /// The error of the parser.
         source: pem::Error,
     },
-    /// Certificate and key do not fit, or are of a kind that is not known.
+    /// Certificate and key do not belong together, or are of an unknown kind.
     #[error("{} and {} cannot be used together", certificate.display(), key.display())]
     Pair {
         /// The file of the certificate.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// Why not.
+        /// The error of the TLS library.
         source: rustls::Error,
     },
 }
 
-/// When a file was changed, and its size; `None` if it is not there.
+/// The modification time and the size of a file; `None` if it cannot be read.
 type Stamp = Option<(SystemTime, u64)>;
 
 /// The certificate in use.
@@ -65,7 +65,7 @@ impl ResolvesServerCert for Current {
     }
 }
 
-/// What serves TLS; clones share the certificate.
+/// Accepts TLS connections. Clones share the certificate.
 #[derive(Clone)]
 pub struct Tls {
     acceptor: TlsAcceptor,
@@ -74,16 +74,16 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Reads certificate chain and private key from these two files.
+    /// Reads the certificate chain and the private key from these two files.
     ///
     /// # Errors
-    /// [`TlsError`] that names the file at fault.
+    /// [`TlsError`], which names the file at fault.
     pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Tls, TlsError> {
         let files = Arc::new([certificate, key]);
         let current = Arc::new(Current(RwLock::new(Arc::new(read(&files)?))));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|source| unfit(&files, source))?;
+        let builder = builder.map_err(|source| unusable(&files, source))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), current, files })
@@ -93,50 +93,50 @@ impl Tls {
         self.acceptor.accept(stream).await
     }
 
-    /// What tells whether the files were changed.
+    /// The stamps of both files, which change with the files.
     fn stamps(&self) -> [Stamp; 2] {
         self.files.each_ref().map(|path| {
-            let about = fs::metadata(path).ok()?;
-            Some((about.modified().ok()?, about.len()))
+            let metadata = fs::metadata(path).ok()?;
+            Some((metadata.modified().ok()?, metadata.len()))
         })
     }
 
-    /// Reads the files again whenever they change; looks every so often, without end. What cannot be used is
-    /// tried again at each look and told once.
-    pub async fn follow_files(self, every: std::time::Duration) {
-        let (mut used, mut told) = (self.stamps(), None);
-        let mut tick = tokio::time::interval(every);
+    /// Checks the files at this interval, for ever, and reads them again if they have changed. Files that
+    /// cannot be used are tried again at each check, and reported once.
+    pub async fn follow_files(self, interval: std::time::Duration) {
+        let (mut used, mut reported) = (self.stamps(), None);
+        let mut tick = tokio::time::interval(interval);
         loop {
             tick.tick().await;
             let found = self.stamps();
             if found == used {
-                told = None;
+                reported = None;
                 continue;
             }
             match read(&self.files) {
                 Ok(pair) => {
                     *self.current.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(pair);
-                    (used, told) = (found, None);
+                    (used, reported) = (found, None);
                     tracing::info!(certificate = %self.files[0].display(), "the certificate was read again");
                 }
-                // The two files are not changed in one moment: the next look may find them in order.
-                Err(error) if told.replace(found) != Some(found) => self.tell(&error),
+                // The two files do not change at the same moment: the next check may succeed.
+                Err(error) if reported.replace(found) != Some(found) => self.report(&error),
                 Err(_) => {}
             }
         }
     }
 
-    fn tell(&self, error: &TlsError) {
+    fn report(&self, error: &TlsError) {
         let [certificate, key] = self.files.each_ref().map(|path| path.display());
         let cause = std::error::Error::source(error).map(ToString::to_string);
         tracing::warn!(
             %certificate, %key, %error, cause,
-            "the changed certificate is not used; the one before it stays in use"
+            "the changed certificate is not used; the previous one stays in use"
         );
     }
 }
 
-fn unfit([certificate, key]: &[PathBuf; 2], source: rustls::Error) -> TlsError {
+fn unusable([certificate, key]: &[PathBuf; 2], source: rustls::Error) -> TlsError {
     TlsError::Pair { certificate: certificate.clone(), key: key.clone(), source }
 }
 
@@ -155,5 +155,5 @@ fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
     }
     let key = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(pem(key, "private key"))?;
     let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
-    pair.map_err(|source| unfit(files, source))
+    pair.map_err(|source| unusable(files, source))
 }

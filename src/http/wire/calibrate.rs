@@ -16,8 +16,8 @@ use crate::service::{
     Measured, Recommendation, WantedCalibration,
 };
 
-/// Two stored documents that are copies of each other: an array of two ids. A tuple would do, but of an array
-/// that is too long the reader of JSON says that it is no JSON.
+/// Two stored documents that are copies of each other: an array of two ids. It is not a tuple, because for an
+/// array that is too long serde would report invalid JSON.
 #[derive(Debug)]
 struct CopiesIn(Id, Id);
 
@@ -62,33 +62,34 @@ impl PartialSchema for CopiesIn {
 
 impl ToSchema for CopiesIn {}
 
-/// What to measure. All of it may be left out.
+/// What to measure. All fields are optional.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Calibrate)]
 pub(in crate::http) struct CalibrateIn {
-    /// Up to 8 profiles, with or without version; that of the collection, `copies-64` and `copies-128` if
-    /// there are none.
+    /// At most 8 profiles, with or without version. Default: the collection's profile, `copies-64` and
+    /// `copies-128`.
     #[serde(default)]
     #[schema(example = json!(["copies-64", "copies-128"]))]
     #[schema(value_type = Vec<String>)]
     profiles: Few<String>,
-    /// 100 to 20,000 texts in place of those that the collection keeps.
+    /// 100 to 20,000 texts to measure. Default: the texts that the collection stores.
     #[schema(min_items = 100, max_items = 20_000)]
     #[schema(value_type = Option<Vec<String>>)]
     texts: Option<Few<String>>,
-    /// Up to 10,000 pairs of stored documents that are copies of each other, in place of edited copies.
+    /// At most 10,000 pairs of stored documents that are copies of each other. Default: edited copies of the
+    /// texts.
     #[serde(default)]
     #[schema(inline, value_type = Vec<CopiesIn>)]
     pairs: Few<CopiesIn>,
-    /// How many texts are taken at random, 100 to 20,000; 5,000 if it is left out.
+    /// The number of texts in the random sample, 100 to 20,000. Default: 5,000.
     #[schema(minimum = 100, maximum = 20_000)]
     sample: Option<usize>,
-    /// For how many documents wrong neighbours are told; as many as the collection has, or 1,000,000 if that
-    /// is more.
+    /// The number of documents for which k is chosen and wrong neighbours are computed. Default: that of the
+    /// collection, but at least 1,000,000.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_i64)]
     documents: Option<u64>,
-    /// The seed of sample and edits: the same one gives the same.
+    /// The seed of the sample and the edits. Equal seeds give equal samples and edits.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     seed: u64,
@@ -111,16 +112,16 @@ impl From<CalibrateIn> for WantedCalibration {
     }
 }
 
-/// How far a calibration has come.
+/// The state of a calibration.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CalibrationState)]
 pub(in crate::http) enum StateOut {
-    /// It reads or measures.
+    /// It reads documents or measures profiles.
     Running,
-    /// It has ended, and `result` is there.
+    /// It has ended, and has a `result`.
     Done,
-    /// It has ended without a result; `error` says why.
+    /// It has ended without a result; `error` has the reason.
     Failed,
 }
 
@@ -129,7 +130,7 @@ pub(in crate::http) enum StateOut {
 #[schema(as = Calibration)]
 pub(in crate::http) struct CalibrationOut {
     state: StateOut,
-    /// When it was begun.
+    /// When it was started.
     #[schema(value_type = Timestamp)]
     started_at: Timestamp,
     /// When it ended.
@@ -139,57 +140,57 @@ pub(in crate::http) struct CalibrationOut {
     progress: ProgressOut,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<CalibratedOut>,
-    /// Why there is no result.
+    /// The reason, if there is no result.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Body>,
 }
 
-/// How far it has come.
+/// The progress of a calibration.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CalibrationProgress)]
 pub(in crate::http) struct ProgressOut {
-    /// The documents that were read.
+    /// The number of documents read.
     documents_read: u64,
-    /// All there are to read.
+    /// The number of documents to read.
     documents: u64,
-    /// The profiles that were measured.
+    /// The number of profiles measured.
     profiles_measured: usize,
-    /// All there are to measure.
+    /// The number of profiles to measure.
     profiles: usize,
 }
 
-/// What was found.
+/// The result of a calibration.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Calibrated)]
 pub(in crate::http) struct CalibratedOut {
-    /// All of it in a few sentences.
+    /// The result in a few sentences.
     summary: String,
-    /// What is recommended among what was measured; absent if nothing is good enough.
+    /// The best profile and k of those measured; absent if no profile has a suitable k.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended: Option<RecommendationOut>,
-    /// What is recommended with the profile that the collection has.
+    /// The best k with the collection's profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended_with_this_profile: Option<RecommendationOut>,
-    /// For how many documents wrong neighbours are told.
+    /// The number of documents for which k is chosen and wrong neighbours are computed.
     documents: u64,
-    /// Where the pairs to be found come from.
+    /// The source of the pairs to find.
     labels: LabelsOut,
-    /// The texts, edited copies among them.
+    /// The number of texts, including edited copies.
     texts: usize,
-    /// Their bytes.
+    /// The size of the texts in bytes.
     bytes: usize,
-    /// The pairs to be found.
+    /// The number of pairs to find.
     pairs: usize,
-    /// Pairs that look like copies and are not marked: they do not count.
+    /// The number of unmarked pairs that look like copies. They are ignored.
     unmarked_copies: usize,
-    /// The profiles that make hashes.
+    /// The results of profiles that make hashes.
     profiles: Vec<MeasuredOut>,
-    /// The profiles that make signatures.
+    /// The results of profiles that make signatures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signatures: Vec<BandedOut>,
 }
 
-/// Where the pairs to be found come from.
+/// The source of the pairs to find.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = CalibrationLabels)]
@@ -207,67 +208,68 @@ pub(in crate::http) struct RecommendationOut {
     #[schema(example = "copies-128@1")]
     profile: String,
     k: u32,
-    /// The share of the pairs that it finds, 0 to 1.
+    /// The share of the pairs that is found, 0 to 1.
     recall: f64,
-    /// Whether too few wrong pairs lie within k to be counted, so that how many a query gets is reckoned from
-    /// how their number falls off towards smaller distances.
-    reckoned: bool,
+    /// Whether too few wrong pairs lie within k to be counted. Then the expected number of wrong neighbours
+    /// is extrapolated from larger distances.
+    extrapolated: bool,
 }
 
-/// What a profile does with the texts.
+/// The measurements of a profile.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredProfile)]
 pub(in crate::http) struct MeasuredOut {
     #[schema(example = "copies-64@1")]
     profile: String,
     bits: u32,
-    /// What is found at each k, up to a quarter of the bits.
+    /// Precision and recall at each k, up to a quarter of the bits.
     points: Vec<PointOut>,
-    /// Texts that are short.
+    /// The number of short texts, whose fingerprints are unreliable.
     short: usize,
-    /// Texts without a feature, which are not counted.
+    /// The number of texts without a feature. They are not counted.
     empty: usize,
-    /// The chance that two hashes share a block of 16 bits, times 65,536: 1 if they are spread evenly.
+    /// The probability that two hashes are equal in a block of 16 bits, times 65,536; 1 if the hashes are
+    /// distributed uniformly.
     collision_factor: f64,
-    /// The share of the hashes in the fullest bucket of 16 bits, 0 to 1.
+    /// The share of the hashes in the largest bucket of 16 bits, 0 to 1.
     fullest_bucket: f64,
-    /// Bytes of text a second on one core, beside the other work of the server.
+    /// Bytes of text per second on one core, next to the other work of the server.
     bytes_per_second: f64,
-    /// The bytes of the index a document, in an index of these hashes.
+    /// Bytes of the index per document, in an index of these hashes.
     index_bytes_per_document: f64,
-    /// The share that is found of each kind of edit at the profile's usual k.
+    /// For each kind of edit, the share of the pairs that is found at the profile's default k.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     edits: Vec<EditOut>,
 }
 
-/// What is found within k.
+/// Precision and recall at one k.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CurvePoint)]
 pub(in crate::http) struct PointOut {
     k: u32,
-    /// Right ÷ found, 0 to 1.
+    /// Correct pairs ÷ found pairs, 0 to 1.
     precision: f64,
-    /// Found ÷ all pairs, 0 to 1.
+    /// Correct pairs ÷ all pairs to find, 0 to 1.
     recall: f64,
     f1: f64,
-    /// Wrong neighbours that a query is to expect among so many documents.
+    /// The expected number of wrong neighbours of a query among `documents` documents.
     false_neighbours: f64,
-    /// Whether that is only a bound, since fewer than three wrong pairs were seen.
+    /// Whether `false_neighbours` is only an upper bound, because fewer than three wrong pairs were found.
     is_bound: bool,
 }
 
-/// A kind of edit.
+/// The measurements of one kind of edit.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredEdit)]
 pub(in crate::http) struct EditOut {
     #[schema(example = "cut by 10 %")]
     edit: String,
     pairs: usize,
-    /// The share that is found, 0 to 1.
+    /// The share of the pairs that is found, 0 to 1.
     found: f64,
 }
 
-/// What a profile of MinHash does with the texts.
+/// The measurements of a MinHash profile.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredSignatures)]
 pub(in crate::http) struct BandedOut {
@@ -275,18 +277,18 @@ pub(in crate::http) struct BandedOut {
     profile: String,
     bands: usize,
     rows: usize,
-    /// The bytes of signature and index a document.
+    /// Bytes of the signature and the index per document.
     index_bytes_per_document: f64,
-    /// Bytes of text a second on one core, beside the other work of the server.
+    /// Bytes of text per second on one core, next to the other work of the server.
     bytes_per_second: f64,
-    /// The error of the estimated similarities: the root of their mean squared difference from the exact
-    /// ones.
+    /// The error of the estimated similarities: the root mean square of their difference from the exact
+    /// similarities.
     error: f64,
-    /// What is found from each threshold on.
+    /// Precision and recall at each threshold.
     thresholds: Vec<ThresholdOut>,
 }
 
-/// What is found from a similarity on.
+/// Precision and recall at one threshold.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ThresholdPoint)]
 pub(in crate::http) struct ThresholdOut {
@@ -297,21 +299,21 @@ pub(in crate::http) struct ThresholdOut {
 }
 
 impl From<Calibration> for CalibrationOut {
-    fn from(told: Calibration) -> CalibrationOut {
-        let (state, result, error) = match told.outcome {
+    fn from(calibration: Calibration) -> CalibrationOut {
+        let (state, result, error) = match calibration.outcome {
             None => (StateOut::Running, None, None),
             Some(Ok(found)) => (StateOut::Done, Some(CalibratedOut::from(&*found)), None),
             Some(Err(error)) => (StateOut::Failed, None, Some(Problem::from(&*error).body())),
         };
         CalibrationOut {
             state,
-            started_at: Timestamp(told.started_ms),
-            ended_at: told.ended_ms.map(Timestamp),
+            started_at: Timestamp(calibration.started_ms),
+            ended_at: calibration.ended_ms.map(Timestamp),
             progress: ProgressOut {
-                documents_read: told.read.0,
-                documents: told.read.1,
-                profiles_measured: told.measured.0,
-                profiles: told.measured.1,
+                documents_read: calibration.read.0,
+                documents: calibration.read.1,
+                profiles_measured: calibration.measured.0,
+                profiles: calibration.measured.1,
             },
             result,
             error,
@@ -344,7 +346,7 @@ impl From<&Recommendation> for RecommendationOut {
             profile: best.profile.clone(),
             k: best.k,
             recall: best.recall,
-            reckoned: best.is_reckoned,
+            extrapolated: best.is_extrapolated,
         }
     }
 }

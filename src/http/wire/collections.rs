@@ -1,4 +1,4 @@
-//! Collections, numbers and snapshots on the wire.
+//! Collections, statistics, snapshots and the version on the wire.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +10,26 @@ use crate::ids::SignatureShape;
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
-/// The settings of a collection; what is left out keeps its value or gets the default.
+/// The settings of a collection. A setting that is omitted keeps its value; in a new collection it has the
+/// default.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CollectionSettings)]
 pub(in crate::http) struct CollectionIn {
-    /// The profile of its fingerprints, with or without version. Cannot be changed later.
+    /// The profile of its fingerprints, with or without version. It cannot be changed later.
     #[schema(example = "copies-128")]
     profile: Option<String>,
-    /// The distance that queries use unless they name another; the profile's own if there is none.
+    /// The distance of queries that name none. Default: that of the profile.
     k: Option<Bits>,
-    /// In place of k, if the profile makes signatures: the least similarity, 0 to 1. A new collection gets
-    /// bands that catch 95 % of what is just as similar.
+    /// In place of k, if the profile makes signatures: the minimum similarity, 0 to 1. A new collection gets
+    /// bands that find 95 % of the documents with exactly this similarity.
     threshold: Option<f64>,
-    /// Whether documents keep the text that they were made from.
+    /// Whether the texts of documents are stored.
     keep_text: Option<bool>,
-    /// The bytes of a sketch that documents keep for a second check without their texts, 8 to 1,024; 0 is
-    /// none. Cannot be changed later.
+    /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` can
+    /// use sketches in place of stored texts. It cannot be changed later.
     sketch_bytes: Option<u16>,
-    /// After how long documents expire that do not say so themselves; `null` is never. A change is for
+    /// The lifetime of documents that have none of their own; `null` for no expiry. A change applies to
     /// documents written after it.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ExpiresIn>)]
@@ -60,29 +61,29 @@ pub(in crate::http) struct CollectionOut {
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,
-    /// The distance that queries use unless they name another.
+    /// The distance of queries that name none.
     k: u32,
-    /// The same as a similarity, if the collection has signatures.
+    /// The same distance as a similarity, if the collection has signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
-    /// How its signatures are found, if it has such.
+    /// The shape of its signatures, if it has signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     signatures: Option<SignaturesOut>,
-    /// Whether documents keep the text that they were made from.
+    /// Whether the texts of documents are stored.
     keep_text: bool,
-    /// The bytes of the sketch that documents keep, if they do.
+    /// The bytes of the sketch that is stored with each document, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch_bytes: Option<u16>,
-    /// After how many seconds documents expire that do not say so themselves; `null` is never.
+    /// The lifetime in seconds of documents that have none of their own; `null` for no expiry.
     expires_in: Option<u64>,
-    /// When it was made.
+    /// When it was created.
     #[schema(value_type = Timestamp)]
     created_at: Timestamp,
-    /// How many documents it has.
+    /// The number of documents.
     documents: u64,
-    /// How many distinct hashes they bear.
+    /// The number of distinct hashes.
     distinct_hashes: u64,
-    /// The bytes that the index of these hashes occupies in memory.
+    /// The memory of the index in bytes.
     index_bytes: u64,
 }
 
@@ -106,17 +107,17 @@ impl From<CollectionInfo> for CollectionOut {
     }
 }
 
-/// How signatures are made up and found.
+/// The shape of signatures, and the bands by which they are found.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Signatures)]
 pub(in crate::http) struct SignaturesOut {
-    /// The cells of a signature; the greatest distance.
+    /// The number of cells of a signature, which is the maximum distance.
     cells: u16,
-    /// The bands: documents are found that agree in all cells of one.
+    /// The number of bands. A document is found if it is equal in all cells of a band.
     bands: u16,
-    /// The cells of a band.
+    /// The number of cells of a band.
     rows: u16,
-    /// The bytes of a signature.
+    /// The size of a signature in bytes.
     bytes: usize,
 }
 
@@ -130,25 +131,25 @@ impl From<SignatureShape> for SignaturesOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Collections)]
 pub(in crate::http) struct CollectionsOut {
-    /// By name.
+    /// The collections, by name.
     pub(in crate::http) collections: Vec<CollectionOut>,
 }
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Restored)]
 pub(in crate::http) struct RestoredOut {
-    /// The collection as it stands.
+    /// The collection after the restore.
     collection: CollectionOut,
-    /// How many documents came from the backup.
+    /// The number of restored documents.
     documents: u64,
-    /// How many were left out because they have expired since.
+    /// The number of documents in the backup that have expired and were not restored.
     expired: u64,
-    /// The collection that the backup was taken of.
+    /// The name of the collection in the backup.
     from: String,
-    /// The last change that was in it.
+    /// The number of the last change in the backup.
     sequence: u64,
-    /// When it was taken.
+    /// When the backup was taken.
     #[schema(value_type = Timestamp)]
     taken_at: Timestamp,
 }
@@ -171,10 +172,10 @@ impl From<Restored> for RestoredOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Buckets)]
 pub(in crate::http) struct BucketsOut {
-    /// How many buckets hold fewer hashes than the key, and at least half as many.
+    /// The number of buckets by size: those with fewer hashes than the key, and at least half as many.
     #[schema(value_type = BTreeMap<String, u64>)]
     fewer_than: BTreeMap<u64, u64>,
-    /// How many hashes the largest holds.
+    /// The number of hashes in the largest bucket.
     largest: u64,
 }
 
@@ -188,24 +189,24 @@ impl From<BucketSizes> for BucketsOut {
     }
 }
 
-/// The state of the server in numbers.
+/// Statistics of a collection and of the server.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Stats)]
 pub(in crate::http) struct StatsOut {
-    /// The collection that was asked about.
+    /// The collection of the request.
     pub(in crate::http) collection: CollectionOut,
-    /// The sizes of its buckets.
+    /// The sizes of the buckets of its index.
     pub(in crate::http) buckets: BucketsOut,
-    /// How many matches at each distance were answered since the start, in all collections.
+    /// The number of matches at each distance in all answers since the start, for all collections.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub(in crate::http) answered_distances: BTreeMap<usize, u64>,
-    /// Bytes on disk, all collections.
+    /// Bytes of the store on disk, for all collections.
     disk_bytes: u64,
     /// The number of the last durable change.
     sequence: u64,
-    /// Changes in the log that the oldest kept snapshot does not have.
+    /// The number of changes in the log that the oldest kept snapshot does not contain.
     log_entries: u64,
-    /// Operations waiting to be written.
+    /// The number of operations that wait to be written.
     queued_operations: u64,
     /// The memory of the process.
     memory: MemoryOut,
@@ -242,13 +243,13 @@ impl StatsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Memory)]
 pub(in crate::http) struct MemoryOut {
-    /// Bytes of resident memory.
+    /// The resident memory in bytes.
     resident_bytes: u64,
-    /// The budget; absent if there is none.
+    /// The budget in bytes; absent if there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_bytes: Option<u64>,
-    /// What it admits: `open`, `no_bulk` above 80 % (documents one at a time), `full` above 90 % (no
-    /// documents).
+    /// What the budget admits: `open` all documents, `no_bulk` (above 80 %) single documents, `full` (above
+    /// 90 %) no documents.
     state: MemoryStateOut,
 }
 
@@ -257,9 +258,9 @@ pub(in crate::http) struct MemoryOut {
 #[serde(rename_all = "snake_case")]
 #[schema(as = MemoryState)]
 pub(in crate::http) enum MemoryStateOut {
-    /// All.
+    /// All documents.
     Open,
-    /// Documents one at a time.
+    /// Single documents, no streams or arrays.
     NoBulk,
     /// No documents.
     Full,
@@ -281,20 +282,20 @@ impl From<Memory> for MemoryOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Snapshot)]
 pub(in crate::http) struct SnapshotOut {
-    /// Its file's name.
+    /// The name of its file.
     name: String,
-    /// The change at which it was begun; the log after it is replayed at the start.
+    /// The number of the last change before it was begun. A start replays the log after this change.
     sequence: u64,
-    /// Its size.
+    /// Its size in bytes.
     bytes: u64,
-    /// The XXH3 checksum of the file, 16 hexadecimal digits, where it was just written.
+    /// The XXH3 checksum of the file, 16 hexadecimal digits; absent if it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     checksum: Option<String>,
     /// When it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     written_at: Option<Timestamp>,
-    /// How long ago that is, in seconds.
+    /// Its age in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     age_seconds: Option<u64>,
 }
@@ -312,22 +313,22 @@ impl SnapshotOut {
     }
 }
 
-/// The snapshots kept.
+/// The kept snapshots.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Snapshots)]
 pub(in crate::http) struct SnapshotsOut {
-    /// The newest first.
+    /// The snapshots, newest first.
     pub(in crate::http) snapshots: Vec<SnapshotOut>,
 }
 
-/// What answers here.
+/// The program that answers.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Version)]
 pub(in crate::http) struct VersionOut {
-    /// Its name.
+    /// The name of the program.
     pub(in crate::http) name: &'static str,
     /// Its version.
     pub(in crate::http) version: &'static str,
-    /// The profiles it has.
+    /// The profiles that it has.
     pub(in crate::http) profiles: Vec<String>,
 }

@@ -8,35 +8,35 @@ use super::values::{Hex, Id, SignatureHex, StatusOut};
 use crate::http::error::{Code, Problem};
 use crate::service::{By, Change, Comparison, Content, FeatureComparison, Side};
 
-/// The longest equal stretch in an answer that is given whole, in characters; of longer ones both ends are
-/// given.
-const EQUAL: usize = 200;
+/// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
+const EQUAL_CHARS: usize = 200;
 
-/// Two sides to be compared.
+/// Two sides to compare.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Compare)]
 pub(in crate::http) struct CompareIn {
-    /// One side.
+    /// The first side.
     a: SideIn,
-    /// The other.
+    /// The second side.
     b: SideIn,
-    /// The profile for texts; the collection's if there is none.
+    /// The profile for texts. Default: the collection's profile.
     pub(in crate::http) profile: Option<String>,
-    /// The distance up to which they match; the collection's if there is none.
+    /// The distance up to which they match. Default: that of the collection, or of the profile if one is
+    /// named.
     pub(in crate::http) k: Option<u32>,
 }
 
-/// A side: exactly one of text, html, id, hash and signature.
+/// One side: exactly one of text, html, id, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ComparedSide)]
 pub(in crate::http) struct SideIn {
     /// A text.
     text: Option<String>,
-    /// A page, whose main text counts.
+    /// An HTML page. Its main text is used.
     html: Option<String>,
-    /// A stored document.
+    /// The id of a stored document.
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
     /// A hash.
@@ -48,7 +48,7 @@ pub(in crate::http) struct SideIn {
 }
 
 impl CompareIn {
-    /// Both sides as the service takes them.
+    /// Converts both sides for the service.
     pub(in crate::http) fn sides(self, text_limit: usize) -> Result<[By; 2], Problem> {
         let side = |side: SideIn, at: &str| {
             let by = subject(side.id, side.text, side.html, side.hash, side.signature)
@@ -57,7 +57,8 @@ impl CompareIn {
                 By::Content(Content::Text(text) | Content::Html(text)) if text.len() > text_limit => {
                     let bytes = text.len();
                     let detail = format!(
-                        "{at} has {bytes} bytes; at most {text_limit} are taken (limits.document_bytes)"
+                        "{at} has {bytes} bytes; at most {text_limit} are accepted (limits.document_bytes): \
+                         send a shorter text"
                     );
                     Err(Problem::new(Code::TooLarge, detail))
                 }
@@ -68,37 +69,38 @@ impl CompareIn {
     }
 }
 
-/// Two sides compared.
+/// The comparison of two sides.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Comparison)]
 pub(in crate::http) struct ComparisonOut {
-    /// All of it in a sentence or two.
+    /// The result in one or two sentences.
     summary: String,
     /// Whether they lie within k.
     #[serde(rename = "match")]
     is_match: bool,
-    /// The bits in which the hashes differ, or the cells of the signatures.
+    /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
-    /// How similar the signatures say the texts are, 0 to 1, if the profile makes signatures.
+    /// The similarity of the texts as estimated by their signatures, 0 to 1, if the profile makes signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// The distance up to which they match.
     k: u32,
-    /// The profile by which texts were hashed.
+    /// The profile of the hashes.
     profile: String,
-    /// One side.
+    /// The first side.
     a: SideOut,
-    /// The other.
+    /// The second side.
     b: SideOut,
-    /// Each bit that differs; none of signatures.
+    /// The bits that differ; empty for signatures.
     bits: Vec<BitOut>,
-    /// For each 16 bits of the hashes, the least significant first, whether they agree: the index finds
-    /// neighbours by such blocks. Of signatures, for each band whether they agree in it.
+    /// For each block of 16 bits, the least significant first, whether the hashes are equal in it. The index
+    /// finds neighbours by such blocks. For signatures: for each band, whether they are equal in it.
     blocks: Vec<bool>,
-    /// The features side by side, if both texts are at hand.
+    /// The comparison of the features, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<FeaturesOut>,
-    /// The texts word by word, if both are at hand and neither has more than 5,000 words, marks and spaces.
+    /// The word-by-word comparison, if both texts are available and neither has more than 5,000 words, marks
+    /// and spaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<ChangeOut>>,
 }
@@ -110,10 +112,10 @@ pub(in crate::http) struct SideOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// How many distinct features it was made from, if its text is at hand.
+    /// The number of distinct features of its text, if the text is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<usize>,
-    /// Whether it is to be trusted.
+    /// Whether its fingerprint is reliable, if its text is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
 }
@@ -122,30 +124,30 @@ pub(in crate::http) struct SideOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DifferingBit)]
 pub(in crate::http) struct BitOut {
-    /// Which, the least significant being 0.
+    /// Its number; the least significant bit is 0.
     bit: u32,
-    /// The sums of its votes on both sides: above 0 it is one, below 0 it is not, and at 0 it is as the
-    /// profile has it for ties. Small ones hang by few features.
+    /// The sums of its votes on both sides. Above 0 the bit is 1, below 0 it is 0; at 0 the profile's rule
+    /// for ties decides. A small sum depends on few features.
     #[serde(skip_serializing_if = "Option::is_none")]
     margins: Option<[f64; 2]>,
-    /// The features whose difference moved it most.
+    /// The features whose difference changed the sum most.
     #[serde(skip_serializing_if = "Option::is_none")]
     moved_by: Option<Vec<String>>,
 }
 
-/// Features side by side.
+/// The comparison of the features.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ComparedFeatures)]
 pub(in crate::http) struct FeaturesOut {
-    /// How many features both have.
+    /// The number of features that both sides have.
     shared: usize,
-    /// How many differ in number or weight.
+    /// The number of features that differ in number or weight.
     differing: usize,
-    /// Shared ÷ all distinct features, 0 to 1.
+    /// Shared features ÷ all distinct features, 0 to 1.
     jaccard: f64,
     /// The cosine of the angle between the weights, 0 to 1.
     cosine: f64,
-    /// Those that differ most, at most 100.
+    /// The features that differ most, at most 100.
     greatest: Vec<DifferingFeatureOut>,
 }
 
@@ -153,30 +155,30 @@ pub(in crate::http) struct FeaturesOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = DifferingFeature)]
 pub(in crate::http) struct DifferingFeatureOut {
-    /// The feature, normalised.
+    /// The normalised text of the feature.
     text: String,
-    /// Its weights on both sides, 0 where it is not.
+    /// Its weights on both sides; 0 on a side that does not have it.
     weights: [f64; 2],
 }
 
-/// A stretch of a word-by-word comparison.
+/// A segment of a word-by-word comparison.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(tag = "change", rename_all = "lowercase")]
 #[schema(as = Change)]
 pub(in crate::http) enum ChangeOut {
-    /// Both have it.
+    /// Both texts have it.
     Equal {
-        /// The stretch; the middle of a long one is left out.
+        /// The segment; the middle of a long one is omitted.
         text: String,
     },
     /// Only `a` has it.
     Removed {
-        /// The stretch.
+        /// The segment.
         text: String,
     },
     /// Only `b` has it.
     Added {
-        /// The stretch.
+        /// The segment.
         text: String,
     },
 }
@@ -258,10 +260,10 @@ impl From<Change> for ChangeOut {
 
 fn without_middle(text: String) -> String {
     let count = text.chars().count();
-    if count <= EQUAL {
+    if count <= EQUAL_CHARS {
         return text;
     }
-    let start: String = text.chars().take(EQUAL / 2).collect();
-    let end: String = text.chars().skip(count - EQUAL / 2).collect();
+    let start: String = text.chars().take(EQUAL_CHARS / 2).collect();
+    let end: String = text.chars().skip(count - EQUAL_CHARS / 2).collect();
     format!("{start}…{end}")
 }

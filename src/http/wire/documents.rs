@@ -10,45 +10,45 @@ use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Match, Offered, status};
 
-/// A document to be stored: exactly one of text, html, hash and signature.
+/// A document to store: exactly one of text, html, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDocument)]
 pub(in crate::http) struct DocumentIn {
-    /// Its id; the server makes a UUID (version 7) if there is none.
+    /// Its id. Default: a UUID (version 7) made by the server.
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
     /// Its text.
     text: Option<String>,
-    /// Its page, whose main text counts.
+    /// Its HTML page. The main text of the page is used.
     html: Option<String>,
-    /// Its hash, made elsewhere by the profile of the collection.
+    /// Its hash, computed elsewhere with the profile of the collection.
     #[schema(value_type = Option<Hex>)]
     hash: Option<Hex>,
-    /// Its signature, made elsewhere by the profile of the collection, if that makes signatures.
+    /// Its signature, computed elsewhere with the profile of the collection, if that makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
-    /// What is to be given back with it, 16 KiB at most.
+    /// A JSON object that is returned with it, at most 16 KiB.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
-    /// After how long it expires; `null` is never. The collection's setting if it is left out.
+    /// Its lifetime; `null` for no expiry. Default: the setting of the collection.
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = Option<ExpiresIn>)]
     #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
     expires_in: Option<Option<ExpiresIn>>,
-    /// When it expires, in place of `expires_in`: what an export says.
+    /// When it expires, in place of `expires_in`. An export has this field.
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
 }
 
 impl DocumentIn {
-    /// The document as the service takes it.
+    /// Converts it for the service.
     pub(in crate::http) fn offered(self) -> Result<Offered, Problem> {
         let content = one_content(self.text, self.html, self.hash, self.signature)?;
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
             (Some(_), Some(_)) => {
-                let detail = "expires_in and expires_at both say when the document expires; leave one out";
+                let detail = "expires_in and expires_at both set when the document expires; leave one out";
                 return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
             }
             (Some(Some(span)), None) => Expires::In(span.0),
@@ -59,7 +59,7 @@ impl DocumentIn {
         Ok(Offered { id, content, metadata: self.metadata.map(Metadata::into_string), expires })
     }
 
-    /// The same for a route that names the id.
+    /// The same for a route with the id in the path.
     pub(in crate::http) fn offered_as(self, id: &crate::ids::DocumentId) -> Result<Offered, Problem> {
         let mut offered = self.offered()?;
         if offered.id.as_ref().is_some_and(|named| named != id) {
@@ -71,7 +71,7 @@ impl DocumentIn {
     }
 }
 
-/// The one content among four fields.
+/// The content of the one field that is set.
 pub(super) fn one_content(
     text: Option<String>,
     html: Option<String>,
@@ -87,7 +87,7 @@ pub(super) fn one_content(
     }
 }
 
-/// What became of a document.
+/// The result for a document.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AddedDocument)]
 pub(in crate::http) struct AddedOut {
@@ -98,38 +98,38 @@ pub(in crate::http) struct AddedOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// What was done: `created`, `updated`, or `duplicate`, when nothing was stored.
+    /// What was done: `created`, `updated`, or `duplicate` if it was not stored.
     outcome: OutcomeOut,
-    /// Whether its fingerprint is to be trusted; absent if it came as a hash.
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
-    /// Of a stored document: its neighbours within the collection's k, none if it is empty. Of a duplicate:
-    /// what it duplicates. The nearest first, at most ten. `null` if the document is stored and its
-    /// neighbours are not known: `similar_unknown` says why.
+    /// For a stored document: its neighbours within the collection's k; `[]` if there are none. For a
+    /// duplicate: the documents that it duplicates. Nearest first, at most ten. `null` if the document is
+    /// stored and its neighbours could not be looked up; `similar_unknown` has the reason.
     #[schema(required = true)]
     similar: Option<Vec<MatchOut>>,
-    /// Why the neighbours are not known: the code of an error, such as `busy`, a colon, and what to do.
-    /// Absent if they are.
+    /// Why the neighbours could not be looked up: the code of an error such as `busy`, a colon, and the
+    /// remedy. Absent if `similar` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "busy: the processors are busy; try again in a moment. The document is stored; GET \
                    /documents/{id}/similar returns its neighbours")]
     similar_unknown: Option<String>,
 }
 
-/// What was done.
+/// What was done with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Outcome)]
 pub(in crate::http) enum OutcomeOut {
     /// A new document was stored.
     Created,
-    /// A document took the place of the one with its id.
+    /// The document replaced the stored one with its id.
     Updated,
-    /// Nothing was stored: it duplicates a stored one.
+    /// The document was not stored, because it duplicates a stored one.
     Duplicate,
 }
 
@@ -144,7 +144,7 @@ impl From<&Outcome> for OutcomeOut {
 }
 
 impl AddedOut {
-    /// A document that was added, and what is similar to it.
+    /// The result for an added document, with its neighbours.
     pub(in crate::http) fn new(added: Added, similar: Result<Vec<Match>, Problem>) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
         let (id, expires_ms) = match added.outcome {
@@ -167,10 +167,10 @@ impl AddedOut {
     }
 }
 
-/// Why a stored document's neighbours are not known, and what to do.
+/// Why the neighbours of a stored document could not be looked up, and the remedy.
 fn unknown_neighbours(problem: &Problem) -> String {
     format!(
-        "{}. The document is stored; GET /documents/{{id}}/similar tells its neighbours",
+        "{}. The document is stored; GET /documents/{{id}}/similar returns its neighbours",
         problem.body_text()
     )
 }
@@ -185,14 +185,14 @@ pub(in crate::http) struct DocumentOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// Its signature, of which the hash is the name, if the collection has signatures.
+    /// Its signature, if the collection has signatures. The hash is the name of the signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
-    /// How many distinct features it was made from; absent if it came as a hash.
+    /// The number of distinct features of its text; absent if it was sent as a hash or a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<u32>,
-    /// Whether its fingerprint is to be trusted; absent if it came as a hash.
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
     /// When it was last written.
@@ -202,11 +202,11 @@ pub(in crate::http) struct DocumentOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
-    /// What came with it.
+    /// Its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
-    /// Its text, if the collection keeps texts.
+    /// Its text, if the collection stores texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
 }
@@ -230,8 +230,8 @@ impl DocumentOut {
     }
 }
 
-/// A line of an export: a document as `POST /documents` takes it. Its text if the collection keeps
-/// texts, else its hash or signature.
+/// A line of an export: a document that `POST /documents` accepts. It has the text if the collection stores
+/// texts, otherwise the hash or the signature.
 #[derive(Debug, Serialize)]
 pub(in crate::http) struct ExportOut {
     id: Id,
@@ -263,23 +263,23 @@ impl ExportOut {
     }
 }
 
-/// What became of one line of a stream or one element of an array.
+/// The result for one line of a stream or one element of an array.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LineResult)]
 pub(in crate::http) struct LineOut {
-    /// Which line or element, from 0; empty lines count and get no result.
+    /// The number of the line or element, from 0. Blank lines are numbered and get no result.
     pub(in crate::http) index: u64,
-    /// The document's id; absent if the line could not be read.
+    /// The id of the document; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
     pub(in crate::http) id: Option<Id>,
-    /// What was done; absent if nothing was.
+    /// What was done; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) outcome: Option<OutcomeOut>,
-    /// Why nothing was done; absent if something was.
+    /// Why the document was not stored; absent if there is an outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) error: Option<Box<Body>>,
-    /// Of a duplicate: what it duplicates, the nearest first, at most ten.
+    /// For a duplicate: the documents that it duplicates, nearest first, at most ten.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     similar: Vec<MatchOut>,
 }
@@ -298,15 +298,15 @@ impl LineOut {
         LineOut { index, id: None, outcome: None, error: Some(Box::new(problem.body())), similar: Vec::new() }
     }
 
-    /// Leaves out what only a person reads, if it is an error.
+    /// Removes the text for people from an error, and keeps its code.
     pub(in crate::http) fn shorten_error(&mut self) {
         if let Some(error) = &mut self.error {
-            error.shorten("errors are told in full 100 times an answer; the summary counts all of them");
+            error.shorten("an answer has the full text of 100 errors; the summary counts all errors");
         }
     }
 }
 
-/// The last line of a stream's answer.
+/// The last line of the answer to a stream.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = SummaryLine)]
 pub(in crate::http) struct SummaryOut {
@@ -314,16 +314,16 @@ pub(in crate::http) struct SummaryOut {
     pub(in crate::http) summary: Summary,
 }
 
-/// How many documents had which outcome.
+/// The number of documents with each outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub(in crate::http) struct Summary {
-    /// Stored as new.
+    /// Documents stored under a new id.
     created: u64,
-    /// Stored in place of another.
+    /// Documents that replaced the stored one with their id.
     updated: u64,
-    /// Not stored, because near-duplicates were.
+    /// Documents not stored, because they duplicate stored ones.
     duplicates: u64,
-    /// Not stored, because something was wrong with them.
+    /// Documents not stored because of an error.
     errors: u64,
 }
 
@@ -345,15 +345,15 @@ impl Summary {
 /// The answer to an array of documents.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = BulkResult)]
-#[allow(dead_code, reason = "the shape of what is streamed, for the contract")]
+#[allow(dead_code, reason = "a shape for the contract: the answer is streamed")]
 pub(in crate::http) struct BulkOut {
-    /// A result for each element, in order.
+    /// The result for each element, in order.
     results: Vec<LineOut>,
     /// The counts.
     summary: Summary,
 }
 
-/// The answer to one document, or to an array of them.
+/// The answer to one document or to an array of documents.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = AddedDocumentOrBulkResult)]
@@ -363,7 +363,7 @@ pub(in crate::http) enum AddedOneOrSeveral {
     Several(BulkOut),
 }
 
-/// The answer to one text, or to several.
+/// The answer to one text or to several texts.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = FingerprintOrFingerprints)]
@@ -380,15 +380,15 @@ pub(in crate::http) enum FingerprintedOneOrSeveral {
 pub(in crate::http) struct FingerprintIn {
     /// A text.
     pub(in crate::http) text: Option<String>,
-    /// A page, whose main text counts.
+    /// An HTML page. Its main text is used.
     pub(in crate::http) html: Option<String>,
     /// Several texts.
     #[schema(value_type = Option<Vec<String>>)]
     pub(in crate::http) texts: Option<Few<String>>,
-    /// The profile, with or without version; that of the default collection if there is none.
+    /// The profile, with or without version. Default: that of the collection `default`.
     #[schema(example = "copies-128")]
     pub(in crate::http) profile: Option<String>,
-    /// Add the weighted features and the vote of each bit. Not with `texts`.
+    /// Whether to add the weighted features and the votes on each bit. Not allowed with `texts`.
     #[serde(default)]
     pub(in crate::http) explain: bool,
 }
@@ -400,20 +400,20 @@ pub(in crate::http) struct FingerprintOut {
     /// The hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// The signature, of which the hash is the name, if the profile makes signatures.
+    /// The signature, if the profile makes signatures. The hash is the name of the signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
-    /// Its width: 64 or 128.
+    /// The width of the hash: 64 or 128.
     bits: u32,
-    /// The profile it was made by.
+    /// The profile.
     #[schema(example = "copies-64@1")]
     profile: String,
-    /// How many distinct features it was made from.
+    /// The number of distinct features of the text.
     features: usize,
-    /// Whether it is to be trusted.
+    /// Whether the fingerprint is reliable.
     status: StatusOut,
-    /// The features and votes, if they were asked for.
+    /// The features and votes, if they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<ExplainedOut>,
 }
@@ -422,19 +422,19 @@ pub(in crate::http) struct FingerprintOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Fingerprints)]
 pub(in crate::http) struct FingerprintsOut {
-    /// One for each text.
+    /// The fingerprint of each text.
     pub(in crate::http) fingerprints: Vec<FingerprintOut>,
 }
 
-/// What a fingerprint was made from.
+/// The features of a fingerprint, and their votes.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Explanation)]
 pub(in crate::http) struct ExplainedOut {
-    /// The distinct features, the heaviest first, at most 10,000; `features` is how many there are.
+    /// The distinct features, heaviest first, at most 10,000. `features` of the fingerprint is their number.
     features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is set, below 0 it
-    /// is not, and at 0 it is as the profile has it for ties: the bit of the smallest of the features'
-    /// hashes, unless it says `zero` or `one`. None for a signature.
+    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is 1, below 0 it is
+    /// 0. At 0 the profile's rule for ties decides: `zero`, `one`, or by default the bit of the smallest hash
+    /// of the features. Empty for a signature.
     votes: Vec<f64>,
 }
 

@@ -1,5 +1,5 @@
-//! Lists that are limited while they are read: a body of a few bytes an element would take many times its
-//! size.
+//! Lists whose length is limited while they are parsed. Otherwise a body of many small elements would use
+//! many times its size in memory.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,10 +7,10 @@ use std::marker::PhantomData;
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Elements of any list in a body, at most. No setting admits more.
-pub(in crate::http) const MOST: usize = 100_000;
+/// Maximum number of elements of a list in a body. No setting allows more.
+pub(in crate::http) const MAX_ELEMENTS: usize = 100_000;
 
-/// A list of at most [`MOST`] elements. What has more is refused before the next one is read.
+/// A list of at most [`MAX_ELEMENTS`] elements. Parsing ends with an error at the first element above that.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Few<T>(pub(in crate::http) Vec<T>);
 
@@ -34,9 +34,10 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Few<T> {
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Few<T>, A::Error> {
                 let mut few = Vec::new();
                 while let Some(element) = elements.next_element()? {
-                    if few.len() == MOST {
-                        let detail =
-                            format!("the array has more than {MOST} elements; send them in several requests");
+                    if few.len() == MAX_ELEMENTS {
+                        let detail = format!(
+                            "the array has more than {MAX_ELEMENTS} elements; send them in several requests"
+                        );
                         return Err(A::Error::custom(detail));
                     }
                     few.push(element);
@@ -54,12 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_ends_with_the_first_element_too_many() {
+    fn parsing_ends_at_the_first_element_above_the_maximum() {
         let list = |count: usize| format!("[{}1]", "1,".repeat(count - 1));
-        assert_eq!(serde_json::from_str::<Few<u8>>(&list(MOST)).unwrap().0.len(), MOST);
-        let error = serde_json::from_str::<Few<u8>>(&list(MOST + 5)).unwrap_err();
+        assert_eq!(serde_json::from_str::<Few<u8>>(&list(MAX_ELEMENTS)).unwrap().0.len(), MAX_ELEMENTS);
+        let error = serde_json::from_str::<Few<u8>>(&list(MAX_ELEMENTS + 5)).unwrap_err();
         assert!(error.to_string().contains("more than 100000 elements"), "{error}");
-        assert!(error.column() <= 2 * MOST + 4, "{error}");
+        assert!(error.column() <= 2 * MAX_ELEMENTS + 4, "{error}");
         assert!(serde_json::from_str::<Few<u8>>("{}").is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Answers about neighbours on the wire.
+//! Answers to lookups on the wire.
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,8 +8,9 @@ use crate::http::json;
 use crate::ids::SignatureShape;
 use crate::service::{Found, Match, Work};
 
-/// Bytes of an answer without matches, and of a match without id and metadata, about.
-const HEAD_BYTES: usize = 128;
+/// Approximate bytes of an answer without matches.
+const ANSWER_BYTES: usize = 128;
+/// Approximate bytes of a match without id and metadata.
 const MATCH_BYTES: usize = 96;
 
 /// A document within k.
@@ -22,17 +23,17 @@ pub(in crate::http) struct MatchOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// The bits in which the hashes differ, or the cells of the signatures.
+    /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
-    /// How similar the texts are, 0 to 1: as their signatures say, or the Jaccard similarity of their pairs
-    /// of adjacent words if `min_similarity` asked for it.
+    /// The similarity of the texts, 0 to 1. It is computed by `measure` if `min_similarity` is set. Otherwise
+    /// it is estimated by their signatures, if the collection has signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
-    /// What came with it.
+    /// Its metadata.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -51,19 +52,19 @@ impl From<Match> for MatchOut {
     }
 }
 
-/// An answer.
+/// The answer to a query.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Similar)]
 pub(in crate::http) struct SimilarOut {
-    /// The hash that was looked around.
+    /// The hash of the query.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// How far.
+    /// The distance of the query.
     k: u32,
-    /// The same as a similarity, where signatures were compared.
+    /// The same distance as a similarity, if signatures were compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
-    /// Whether the hash is to be trusted, if it was made from a text.
+    /// Whether the fingerprint is reliable, if the query is a text or a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
     /// The documents within k, by distance, then id.
@@ -71,7 +72,7 @@ pub(in crate::http) struct SimilarOut {
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
-    /// How the answer was found, if that was asked.
+    /// How the answer was found, if `stats` was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<Box<StatsOut>>,
 }
@@ -80,23 +81,25 @@ pub(in crate::http) struct SimilarOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LookupStats)]
 pub(in crate::http) struct StatsOut {
-    /// `index`, `bands` or `scan`.
+    /// `index`, `bands` (the index of signatures) or `scan`.
     method: &'static str,
-    /// The radius around each block of the hash, the least significant first; -1 for a block that was not
-    /// probed. How many blocks there are depends on the width and the number of hashes. Empty after a scan.
+    /// The search radius in each block of the hash, the least significant first; -1 for a block that was not
+    /// probed. The number of blocks depends on the width and the number of hashes. Empty for a scan.
     radii: Vec<i8>,
-    /// How many first bits of each block were told apart: fewer mean fewer and longer runs of hashes.
+    /// The number of leading bits of each block that select a run of hashes. With fewer bits, the runs are
+    /// fewer and longer.
     bits: Vec<u8>,
-    /// By `bands`: the share of documents just as similar as `threshold` that agree in one, and so are found.
+    /// For `bands`: the share of the documents of exactly the similarity `threshold` that are equal in a
+    /// band, and so are found.
     #[serde(skip_serializing_if = "Option::is_none")]
     caught: Option<f64>,
-    /// Runs of hashes read.
+    /// The number of runs of hashes read.
     probes: u64,
-    /// Places for hashes compared in them, free ones included.
+    /// The number of entries compared in these runs, including empty ones.
     candidates: u64,
-    /// Distinct hashes found within the distance.
+    /// The number of distinct hashes found within the distance.
     verified: u64,
-    /// The time it took in the engine, in microseconds.
+    /// The processing time in the engine, in microseconds.
     microseconds: u64,
 }
 
@@ -132,16 +135,16 @@ impl SimilarOut {
         }
     }
 
-    /// About how many bytes an answer has as JSON.
+    /// The approximate size of an answer as JSON, in bytes.
     pub(in crate::http) fn bytes(found: &Found) -> usize {
         let metadata = |near: &Match| near.metadata.as_ref().map_or(0, String::len);
         found.matches.iter().map(|near| MATCH_BYTES + near.id.as_str().len() + metadata(near)).sum::<usize>()
-            + HEAD_BYTES
+            + ANSWER_BYTES
     }
 
-    /// Appends an answer as JSON, to the byte what serde makes of it. Most answers are a hash and a few
-    /// matches of which nothing but id, hash and distance is known: they are written as they come, and their
-    /// text need not be looked through for what to escape.
+    /// Appends an answer as JSON, with exactly the bytes that serde writes. Most answers have only a hash and
+    /// matches with id, hash and distance. They are written directly, without a search for characters to
+    /// escape.
     pub(in crate::http) fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
         if stats || !is_plain(&found) {
             return json::write(text, &SimilarOut::new(found, stats));
@@ -165,20 +168,20 @@ impl SimilarOut {
     }
 }
 
-/// Whether nothing is known but ids that stand as they are, hashes and distances.
+/// Whether an answer has only hashes, distances, and ids without characters to escape.
 fn is_plain(found: &Found) -> bool {
     let Found { hash: _, status, k: _, signatures, matches, next, work: _ } = found;
-    let beside = status.is_some() || signatures.is_some() || next.is_some();
+    let has_more = status.is_some() || signatures.is_some() || next.is_some();
     let is_plain = |near: &Match| {
         let Match { id, hash: _, distance: _, similarity, expires_ms, metadata } = near;
-        let beside = similarity.is_some() || expires_ms.is_some() || metadata.is_some();
+        let has_more = similarity.is_some() || expires_ms.is_some() || metadata.is_some();
         // An id has no control characters.
-        !beside && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
+        !has_more && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
     };
-    !beside && matches.iter().all(is_plain)
+    !has_more && matches.iter().all(is_plain)
 }
 
-/// The answer to one question, or to several.
+/// The answer to one query or to several queries.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = SimilarOrBatch)]
@@ -188,12 +191,12 @@ pub(in crate::http) enum AnsweredOneOrSeveral {
     Several(BatchOut),
 }
 
-/// Answers, in the order of the questions.
+/// The answers to several queries, in their order.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = SimilarBatch)]
 #[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
 pub(in crate::http) struct BatchOut {
-    /// One for each question.
+    /// The answer to each query.
     pub(in crate::http) results: Vec<SimilarOut>,
 }
 

@@ -1,4 +1,6 @@
-//! What goes over the wire: JSON as clients write and read it. Nothing but shapes and their conversion.
+//! The JSON types of requests and answers, and their conversion to the types of the service.
+//!
+//! *Absent*: checks that need a collection, such as the range of k.
 
 mod calibrate;
 mod collections;

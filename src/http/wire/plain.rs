@@ -1,32 +1,31 @@
-//! Batches of hashes as most of them are, read without a step for each kind of value that there could be.
+//! A fast parser for the usual batch: queries with a hash, and perhaps a k and a limit.
 //!
-//! *Invariant*: what is read here is what serde reads; what is not, is left to it with all its messages.
+//! *Invariant*: it returns what serde returns, or `None`. serde then parses the body, and reports its errors.
 
-use super::similar::{KEPT, SeveralIn, decimal};
+use super::similar::{SeveralIn, decimal};
 use crate::ids::Hash;
 use crate::service::Ask;
 
 impl SeveralIn {
-    /// Reads a body of `queries` alone, each a hash and perhaps k and a limit, as most batches are: `None` if
-    /// there is anything else to it, be it a fault. That is for the usual way, which takes four times as
-    /// long.
-    pub(in crate::http) fn plain(body: &[u8]) -> Option<SeveralIn> {
+    /// Parses a body that has only `queries`, each with a hash and perhaps a k and a limit, and at most
+    /// `most` of them. `None` for any other body, also an invalid one: serde parses it, which takes four times as long.
+    pub(in crate::http) fn plain(body: &[u8], most: usize) -> Option<SeveralIn> {
         let mut rest = Plain(body);
         rest.byte(b'{')?;
         (rest.string()? == b"queries").then_some(())?;
         rest.byte(b':')?;
         rest.byte(b'[')?;
         let mut several = SeveralIn::default();
-        // An empty list is for the usual way as well.
+        // An empty list is left to serde.
         loop {
             let ask = rest.ask()?;
             several.count += 1;
-            if several.count > KEPT {
+            if several.count > most {
                 return None;
             }
             several.asks.push(ask);
             several.stats.push(false);
-            if !rest.goes_on(b']')? {
+            if !rest.comma_or(b']')? {
                 break;
             }
         }
@@ -36,7 +35,7 @@ impl SeveralIn {
     }
 }
 
-/// What is left of a text in JSON of which only the plainest is read.
+/// The rest of a JSON text.
 struct Plain<'a>(&'a [u8]);
 
 impl<'a> Plain<'a> {
@@ -46,7 +45,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// This byte, after any space.
+    /// Parses this byte, after white space.
     fn byte(&mut self, wanted: u8) -> Option<()> {
         self.space();
         let (&first, rest) = self.0.split_first()?;
@@ -54,15 +53,15 @@ impl<'a> Plain<'a> {
         (first == wanted).then_some(())
     }
 
-    /// Whether a comma comes, and not the end of what is read.
-    fn goes_on(&mut self, end: u8) -> Option<bool> {
+    /// Parses a comma or `end`. Returns whether it is a comma.
+    fn comma_or(&mut self, end: u8) -> Option<bool> {
         self.space();
         let (&first, rest) = self.0.split_first()?;
         self.0 = rest;
         (first == b',' || first == end).then_some(first == b',')
     }
 
-    /// A string without anything that is escaped, and no longer than a hash.
+    /// Parses a string of ASCII letters and digits that is at most as long as a hash.
     fn string(&mut self) -> Option<&'a [u8]> {
         self.byte(b'"')?;
         let within = &self.0[..self.0.len().min(40)];
@@ -72,14 +71,14 @@ impl<'a> Plain<'a> {
         string.iter().all(u8::is_ascii_alphanumeric).then_some(string)
     }
 
-    /// A whole number as JSON has it.
+    /// Parses a whole number of JSON.
     fn number(&mut self) -> Option<u32> {
         self.space();
         let length = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at(length);
         self.0 = rest;
         let is_json = length == 1 || length < 10 && !digits.starts_with(b"0");
-        // What follows decides whether that was all of it: a fraction is no comma.
+        // A fraction or an exponent is refused afterwards, where a comma or an end is expected.
         decimal(std::str::from_utf8(digits).ok()?).filter(|_| is_json)
     }
 
@@ -97,7 +96,7 @@ impl<'a> Plain<'a> {
                 b"limit" if limit.is_none() => limit = Some(usize::try_from(self.number()?).ok()?),
                 _ => return None,
             }
-            if !self.goes_on(b'}')? {
+            if !self.comma_or(b'}')? {
                 return Some(Ask::of_hash(hash?, k, limit));
             }
         }
@@ -112,7 +111,7 @@ mod tests {
     use super::super::similar::SimilarIn;
     use super::*;
 
-    /// A member of a question, right or wrong.
+    /// A member of a query, valid or invalid.
     fn members() -> impl Strategy<Value = String> {
         let names = prop_oneof![
             5 => Just("hash"), 3 => Just("k"), 3 => Just("limit"), 1 => Just("stats"), 1 => Just("text"),
@@ -129,10 +128,10 @@ mod tests {
         (names, values).prop_map(|(name, value)| format!("\"{name}\":{value}"))
     }
 
-    /// A body with space, a comma or a bracket more or less here and there.
+    /// A body, perhaps with additional or missing white space, commas or brackets.
     fn bodies() -> impl Strategy<Value = String> {
         let hash = "\"hash\": ?\"[0-9a-f]{16}\"";
-        let question = prop_oneof![
+        let query = prop_oneof![
             3 => hash.prop_map(|hash| format!("{{{hash}}}")),
             3 => (hash, 0..70u32).prop_map(|(hash, k)| format!("{{{hash},\"k\":{k}}}")),
             2 => vec(members(), 0..4).prop_map(|members| format!("{{{}}}", members.join(","))),
@@ -145,16 +144,15 @@ mod tests {
             1 => Just(("[", "]")),
             1 => Just(("{\"queries\":[", "]}}")),
         ];
-        (vec(question, 0..4), separator, frame).prop_map(|(questions, separator, (begin, end))| {
-            format!("{begin}{}{end}", questions.join(separator))
-        })
+        (vec(query, 0..4), separator, frame)
+            .prop_map(|(queries, separator, (begin, end))| format!("{begin}{}{end}", queries.join(separator)))
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn a_plain_batch_is_read_as_serde_reads_it(body in bodies()) {
-            if let Some(plain) = SeveralIn::plain(body.as_bytes()) {
+        fn a_plain_batch_is_parsed_as_serde_parses_it(body in bodies()) {
+            if let Some(plain) = SeveralIn::plain(body.as_bytes(), 1_000) {
                 let read: SimilarIn = serde_json::from_str(&body).unwrap();
                 prop_assert!(!read.has_single(), "{}", body);
                 prop_assert_eq!(format!("{plain:?}"), format!("{:?}", read.queries.unwrap()), "{}", body);
@@ -166,11 +164,10 @@ mod tests {
     fn most_batches_are_plain() {
         let one = r#"{"hash":"00000000000000ff","k":3}"#;
         let spaced = r#" { "k" : 0 , "hash" : "0x00000000000000FF", "limit": 5 } "#;
-        for questions in [one, spaced, &[one, spaced, one].join(",\n")] {
-            for body in
-                [format!("{{\"queries\":[{questions}]}}"), format!("{{\"queries\" : [{questions}] }}\n")]
+        for queries in [one, spaced, &[one, spaced, one].join(",\n")] {
+            for body in [format!("{{\"queries\":[{queries}]}}"), format!("{{\"queries\" : [{queries}] }}\n")]
             {
-                assert!(SeveralIn::plain(body.as_bytes()).is_some(), "{body}");
+                assert!(SeveralIn::plain(body.as_bytes(), 1_000).is_some(), "{body}");
             }
         }
         for other in [
@@ -186,7 +183,7 @@ mod tests {
             r#"{"queries":[{"hash":"00000000000000ff"}]} x"#,
             r#"{"queries":[{"k":3}]}"#,
         ] {
-            assert!(SeveralIn::plain(other.as_bytes()).is_none(), "{other}");
+            assert!(SeveralIn::plain(other.as_bytes(), 1_000).is_none(), "{other}");
         }
     }
 }

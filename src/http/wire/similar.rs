@@ -1,4 +1,4 @@
-//! Questions about neighbours on the wire.
+//! Queries for near documents on the wire.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,67 +10,67 @@ use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::documents::one_content;
-use super::few::{Few, MOST};
+use super::few::{Few, MAX_ELEMENTS};
 use super::values::{Bits, Count, Hex, Id, SignatureHex, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
 use crate::ids::DocumentId;
 use crate::service::{Ask, By, Filter, Measure, Strict, told};
 
-/// Questions of one batch that are kept, at most: `limits.batch_items` admits no more.
-pub(super) const KEPT: usize = MOST;
-/// Bytes of the fields of a filter.
+/// Maximum number of queries of a batch that are kept. `limits.batch_items` allows no more.
+const MAX_QUERIES: usize = MAX_ELEMENTS;
+/// Maximum bytes of the metadata of a filter.
 const FILTER_BYTES: usize = 64 << 10;
 
-/// How an answer is to be found.
+/// Another way to find the answer.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::http) enum Verify {
-    /// Compare every stored hash, so that anyone can check the index.
+    /// Compare every stored hash, to verify the index.
     Scan,
 }
 
-/// By what texts are compared.
+/// The measure of similarity between texts.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Measure)]
 pub(in crate::http) enum MeasureIn {
-    /// The Jaccard similarity of their pairs of adjacent words: common ÷ all.
+    /// The Jaccard similarity of their pairs of adjacent words: common pairs ÷ all pairs.
     Jaccard,
     /// The cosine of the angle between the TF-IDF weights of their words.
     Cosine,
 }
 
-/// Defines a question: the fields of its own, then those that say how it is to be answered.
-macro_rules! question {
+/// Defines a query: its own fields, then the fields that every query has.
+macro_rules! query {
     ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
         $(#[$about])*
         #[serde(deny_unknown_fields)]
         pub(in crate::http) struct $name {
             $($own)*
-            /// The distance in bits, 0 to the width, or in cells of signatures; the collection's if there is
-            /// none.
+            /// The distance in bits, 0 to the width, or in cells of signatures. Default: that of the
+            /// collection.
             k: Option<Bits>,
-            /// In place of k, in a collection of signatures: the least similarity, 0 to 1.
+            /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
             threshold: Option<f64>,
-            /// How many matches to answer with, 1 to 1,000; 10 if there is none.
+            /// Maximum number of matches, 1 to 1,000. Default: 10.
             limit: Option<Count>,
-            /// `next` of the page before.
+            /// The `next` of the previous page.
             cursor: Option<String>,
-            /// Add how the answer was found.
+            /// Whether to add how the answer was found.
             stats: Option<bool>,
             /// `scan` answers by linear scan.
             verify: Option<Verify>,
         }
 
         impl $name {
-            /// Whether to say how the answer was found.
+            /// Whether the answer has its `stats`.
             pub(in crate::http) fn wants_stats(&self) -> bool {
                 self.stats.unwrap_or(false)
             }
 
-            /// The question as the service takes it, about every document near `by`.
-            fn about(self, by: By) -> Ask {
+            /// Converts it for the service, with this subject.
+            fn with_subject(self, by: By) -> Ask {
                 let (k, limit) = (self.k.map(|k| k.0), self.limit.map(|limit| limit.0));
                 let cursor = self.cursor;
                 Ask {
@@ -89,40 +89,39 @@ macro_rules! question {
     };
 }
 
-/// The same for a question in a body.
-macro_rules! question_in_body {
+/// The same for a query in a body.
+macro_rules! body_query {
     ($(#[$about:meta])* $name:ident { $($own:tt)* }) => {
-        question! {
+        query! {
             $(#[$about])*
             $name {
                 $($own)*
-                /// The hash to look around.
+                /// The subject is a hash.
                 #[schema(value_type = Option<Hex>)]
                 hash: Option<Hex>,
-                /// The signature to look around, in a collection of signatures.
+                /// The subject is a signature, in a collection of signatures.
                 #[schema(value_type = Option<SignatureHex>)]
                 signature: Option<SignatureHex>,
-                /// A text to look around.
+                /// The subject is a text.
                 text: Option<String>,
-                /// A page to look around.
+                /// The subject is the main text of an HTML page.
                 html: Option<String>,
-                /// A stored document to look around; itself is left out.
+                /// The subject is a stored document, which is excluded from the answer.
                 #[schema(value_type = Option<Id>)]
                 id: Option<Id>,
-                /// Which documents count.
+                /// Only documents that pass this filter match.
                 filter: Option<Box<FilterIn>>,
-                /// Compare the texts of the nearest 1,000 within k, or sketches of them, and answer with
-                /// those whose words are similar by so much or more, 0 to 1, the most similar first. The
-                /// collection must keep texts or sketches.
+                /// Compares the texts or the sketches of the nearest 1,000 documents within k, and returns
+                /// those with at least this similarity, 0 to 1, most similar first. The collection must
+                /// store texts or sketches.
                 min_similarity: Option<f64>,
-                /// By what `min_similarity` compares texts; `jaccard` if it is left out. `cosine` takes the
-                /// texts themselves.
+                /// The measure of `min_similarity`. Default: `jaccard`. `cosine` needs stored texts.
                 measure: Option<MeasureIn>,
             }
         }
 
         impl $name {
-            /// The question as the service takes it.
+            /// Converts it for the service.
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
@@ -130,73 +129,72 @@ macro_rules! question_in_body {
                 let min_similarity = self.min_similarity;
                 let measure = match self.measure {
                     Some(_) if min_similarity.is_none() => {
-                        let detail = "measure says how min_similarity compares, which is not there";
+                        let detail = "measure needs min_similarity; add min_similarity or leave measure out";
                         return Err(Problem::field(Code::InvalidField, "/measure", detail));
                     }
                     Some(MeasureIn::Cosine) => Measure::Cosine,
                     _ => Measure::Jaccard,
                 };
-                Ok(Ask { filter, min_similarity, measure, ..self.about(by) })
+                Ok(Ask { filter, min_similarity, measure, ..self.with_subject(by) })
             }
         }
     };
 }
 
-question! {
-    /// A question in the query string: exactly one of hash, signature, text and id.
+query! {
+    /// A query in the query string: exactly one of hash, signature, text and id.
     #[derive(Debug, Default, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
     SimilarParams {
-        /// The hash to look around.
+        /// The subject is a hash.
         #[param(value_type = Option<Hex>)]
         hash: Option<Hex>,
-        /// The signature to look around, in a collection of signatures.
+        /// The subject is a signature, in a collection of signatures.
         #[param(value_type = Option<SignatureHex>)]
         signature: Option<SignatureHex>,
-        /// A text to look around.
+        /// The subject is a text.
         text: Option<String>,
-        /// A stored document to look around; itself is left out.
+        /// The subject is a stored document, which is excluded from the answer.
         #[param(value_type = Option<Id>)]
         id: Option<Id>,
     }
 }
 
-question! {
-    /// A question about a stored document.
+query! {
+    /// A query for the neighbours of a stored document.
     #[derive(Debug, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
     NearIdParams {}
 }
 
-question_in_body! {
-    /// A question: exactly one of hash, signature, text, html and id.
+body_query! {
+    /// A query: exactly one of hash, signature, text, html and id.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = Query)]
     AskIn {}
 }
 
-question_in_body! {
-    /// One question, or several in `queries`.
+body_query! {
+    /// One query, or several in `queries`.
     #[derive(Debug, Deserialize, ToSchema)]
     #[schema(as = SimilarRequest)]
     SimilarIn {
-        /// Several questions, at most 1,000; then nothing else.
+        /// Several queries, at most 1,000. Then no other field is allowed.
         #[schema(value_type = Option<Vec<AskIn>>)]
         pub(in crate::http) queries: Option<SeveralIn>,
     }
 }
 
-/// Several questions, each made what the service takes as soon as it is read: a batch is one pass over its
-/// text.
+/// Several queries. Each is converted as soon as it is parsed, so that a batch takes one pass over its text.
 #[derive(Debug, Default)]
 pub(in crate::http) struct SeveralIn {
-    /// How many there are.
+    /// The number of queries.
     pub(in crate::http) count: usize,
-    /// They themselves, as long as they are right.
+    /// The queries before the first invalid one.
     pub(in crate::http) asks: Vec<Ask>,
-    /// Whether to say how each was answered.
+    /// For each of them, whether the answer has its `stats`.
     pub(in crate::http) stats: Vec<bool>,
-    /// What is wrong with the first that is.
+    /// The error of the first invalid query.
     pub(in crate::http) wrong: Option<Problem>,
 }
 
@@ -204,7 +202,7 @@ impl SeveralIn {
     fn push(&mut self, ask: AskIn) {
         let (number, stats) = (self.count, ask.wants_stats());
         self.count += 1;
-        if self.wrong.is_some() || number >= KEPT {
+        if self.wrong.is_some() || number >= MAX_QUERIES {
             return;
         }
         match ask.ask() {
@@ -241,76 +239,76 @@ impl<'de> Deserialize<'de> for SeveralIn {
     }
 }
 
-/// What goes with writing documents.
+/// What to do with near-duplicates of stored documents.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct NearParams {
-    /// `skip` stores nothing if a stored document lies within k.
+    /// `skip` does not store a document if a stored document lies within k. Default: `store`.
     on_duplicate: Option<OnDuplicate>,
-    /// The distance for `on_duplicate=skip`, 0 to the width; the collection's if there is none.
+    /// The distance for `on_duplicate=skip`, 0 to the width. Default: that of the collection.
     pub(in crate::http) k: Option<Bits>,
-    /// The same in a collection of signatures as a similarity, 0 to 1.
+    /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub(in crate::http) threshold: Option<f64>,
 }
 
-/// What to do with a near-duplicate.
+/// What to do with a near-duplicate of a stored document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(in crate::http) enum OnDuplicate {
-    /// Store it, as if there were no other.
+    /// Store it.
     Store,
     /// Do not store it.
     Skip,
 }
 
 impl NearParams {
-    /// Whether near-duplicates are to be left out.
+    /// Whether near-duplicates are not stored.
     pub(in crate::http) fn skips(&self) -> Result<bool, Problem> {
         let skips = self.on_duplicate == Some(OnDuplicate::Skip);
         let named = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
         if let Some(name) = named.filter(|_| !skips) {
-            let detail = format!("{name} goes with on_duplicate=skip, which is not there");
+            let detail = format!("{name} goes with on_duplicate=skip; add that or leave {name} out");
             return Err(Problem::parameter(Code::InvalidField, name, detail));
         }
         Ok(skips)
     }
 }
 
-/// Which documents count.
+/// Which documents may match.
 #[derive(Clone, Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = Filter)]
 pub(in crate::http) struct FilterIn {
-    /// Fields of the metadata and the values they must have.
+    /// Members of the metadata, with the values that they must have.
     #[serde(default, deserialize_with = "unambiguous")]
     metadata: BTreeMap<String, Value>,
-    /// Ids that do not count.
+    /// Ids of documents that do not match.
     #[serde(default)]
     #[schema(value_type = Vec<Id>)]
     exclude: Few<Id>,
-    /// Written at this time or later.
+    /// Only documents written at this time or later match.
     #[schema(value_type = Option<Timestamp>)]
     written_from: Option<Timestamp>,
-    /// Written before this time.
+    /// Only documents written before this time match.
     #[schema(value_type = Option<Timestamp>)]
     written_before: Option<Timestamp>,
 }
 
-/// Fields that are told apart by their names, with values that can be compared.
+/// Parses members with distinct names, and with values that can be compared.
 fn unambiguous<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    // Its length before its values: a value may take many times the bytes that it has here.
+    // The length is checked before the values are parsed: a value may use many times its length in memory.
     let raw = Box::<RawValue>::deserialize(deserializer)?;
     if raw.get().len() > FILTER_BYTES {
         let detail = format!(
-            "the fields of a filter have {} bytes; at most {FILTER_BYTES} are taken",
+            "the metadata of a filter has {} bytes; at most {FILTER_BYTES} are accepted: use fewer fields",
             raw.get().len()
         );
         return Err(D::Error::custom(detail));
     }
     let Strict(value) = serde_json::from_str(raw.get()).map_err(|error| D::Error::custom(told(&error).0))?;
     if Strict::has_huge_number(&value) {
-        let detail = "a number past 2^64 cannot be compared digit by digit; store and ask for it as a string";
+        let detail = "a number past 2^64 cannot be compared exactly; store it and filter by it as a string";
         return Err(D::Error::custom(detail));
     }
     match value {
@@ -331,7 +329,7 @@ impl From<FilterIn> for Filter {
 }
 
 impl SimilarIn {
-    /// Whether a field beside `queries` is there.
+    /// Whether any field other than `queries` is set.
     pub(in crate::http) fn has_single(&self) -> bool {
         let made = self.hash.is_some() || self.signature.is_some();
         let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
@@ -343,9 +341,8 @@ impl SimilarIn {
 }
 
 impl SimilarParams {
-    /// Reads a query string of hash, k and limit alone that stand in it as they are, as most do: `None` if
-    /// there is anything else to it, be it a fault. That is for the usual way, which takes five times as
-    /// long.
+    /// Parses a query string that has only hash, k and limit, without percent-encoding. `None` for any other
+    /// query string, also an invalid one: serde parses it, which takes five times as long.
     pub(in crate::http) fn plain(query: &str) -> Option<SimilarParams> {
         let mut plain = SimilarParams::default();
         for pair in query.split('&') {
@@ -361,33 +358,33 @@ impl SimilarParams {
         Some(plain)
     }
 
-    /// The question as the service takes it.
+    /// Converts it for the service.
     pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
         let by = subject(self.id.take(), self.text.take(), None, self.hash.take(), self.signature.take());
-        // A page is too long for a query string: here there is no `html`.
+        // There is no `html` here, because a page is too long for a query string.
         let by = by.map_err(|_| {
             let detail =
-                "exactly one of hash, signature, text and id is needed; POST /similar takes html too";
+                "exactly one of hash, signature, text and id is needed; POST /similar also accepts html";
             Problem::new(Code::InvalidField, detail)
         })?;
-        Ok(self.about(by))
+        Ok(self.with_subject(by))
     }
 }
 
-/// The number that these digits are.
+/// Parses a number of decimal digits only.
 pub(super) fn decimal(digits: &str) -> Option<u32> {
     let is_plain = digits.bytes().all(|digit| digit.is_ascii_digit());
     digits.parse().ok().filter(|_| is_plain)
 }
 
 impl NearIdParams {
-    /// The question about this document.
+    /// Converts it for the service, with this document as the subject.
     pub(in crate::http) fn ask(self, id: DocumentId) -> Ask {
-        self.about(By::Id(id))
+        self.with_subject(By::Id(id))
     }
 }
 
-/// What a question is about: exactly one of these.
+/// The subject of a query: exactly one of these.
 pub(super) fn subject(
     id: Option<Id>,
     text: Option<String>,
@@ -412,7 +409,7 @@ mod tests {
 
     use super::*;
 
-    /// What query strings are made of, right and wrong.
+    /// Parts of query strings, valid and invalid.
     fn pairs() -> impl Strategy<Value = String> {
         let hash = "(0x)?[0-9a-fA-F]{15,16}";
         let names =
@@ -428,7 +425,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_plain_query_string_is_read_as_serde_reads_it(
+        fn a_plain_query_string_is_parsed_as_serde_parses_it(
             hash in any::<u64>(),
             pairs in proptest::collection::vec(pairs(), 0..3),
         ) {

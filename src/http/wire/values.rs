@@ -14,7 +14,7 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::ids::{DocumentId, Hash, SignatureShape};
 use crate::service::{EXPIRES_IN, Status};
 
-/// A Hamming distance. What the width of a collection admits is judged where that is known.
+/// A Hamming distance. Its range is checked where the width of the collection is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
 pub(in crate::http) struct Bits(pub(in crate::http) u32);
@@ -48,8 +48,8 @@ struct HexVisitor;
 impl HexVisitor {
     fn number<E: de::Error>() -> E {
         E::custom(
-            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs lose the bits \
-             of a number above 2^53",
+            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs round numbers \
+             above 2^53",
         )
     }
 }
@@ -88,7 +88,7 @@ impl<'de> Deserialize<'de> for Hex {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::http) struct SignatureHex(pub(in crate::http) Vec<u8>);
 
-/// The most digits of a signature: 255 cells of 8 bytes.
+/// Maximum number of digits of a signature: 255 cells of 8 bytes.
 const SIGNATURE_DIGITS: usize = 2 * 8 * SignatureShape::MAX_CELLS as usize;
 
 impl Serialize for SignatureHex {
@@ -104,8 +104,8 @@ impl<'de> Deserialize<'de> for SignatureHex {
         let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !is_hex || text.is_empty() || text.len() % 2 == 1 || text.len() > SIGNATURE_DIGITS {
             let detail = format!(
-                "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two a byte, as POST \
-                 /fingerprint gives it"
+                "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two per byte; POST \
+                 /fingerprint returns it"
             );
             return Err(de::Error::custom(detail));
         }
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for Id {
     }
 }
 
-/// The JSON object that came with a document, as it came.
+/// The JSON object of a document's metadata, unchanged.
 #[derive(Clone, Debug)]
 pub(in crate::http) struct Metadata(Box<RawValue>);
 
@@ -140,7 +140,7 @@ impl Metadata {
         self.0.get().to_owned()
     }
 
-    /// Metadata that was stored; it was checked when it came.
+    /// Stored metadata, which was checked when it was added.
     pub(in crate::http) fn stored(text: String) -> Option<Metadata> {
         RawValue::from_string(text).ok().map(Metadata)
     }
@@ -164,7 +164,7 @@ pub(in crate::http) struct Timestamp(pub(in crate::http) u64);
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The last moment that the format can express stands for all after it.
+        // The format ends with the year 9999; a later time is written as its last millisecond.
         let last = 253_402_300_799_999;
         let time = UNIX_EPOCH + Duration::from_millis(self.0.min(last));
         serializer.collect_str(&humantime::format_rfc3339_millis(time))
@@ -176,7 +176,7 @@ impl<'de> Deserialize<'de> for Timestamp {
         let text = Cow::<str>::deserialize(deserializer)?;
         milliseconds(&text).map(Timestamp).ok_or_else(|| {
             de::Error::custom(
-                "a time is written like 2026-11-21T09:30:00Z or 2026-11-21T17:30:00+08:00, not before 1970",
+                "a time is written like 2026-11-21T09:30:00Z or 2026-11-21T17:30:00+08:00, from 1970 on",
             )
         })
     }
@@ -196,7 +196,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     u64::try_from(since - ahead * 1_000).ok()
 }
 
-/// How far `+08:00` is ahead of UTC.
+/// The seconds by which an offset such as `+08:00` is ahead of UTC.
 fn seconds_ahead(offset: &str) -> Option<i64> {
     let sign = match offset.as_bytes() {
         [b'+', ..] => 1,
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_taken_with_every_offset_of_rfc_3339() {
+    fn times_are_parsed_with_every_offset_of_rfc_3339() {
         let noon = milliseconds("2026-11-21T12:00:00Z").unwrap();
         for same in
             ["2026-11-21T20:00:00+08:00", "2026-11-21t06:30:00.000-05:30", "2026-11-21T12:00:00-00:00"]
@@ -241,7 +241,7 @@ mod tests {
     }
 }
 
-/// After how long a document expires: whole seconds, or a text such as `36h`.
+/// The lifetime of a document: whole seconds, or a text such as `36h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::http) struct ExpiresIn(pub(in crate::http) u64);
 
@@ -251,8 +251,7 @@ impl ExpiresIn {
             return Ok(ExpiresIn(seconds));
         }
         let detail = format!(
-            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. Leave it out, and the \
-             document stays"
+            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. For no expiry use null"
         );
         Err(E::custom(detail))
     }
@@ -272,7 +271,10 @@ impl Visitor<'_> for ExpiresInVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, seconds: i64) -> Result<ExpiresIn, E> {
-        Err(E::custom(format!("expires_in is {seconds} seconds; it ranges from 1 second to 100 years")))
+        let detail = format!(
+            "expires_in is {seconds} seconds; it ranges from 1 second to 100 years. For no expiry use null"
+        );
+        Err(E::custom(detail))
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<ExpiresIn, E> {
@@ -282,7 +284,7 @@ impl Visitor<'_> for ExpiresInVisitor {
             ))
         })?;
         if duration.subsec_nanos() != 0 {
-            return Err(E::custom(format!("expires_in is {text:?}; it is a whole number of seconds")));
+            return Err(E::custom(format!("expires_in is {text:?}; it must be a whole number of seconds")));
         }
         ExpiresIn::of(duration.as_secs())
     }
@@ -294,7 +296,7 @@ impl<'de> Deserialize<'de> for ExpiresIn {
     }
 }
 
-/// A field that is there, be it `null`: what is absent is told apart by `default`.
+/// Parses a field that is present, with a value or `null`. With `default`, an absent field is `None`.
 #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
 pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
@@ -302,16 +304,16 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     Option::<T>::deserialize(deserializer).map(Some)
 }
 
-/// Whether a fingerprint is to be trusted.
+/// Whether a fingerprint is reliable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = Status)]
 pub(in crate::http) enum StatusOut {
-    /// It has features enough.
+    /// It is reliable: the text has enough features.
     Ok,
-    /// It has too few for its profile: near-duplicates of it are not to be trusted.
+    /// The text has too few features for the profile: its near-duplicates are unreliable.
     Short,
-    /// It has none.
+    /// The text has no feature.
     Empty,
 }
 
@@ -345,7 +347,7 @@ impl ToSchema for Bits {
 
 impl PartialSchema for Count {
     fn schema() -> RefOr<Schema> {
-        number(1, 1_000, "A number of matches; limits.matches of the settings says how many there may be.")
+        number(1, 1_000, "A number of matches, at most limits.matches of the settings.")
     }
 }
 
@@ -433,7 +435,7 @@ impl PartialSchema for Metadata {
         let schema = ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::Object))
             .additional_properties(Some(AdditionalProperties::FreeForm(true)))
-            .description(Some("Any JSON object; it is kept as it came."));
+            .description(Some("Any JSON object. It is stored and returned unchanged."));
         RefOr::T(schema.into())
     }
 }
