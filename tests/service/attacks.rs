@@ -214,6 +214,79 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn small_requests_with_large_results_are_limited_too() {
+    let group = match Group::new(256 << 20) {
+        Ok(group) => group,
+        Err(error) => {
+            println!("skipped: no control group can be created here ({error})");
+            return;
+        }
+    };
+    let data = directory();
+    let server = Server::start_in(data.path(), &group.0).await;
+    let check = async || check_other_clients(&server, 50, Duration::from_millis(100)).await;
+
+    // Lines of 27 bytes, each a duplicate of ten documents with 16 KB of metadata.
+    let metadata = json!({ "padding": "x".repeat(16_000) });
+    let lines = (0..10).map(|id| {
+        format!("{}\n", json!({"id": id.to_string(), "hash": "f0f0f0f0f0f0f0f0", "metadata": metadata}))
+    });
+    stream_when_memory_allows(&server, "/documents", lines.collect()).await;
+    let lines = "{\"hash\":\"f0f0f0f0f0f0f0f0\"}\n".repeat(40_000);
+    let head = format!(
+        "POST /documents?on_duplicate=skip HTTP/1.1\r\nhost: localhost\r\n\
+         content-type: application/x-ndjson\r\ncontent-length: {}\r\n\r\n",
+        lines.len()
+    );
+    let mut unread = JoinSet::new();
+    for number in 0..12 {
+        let mut stream = connect(&server, number, &head).await;
+        let lines = lines.clone();
+        unread.spawn(async move {
+            // The server stops reading when its results are not read.
+            let writing = stream.write_all(lines.as_bytes());
+            let _ = tokio::time::timeout(Duration::from_secs(5), writing).await;
+            stream
+        });
+    }
+    check().await;
+    while unread.join_next().await.is_some() {}
+    check().await;
+    let (status, answer) =
+        server.post("/documents?on_duplicate=skip", json!({"hash": "f0f0f0f0f0f0f0f0"})).await;
+    assert_eq!((status, &answer["outcome"]), (StatusCode::OK, &json!("duplicate")), "{answer}");
+    let similar = answer["similar"].as_array().unwrap();
+    assert!(similar.len() == 10 && similar.iter().all(|found| found["metadata"] == metadata));
+
+    // Filters of 60 KB in a batch, with a value every two bytes; and lists of ids, with one every four.
+    let values = format!("[{}1]", "1,".repeat(30_000));
+    let ids = format!("[{}\"a\"]", "\"a\",".repeat(900));
+    for filter in [format!("{{\"metadata\":{{\"a\":{values}}}}}"), format!("{{\"exclude\":{ids}}}")] {
+        let query = format!("{{\"hash\":\"00000000000000ff\",\"filter\":{filter}}}");
+        let count = ((11 << 20) / query.len()).min(1_000);
+        let body = format!("{{\"queries\":[{}{query}]}}", format!("{query},").repeat(count - 1));
+        let mut attack = JoinSet::new();
+        for number in 0..6 {
+            let head = format!(
+                "POST /similar HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 content-length: {}\r\n\r\n",
+                body.len()
+            );
+            let mut stream = connect(&server, number, &head).await;
+            let body = body.clone();
+            attack.spawn(async move {
+                let writing = stream.write_all(body.as_bytes());
+                let _ = tokio::time::timeout(Duration::from_secs(5), writing).await;
+                stream
+            });
+        }
+        check().await;
+        while attack.join_next().await.is_some() {}
+    }
+    assert_eq!(group.kills(), 0, "the kernel killed the process");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn long_queries_end_at_their_deadline_and_do_not_delay_others() {
     let data = directory();
     let server = Server::start(data.path()).await;
@@ -230,6 +303,15 @@ async fn long_queries_end_at_their_deadline_and_do_not_delay_others() {
     server.stream("/collections/one/documents", lines.collect()).await;
     let nothing =
         json!({"hash": "00000000000000ff", "k": 64, "filter": {"metadata": {"a": "no document has it"}}});
+    // Texts of 200 KB, which are compared one by one.
+    server.put("/collections/texts", json!({"keep_text": true})).await;
+    for id in 0..if by_hand() { 1_000 } else { 60 } {
+        let text = format!("text number {id} of a long attack ").repeat(200_000 / 32);
+        let line = json!({"id": id.to_string(), "text": &text[..190_000]});
+        stream_when_memory_allows(&server, "/collections/texts/documents", format!("{line}\n")).await;
+    }
+    let compared =
+        json!({"text": "text number of a long attack", "k": 64, "min_similarity": 0.1, "limit": 10});
     let scans: Vec<Value> = (0..1_000)
         .map(|id| json!({"hash": format!("{:016x}", spread(id)), "k": 20, "verify": "scan"}))
         .collect();
@@ -237,9 +319,10 @@ async fn long_queries_end_at_their_deadline_and_do_not_delay_others() {
         ("/similar", nothing.clone()),
         ("/collections/one/similar", nothing),
         ("/similar", json!({ "queries": scans })),
+        ("/collections/texts/similar", compared),
     ] {
         let mut attack = JoinSet::new();
-        for _ in 0..3 {
+        for _ in 0..if route.contains("texts") { 8 } else { 3 } {
             let request = server.client.post(format!("{}{route}", server.url)).json(&body);
             let request = request.header("x-timeout-ms", "1500");
             attack.spawn(async move {
