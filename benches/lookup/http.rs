@@ -19,7 +19,7 @@ const SECONDS: &str = "1";
 const ROUNDS: usize = 25;
 const CONNECTIONS: &str = "32";
 /// Connections for batches of `BATCH` hashes. With more, some requests would wait longer than
-/// `pool.wait_ms` on a machine that stalls for 0.1 s now and then.
+/// `pool.wait_ms` on a machine that occasionally stalls for 0.1 s.
 const BATCHING: &str = "4";
 /// The pause after the inserts, in which the store finishes its compactions. They would otherwise take a
 /// core during the measurement.

@@ -1,4 +1,4 @@
-//! What the commands that talk to a server share: its address, the key, a runtime, and error messages.
+//! The parts that all commands for a server share: its address, the key, a runtime, and error messages.
 
 use std::future::Future;
 use std::path::PathBuf;

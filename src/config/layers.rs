@@ -19,7 +19,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// A value as it was read; `None` stands for a value of another type than that of the key.
+    /// A value as it was read; `None` means that it has another type than the key.
     pub fn new(key: &'static Key, value: Option<Value>, mut given: Given) -> Result<Entry, ConfigError> {
         if let Some(list @ Value::Array(_)) = &value {
             // Variables and files write lists differently, and a file may use several lines.

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_begins_at_the_later_of_wall_and_record_and_goes_on() {
+    fn time_begins_at_the_later_of_wall_and_record_and_advances() {
         for (wall, recorded) in [(1_000, 500), (500, 1_000), (0, 10_000), (u64::MAX, 1)] {
             let clock = Clock::start(wall, recorded);
             let first = clock.now_ms();

@@ -143,7 +143,7 @@ impl Collection {
 fn prefetch(collection: &Collection, queries: &[Query]) {
     let Some(first) = queries.first() else { return };
     let hashes: Vec<Hash> = queries.iter().map(|query| query.hash).collect();
-    collection.index.approach(&hashes, first.k);
+    collection.index.prefetch(&hashes, first.k);
 }
 
 /// Estimates the cost of queries in ns. The cost within k is cached for the last k.

@@ -52,7 +52,7 @@ pub struct RepairedCollection {
     pub read: u64,
     /// The number of these rows that a lost write may have changed or deleted later.
     pub uncertain: u64,
-    /// The number of rows of which only the key is readable, or that do not fit the collection.
+    /// The number of rows that are unreadable except for their key, or that do not fit the collection.
     pub unreadable: u64,
     /// The number of lost rows whose documents are in the new store with their hash only.
     pub reduced: u64,
@@ -121,7 +121,7 @@ struct Repair<'a> {
     store: &'a Store,
     copies: BTreeMap<CollectionId, CollectionCopy<'a>>,
     report: BTreeMap<CollectionId, RepairedCollection>,
-    /// Documents of which only the key is readable.
+    /// Documents whose rows are unreadable except for their key.
     unreadable: HashSet<(CollectionId, DocumentId)>,
 }
 
@@ -311,7 +311,7 @@ impl<'a> CollectionCopy<'a> {
     }
 }
 
-/// A document of which only the hash is known.
+/// The document of a posting whose row is lost: only its hash is known.
 fn reduced(Posting { id, expires_ms, .. }: Posting, hash: Hash) -> Document {
     let row = Row {
         hash,

@@ -13,7 +13,7 @@ pub struct Curve {
     right: Vec<u64>,
     /// Negative pairs.
     wrong: Vec<u64>,
-    /// The positive pairs of which both texts are counted.
+    /// The positive pairs whose texts are both counted.
     positive: u64,
 }
 
@@ -41,7 +41,7 @@ impl Point {
 }
 
 impl Curve {
-    /// Counts the pairs of which both texts are `taken`.
+    /// Counts the pairs whose texts are both `taken`.
     pub fn of(hashes: &[Hash], taken: &[bool], labels: &Labels) -> Curve {
         let width = hashes.first().map_or(64, |hash| hash.width().bits()) as usize;
         let kept: Vec<u128> =
@@ -83,7 +83,7 @@ impl Curve {
         self.right.len() as u32 - 1
     }
 
-    /// The number of positive pairs of which both texts are counted.
+    /// The number of positive pairs whose texts are both counted.
     pub fn positive(&self) -> u64 {
         self.positive
     }

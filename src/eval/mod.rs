@@ -56,7 +56,7 @@ pub struct Measured {
     pub profile: &'static Profile,
     /// The right and wrong pairs at each k.
     pub curve: Curve,
-    /// The same among pairs of which neither text is short.
+    /// The same for the pairs without a short text.
     pub curve_without_short: Curve,
     /// The same by the second reading of the labels, if there are disputed pairs.
     pub second_reading: Option<Curve>,

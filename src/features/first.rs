@@ -1,7 +1,7 @@
 //! The elements of the greatest weight, with the same choice among equal weights as C++'s `partial_sort`.
 //!
-//! A text of many unknown words has many keywords of equal weight, of which cppjieba keeps only the first
-//! few. The heap that the GNU library builds determines which ones, so this module builds the same heap.
+//! A text of many unknown words has many keywords of equal weight, and cppjieba keeps only the first few of
+//! them. The heap that the GNU library builds determines which ones, so this module builds the same heap.
 //! Not here: the selection of all other profiles, which sort equal weights by their bytes.
 
 /// Moves the `count` elements of the greatest weight to the front, in no order. The selection equals that of

@@ -96,7 +96,7 @@ fn named(name: &str, summary: &str, recipe: Recipe) -> Profile {
     Profile { id: ProfileId::new(name, 1, None), summary: summary.to_owned(), recipe }
 }
 
-/// What most recipes have in common.
+/// A recipe with the values that most profiles share.
 fn recipe(width: Width, k: u32, features: Features) -> Recipe {
     Recipe {
         preparation: Preparation::Normalise,

@@ -101,7 +101,7 @@ impl Profile {
         self.recipe.width
     }
 
-    /// The shape of its signatures, of which the hashes are then the names. `None` if it makes only hashes.
+    /// The shape of its signatures, whose names are its hashes. `None` if it makes only hashes.
     pub fn signatures(&self) -> Option<SignatureShape> {
         self.recipe.signature
     }

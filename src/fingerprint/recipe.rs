@@ -21,7 +21,7 @@ pub(crate) struct Recipe {
     pub(crate) preparation: Preparation,
     /// The features.
     pub(crate) features: Features,
-    /// The dictionary that cuts Chinese. `None` stands for the built-in one, which is loaded on first use.
+    /// The dictionary that cuts Chinese. `None` means the built-in one, which is loaded on first use.
     pub(crate) dictionary: Option<std::sync::Arc<Dictionary>>,
     /// The weights of features.
     pub(crate) weights: Weights,

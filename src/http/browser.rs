@@ -24,8 +24,8 @@ use super::head;
 /// A header of every answer: a browser must not guess another content type.
 pub(super) const NO_SNIFFING: (HeaderName, HeaderValue) =
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-/// What a page of the server may load and run: files of the server. `data:` is for the icons in the style
-/// sheet of Swagger.
+/// The content that a page of the server may load and run: files of the server. `data:` is for the icons in
+/// the style sheet of Swagger.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                            connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

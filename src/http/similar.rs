@@ -143,12 +143,12 @@ pub(super) async fn by_body(
     Ok(state.service.aside(bytes, write).await??)
 }
 
-/// How far a request is once its body is read.
+/// The state of a request after its body was read.
 enum Begun {
     Answered(Response),
     /// One query, which the pool must answer, and whether its answer says how it was found.
     One(Pending, bool),
-    /// Several queries, of which the last must be answered by the pool, and the answers to the others.
+    /// Several queries: the last ones, which the pool must answer, and the answers to the others.
     Several(Pending, Results, std::vec::IntoIter<bool>),
 }
 
@@ -173,7 +173,7 @@ fn separators(json: &[u8]) -> usize {
     count
 }
 
-/// What a body asks, and for each query whether its answer says how it was found.
+/// The queries of a body, and for each whether its answer says how it was found.
 enum Questions {
     One(Box<Ask>, bool),
     Several(Vec<Ask>, Vec<bool>),

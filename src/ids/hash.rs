@@ -49,7 +49,7 @@ impl Width {
     }
 }
 
-/// What each byte stands for as a hexadecimal digit.
+/// The value of each byte as a hexadecimal digit.
 const VALUES: [u8; 256] = {
     let (mut values, mut byte) = ([NO_DIGIT; 256], 0);
     while byte < values.len() {
@@ -64,7 +64,7 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Above all digits, in bits that none has.
+/// The value of a byte that is not a digit: it has bits that no digit has.
 const NO_DIGIT: u8 = 0xf0;
 
 /// A fingerprint of 64 or 128 bits.
@@ -79,7 +79,7 @@ const NO_DIGIT: u8 = 0xf0;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hash {
     width: Width,
-    // Two words in place of one of 128 bits, whose alignment would make everything that holds a hash larger.
+    // Two words, because the alignment of one word of 128 bits would enlarge every type that holds a hash.
     upper: u64,
     lower: u64,
 }
@@ -90,12 +90,12 @@ pub enum HashError {
     /// Neither 16 nor 32 digits.
     #[error("a hash has 16 hexadecimal digits (64 bits) or 32 (128 bits); this has {0}")]
     Length(usize),
-    /// A character that is no hexadecimal digit.
+    /// A character that is not a hexadecimal digit.
     #[error("character {position} of the hash is {found:?}, which is not a hexadecimal digit")]
     Digit {
-        /// Where it stands, counted from 1, after an optional `0x`.
+        /// The position of the character, from 1, without an optional `0x`.
         position: usize,
-        /// What stands there.
+        /// The character.
         found: char,
     },
 }
@@ -111,7 +111,7 @@ impl Hash {
         Hash { width: Width::Bits128, upper: (value >> 64) as u64, lower: value as u64 }
     }
 
-    /// How many bits it has.
+    /// The number of bits.
     pub const fn width(self) -> Width {
         self.width
     }
@@ -145,7 +145,7 @@ impl Hash {
         out.extend_from_slice(&bytes[bytes.len() - self.width.bytes()..]);
     }
 
-    /// Reads what [`Hash::write_bytes`] wrote; `None` if there are neither 8 nor 16 bytes.
+    /// Reads the bytes of [`Hash::write_bytes`]; `None` if there are neither 8 nor 16.
     pub fn from_bytes(bytes: &[u8]) -> Option<Hash> {
         match bytes.len() {
             8 => Some(Hash::from_u64(u64::from_be_bytes(bytes.try_into().ok()?))),
@@ -173,22 +173,23 @@ impl FromStr for Hash {
     }
 }
 
-/// The 16 digits of a word, all at once: written two by two they could not be read as one right after.
+/// The 16 digits of a word, computed together. If they were written two at a time, a read of all of them
+/// would have to wait until the writes had reached the cache.
 fn digits_of(word: u64) -> [u8; 16] {
-    // Each nibble to a byte of its own, in halves.
+    // Spreads the nibbles to separate bytes, by halves.
     let mut nibbles = u128::from(word);
     nibbles = (nibbles | nibbles << 32) & 0x0000_0000_ffff_ffff_0000_0000_ffff_ffff;
     nibbles = (nibbles | nibbles << 16) & 0x0000_ffff_0000_ffff_0000_ffff_0000_ffff;
     nibbles = (nibbles | nibbles << 8) & 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff;
     nibbles = (nibbles | nibbles << 4) & 0x0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f_0f0f;
-    // 1 in the bytes of 10 and more, which six more carry into the upper half.
+    // 1 in each byte whose nibble is at least 10: adding 6 carries into the upper half of the byte.
     let letters = (nibbles + 0x0606_0606_0606_0606_0606_0606_0606_0606) >> 4
         & 0x0101_0101_0101_0101_0101_0101_0101_0101;
     let gap = u128::from(b'a' - b'9' - 1);
     (nibbles + 0x3030_3030_3030_3030_3030_3030_3030_3030 + letters * gap).to_be_bytes()
 }
 
-/// The word that 16 digits stand for.
+/// The word with these 16 digits; `None` if a byte is not a digit.
 fn word(digits: &[u8; 16]) -> Option<u64> {
     let (mut word, mut all) = (0, 0);
     for &digit in digits {
@@ -224,7 +225,7 @@ impl fmt::Debug for Hash {
 pub trait Word:
     Copy + Ord + Send + Sync + fmt::Debug + std::hash::Hash + std::ops::BitXor<Output = Self> + 'static
 {
-    /// Which hashes it holds.
+    /// The width of its hashes.
     const WIDTH: Width;
 
     /// The number of one bits.
@@ -266,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hash_reads_back_what_it_writes() {
+    fn digits_and_bytes_of_a_hash_read_back() {
         for text in ["0000000000000000", "f776119227163845", "ffffffffffffffff0000000000000001"] {
             let hash: Hash = text.parse().unwrap();
             assert_eq!(hash.to_string(), text);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn every_byte_counts_as_the_digit_that_it_is() {
+    fn every_byte_has_the_value_of_its_digit() {
         for byte in 0..=u8::MAX {
             let digits = [[byte], [b'0']].concat().repeat(8);
             let value = char::from(byte).to_digit(16);
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_that_is_no_hash_says_why() {
+    fn a_string_that_is_not_a_hash_gives_the_reason() {
         let cases = [
             ("", HashError::Length(0)),
             ("0x", HashError::Length(0)),

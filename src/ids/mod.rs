@@ -1,7 +1,9 @@
 //! The identifiers that every layer shares: hashes, document ids, collection names, sequence numbers.
 //!
-//! Each is a type of its own with a fallible constructor, so that a value that exists is valid and no
-//! two numbers can be confused. Nothing here knows where an identifier comes from or what it is used for.
+//! Each identifier has its own type, so that two numbers cannot be confused. A constructor that can fail
+//! checks it, so that every value is valid.
+//!
+//! *Absent*: where identifiers come from and how they are used.
 
 mod hash;
 mod names;

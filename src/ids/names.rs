@@ -8,13 +8,13 @@ const MAX_ID_BYTES: usize = 256;
 /// The longest collection name, in characters.
 const MAX_NAME_CHARS: usize = 64;
 
-/// Why a string is not an identifier. The sentences name the limit, not the field: the caller knows that.
+/// Why a string is not an identifier. The messages name the limit and not the field, which the caller adds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
-    /// A document id without a character.
+    /// An empty document id.
     #[error("an id has 1 to {MAX_ID_BYTES} bytes; this one is empty")]
     IdEmpty,
-    /// A document id past the limit.
+    /// A document id above the limit.
     #[error("an id has 1 to {MAX_ID_BYTES} bytes of UTF-8; this one has {0}")]
     IdTooLong(usize),
     /// A control character, such as a line break, in a document id.
@@ -22,10 +22,10 @@ pub enum IdError {
     IdControl {
         /// The character.
         found: char,
-        /// The byte at which it stands, from 0.
+        /// The byte at which it begins, from 0.
         at: usize,
     },
-    /// A collection name of another form.
+    /// A collection name in another form.
     #[error(
         "a collection name has 1 to {MAX_NAME_CHARS} of a-z, 0-9, '-' and '_', and begins with a letter or \
          digit; this is {0:?}"
@@ -116,18 +116,18 @@ impl fmt::Debug for CollectionName {
     }
 }
 
-/// The number of a collection in the store. Never given twice, so that what is left of a deleted
-/// collection can never be taken for a part of a new one of the same name.
+/// The number of a collection in the store. It is never reused, so that remaining data of a deleted
+/// collection cannot become part of a new collection of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CollectionId(pub u32);
 
-/// The place of a change in the change log: 1 for the first, one more for each after it, without a gap.
-/// Zero stands for "before every change".
+/// The position of a change in the change log. The first change has 1, and each later one has the next
+/// number, without gaps. Zero means "before every change".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sequence(pub u64);
 
 impl Sequence {
-    /// The one after this.
+    /// The next sequence number.
     #[must_use]
     pub const fn next(self) -> Sequence {
         Sequence(self.0 + 1)
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_name_can_never_be_a_path() {
+    fn a_collection_name_cannot_be_a_path() {
         for good in ["default", "news-zh", "0_a", &"n".repeat(64)] {
             assert_eq!(CollectionName::new(good).unwrap().as_str(), good);
         }

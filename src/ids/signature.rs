@@ -1,12 +1,13 @@
-//! Signatures: fingerprints whose parts are compared as wholes, not bit by bit.
+//! Signatures: fingerprints that are compared cell by cell, not bit by bit.
 //!
-//! A signature is a row of cells of one to eight bytes: the minima of `MinHash`, or hashes of sentences. Two
-//! of them differ in so many cells. A signature is known by its name, a [`Hash`](super::Hash) of 128 bits:
-//! equal ones have one name, and names say nothing about who is near.
+//! A signature is a sequence of cells of one to eight bytes: the minima of `MinHash`, or hashes of sentences.
+//! The distance of two signatures is the number of cells in which they differ. A signature has a name, a
+//! [`Hash`](super::Hash) of 128 bits. Equal signatures have equal names. The distance of two names does not
+//! depend on the distance of their signatures.
 //!
 //! *Absent*: how signatures are made (`fingerprint`) and found (`index`).
 
-/// How signatures are made up and by which parts they are found.
+/// The cells of a signature, and the bands by which signatures are found.
 ///
 /// ```
 /// use lookalike::ids::SignatureShape;
@@ -16,30 +17,30 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SignatureShape {
-    /// How many cells there are, 1 to [`SignatureShape::MAX_CELLS`].
+    /// The number of cells, 1 to [`SignatureShape::MAX_CELLS`].
     pub cells: u16,
-    /// The bytes of a cell, 1 to 8.
+    /// The number of bytes of a cell, 1 to 8.
     pub cell_bytes: u8,
-    /// In how many bands signatures are filed. Those that agree in none are not found by them.
+    /// The number of bands. Two signatures that agree in no band do not find each other.
     pub bands: u16,
-    /// The cells of a band; bands × rows is at most the number of cells.
+    /// The number of cells of a band. Bands × rows is at most the number of cells.
     pub rows: u16,
-    /// Whether cells are elements of a set, wherever they stand, and those of zeros none. Bands have one row
-    /// then.
+    /// Whether the cells are elements of a set, in any order. A cell of zeros is then no element, and a band
+    /// has one row.
     pub is_set: bool,
 }
 
 impl SignatureShape {
-    /// The most cells of a signature.
+    /// The maximum number of cells of a signature.
     pub const MAX_CELLS: u32 = 255;
 
-    /// Minima of a byte each, all of them in bands; `None` if these are none or too many.
+    /// The shape of minima of one byte, all of which are in bands; `None` if there are none or too many.
     pub fn of_minima(bands: u16, rows: u16) -> Option<SignatureShape> {
         let cells = bands.checked_mul(rows)?;
         SignatureShape { cells, cell_bytes: 1, bands, rows, is_set: false }.checked()
     }
 
-    /// The same if it is a shape that signatures can have.
+    /// This shape; `None` if signatures cannot have it.
     pub fn checked(self) -> Option<SignatureShape> {
         let SignatureShape { cells, cell_bytes, bands, rows, is_set } = self;
         let fits = (1..=SignatureShape::MAX_CELLS).contains(&u32::from(cells))
@@ -51,16 +52,16 @@ impl SignatureShape {
         fits.then_some(self)
     }
 
-    /// The bytes of a signature.
+    /// The number of bytes of a signature.
     pub fn bytes(self) -> usize {
         usize::from(self.cells) * usize::from(self.cell_bytes)
     }
 
-    /// In how many cells two signatures differ; of sets, how many elements less than there is room for they
-    /// have in common.
+    /// The number of cells in which two signatures differ. For sets, the number of cells less the number of
+    /// common elements.
     ///
     /// # Panics
-    /// If they are not as long as the shape says.
+    /// If a signature does not have the length of the shape.
     pub fn distance(self, a: &[u8], b: &[u8]) -> u32 {
         assert!(a.len() == self.bytes() && b.len() == a.len(), "signatures of one shape are compared");
         let size = usize::from(self.cell_bytes);
@@ -75,8 +76,8 @@ impl SignatureShape {
         a.chunks_exact(size).zip(b.chunks_exact(size)).map(|(a, b)| u32::from(a != b)).sum()
     }
 
-    /// The similarity of two signatures that differ in so many cells, 0 to 1: of minima the estimate of the
-    /// Jaccard similarity, with what agrees by chance taken off; of sets the share of elements in common.
+    /// The similarity, 0 to 1, of two signatures at this distance. For minima, the estimate of the Jaccard
+    /// similarity, from which agreement by chance is subtracted. For sets, the share of common elements.
     pub fn similarity(self, distance: u32) -> f64 {
         let cells = f64::from(self.cells);
         let equal = (cells - f64::from(distance)).max(0.0) / cells;
@@ -84,13 +85,13 @@ impl SignatureShape {
         ((equal - by_chance) / (1.0 - by_chance)).clamp(0.0, 1.0)
     }
 
-    /// The greatest distance of signatures that are at least as similar as this.
+    /// The largest distance of signatures with at least this similarity.
     pub fn distance_for(self, threshold: f64) -> u32 {
         let reaches = |distance: &u32| self.similarity(*distance) >= threshold - 1e-12;
         (0..=u32::from(self.cells)).rev().find(reaches).unwrap_or(0)
     }
 
-    /// The share of pairs of this similarity that agree in a band. Sets with a common element always do.
+    /// The share of pairs of this similarity that agree in a band. Sets with a common element always agree.
     pub fn caught(self, similarity: f64) -> f64 {
         if self.is_set {
             return f64::from(u8::from(similarity > 0.0));
@@ -99,7 +100,7 @@ impl SignatureShape {
     }
 }
 
-/// The share of pairs of this similarity, 0 to 1, that agree in one of so many bands of so many rows:
+/// The share of pairs of this similarity, 0 to 1, that agree in at least one of `bands` bands of `rows` rows:
 /// `1 - (1 - s^rows)^bands` (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets", 3.4).
 pub fn share_caught(similarity: f64, bands: usize, rows: usize) -> f64 {
     1.0 - libm::pow(1.0 - libm::pow(similarity, rows as f64), bands as f64)
@@ -115,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_that_are_none_are_refused() {
+    fn invalid_shapes_are_refused() {
         assert!(SignatureShape::of_minima(16, 8).is_some() && SignatureShape::of_minima(63, 4).is_some());
         for (bands, rows) in [(0, 8), (8, 0), (64, 4), (u16::MAX, 2)] {
             assert!(SignatureShape::of_minima(bands, rows).is_none(), "{bands} {rows}");
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn thresholds_and_distances_are_each_others_inverse() {
+    fn thresholds_and_distances_are_inverse() {
         for shape in
             [SignatureShape::of_minima(16, 8).unwrap(), SignatureShape::of_minima(50, 4).unwrap(), SET]
         {
@@ -142,7 +143,7 @@ mod tests {
     const SET: SignatureShape = SignatureShape { cells: 3, cell_bytes: 2, bands: 3, rows: 1, is_set: true };
 
     #[test]
-    fn elements_of_sets_count_wherever_they_stand() {
+    fn elements_of_sets_count_in_any_cell() {
         assert_eq!(SET.distance(&[1, 2, 3, 4, 0, 0], &[3, 4, 9, 9, 0, 0]), 2);
         assert_eq!(SET.distance(&[0; 6], &[0; 6]), 3);
         assert!((SET.similarity(2) - 1.0 / 3.0).abs() < 1e-9);

@@ -1,8 +1,8 @@
 //! The table of a band: it maps the hash of a band to the numbers of the signatures that have it.
 //!
 //! An entry is the hash of the band and the number of the signature. A query has radius 0. Few entries are
-//! stored in segments, many in buckets ([`MANY`]). Moving them to buckets takes the writer some milliseconds;
-//! readers do not wait.
+//! stored in segments, many in buckets ([`BUCKETS_FROM`]). Moving them to buckets takes the writer some
+//! milliseconds; readers do not wait.
 //!
 //! *Absent*: signatures (`bands`).
 
@@ -17,8 +17,8 @@ use super::table::{Run, Table};
 const BAND: Block = Block::new(32, BAND_BITS);
 const BAND_BITS: u32 = 32;
 const FILL: Fill = Fill { built: 0.72, full: 0.93 };
-/// The number of entries from which on buckets are faster.
-pub(super) const MANY: usize = 400_000;
+/// The number of entries per table from which on buckets are faster than segments.
+pub(super) const BUCKETS_FROM: usize = 400_000;
 
 /// The table of one band.
 pub(super) struct BandTable(Replaceable<Storage>);
@@ -28,8 +28,8 @@ enum Storage {
     Buckets(Buckets<u64>),
 }
 
-/// A band whose entries are prefetched.
-pub(super) enum Asked<'p> {
+/// A band of a query, whose first lines are prefetched.
+pub(super) enum Probe<'p> {
     Run { run: Run<'p, u64>, entry: u64 },
     Bucket { shard: &'p Shard<u64>, lines: &'p [Packed48], entry: u64 },
 }
@@ -45,35 +45,36 @@ impl BandTable {
         u64::from(hash) << BAND_BITS | u64::from(number)
     }
 
-    /// Prefetches the line of an entry.
-    pub(super) fn approach(&self, entry: u64, pin: &Pin) {
+    /// Prefetches the line of an entry, for its insertion.
+    pub(super) fn prefetch(&self, entry: u64, pin: &Pin) {
         match self.0.get(pin) {
             Storage::Segments(table) => table.prefetch(Some(&entry), pin),
             Storage::Buckets(table) => table.prefetch(entry, pin),
         }
     }
 
-    /// Prefetches the header that gives the position of a band's entries. Buckets need none.
-    pub(super) fn approach_place(&self, entry: u64, pin: &Pin) {
+    /// Prefetches the header that gives the position of a band's entries. Does nothing for buckets, whose
+    /// position is computed.
+    pub(super) fn prefetch_segment(&self, entry: u64, pin: &Pin) {
         if let Storage::Segments(table) = self.0.get(pin) {
             table.prefetch_segment(entry, pin);
         }
     }
 
-    /// Prefetches the entries of a band.
-    pub(super) fn ask<'p>(&self, entry: u64, pin: &'p Pin) -> Asked<'p> {
+    /// Begins to probe a band: finds and prefetches its first lines.
+    pub(super) fn probe<'p>(&self, entry: u64, pin: &'p Pin) -> Probe<'p> {
         let hash = BAND.first(entry, BAND_BITS);
         match self.0.get(pin) {
             Storage::Segments(table) => {
                 let run = table.view(pin).run(hash, BAND_BITS);
                 run.segment.prefetch_line(run.from);
-                Asked::Run { run, entry }
+                Probe::Run { run, entry }
             }
             Storage::Buckets(table) => {
                 let BucketRange { shard, first, count, .. } = table.range(hash, BAND_BITS, pin);
                 let lines = shard.buckets(first, count);
                 prefetch(lines, lines.len());
-                Asked::Bucket { shard, lines, entry }
+                Probe::Bucket { shard, lines, entry }
             }
         }
     }
@@ -89,7 +90,7 @@ impl BandTable {
 
     /// Moves the `filed` entries to buckets. Returns whether they were in segments. Only one writer may call
     /// this at a time.
-    pub(super) fn settle(&self, filed: usize, pin: &Pin) -> bool {
+    pub(super) fn move_to_buckets(&self, filed: usize, pin: &Pin) -> bool {
         let Storage::Segments(table) = self.0.get(pin) else {
             return false;
         };
@@ -119,9 +120,9 @@ impl BandTable {
 }
 
 /// The numbers of the signatures that share one of these bands, possibly with duplicates.
-pub(super) fn met(asked: &[Asked<'_>]) -> Vec<u32> {
-    let (mut near, mut numbers) = (Vec::with_capacity(asked.len()), Vec::with_capacity(asked.len()));
-    with_best(FindEntries { asked, near: &mut near, numbers: &mut numbers });
+pub(super) fn candidates(probes: &[Probe<'_>]) -> Vec<u32> {
+    let (mut near, mut numbers) = (Vec::with_capacity(probes.len()), Vec::with_capacity(probes.len()));
+    with_best(FindEntries { probes, near: &mut near, numbers: &mut numbers });
     numbers.extend(near.iter().filter_map(NearEntry::number));
     numbers
 }
@@ -144,7 +145,7 @@ impl NearEntry<'_> {
 
 /// Finds the entries of the queried bands: the numbers in buckets, and candidates in segments.
 struct FindEntries<'r, 'p> {
-    asked: &'r [Asked<'p>],
+    probes: &'r [Probe<'p>],
     near: &'r mut Vec<NearEntry<'p>>,
     numbers: &'r mut Vec<u32>,
 }
@@ -154,7 +155,7 @@ impl<'p> Work for FindEntries<'_, 'p> {
 
     #[inline(always)]
     fn run<C: Compare>(self, compare: C) {
-        let FindEntries { asked, near, numbers } = self;
+        let FindEntries { probes, near, numbers } = self;
         let mut compare_line = |segment: &'p Segment<u64>, line: usize, entry: u64| {
             // A back is the hash of the band without its lead, then the first bits of the number.
             let back = BAND.store(entry).1;
@@ -169,33 +170,33 @@ impl<'p> Work for FindEntries<'_, 'p> {
             numbers.extend(cells(same).map(|place| line.read(place) as u32));
             head
         };
-        // First the first line of each band. The remaining lines of the few that have more are prefetched
-        // meanwhile.
+        // Reads the first line of each band, then the remaining lines of the few bands that have more. Those
+        // lines are prefetched meanwhile.
         let mut open = Vec::new();
-        for asked in asked {
-            match asked {
-                Asked::Run { run: Run { segment, from, homes }, entry } => {
+        for probe in probes {
+            match probe {
+                Probe::Run { run: Run { segment, from, homes }, entry } => {
                     compare_line(segment, *from, *entry);
                     if *homes > 1 || segment.continues_after(*from) {
                         segment.prefetch_line(from + 1);
-                        open.push(asked);
+                        open.push(probe);
                     }
                 }
-                Asked::Bucket { shard, lines, entry } => {
+                Probe::Bucket { shard, lines, entry } => {
                     let last = lines.iter().fold(0, |_, line| take(line, *entry));
                     if Shard::<u64>::has_extent(last) {
                         shard.prefetch_extent(last);
-                        open.push(asked);
+                        open.push(probe);
                     }
                 }
             }
         }
-        for asked in open {
-            match asked {
-                Asked::Run { run: Run { segment, from, homes }, entry } => {
+        for probe in open {
+            match probe {
+                Probe::Run { run: Run { segment, from, homes }, entry } => {
                     segment.run(*from, *homes).skip(1).for_each(|line| compare_line(segment, line, *entry));
                 }
-                Asked::Bucket { shard, lines, entry } => {
+                Probe::Bucket { shard, lines, entry } => {
                     for extent in shard.extents_after(&lines[lines.len() - 1]) {
                         extent.iter().for_each(|line| _ = take(line, *entry));
                     }

@@ -1,18 +1,19 @@
-//! Signatures by bands: which stored signatures agree with this one in a band, and in how many cells differ
-//! in all.
+//! The index of signatures: which stored signatures agree with a query in a band, and in how many cells they
+//! differ from it.
 //!
-//! A signature is cut into bands of some cells (Leskovec, Rajaraman and Ullman, "Mining of Massive Datasets",
-//! 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block, and what is found is
-//! verified by another distance, the number of cells that differ. Elements of a set stand anywhere, so that
-//! all of them are filed in one table.
+//! A signature is cut into bands of several cells (Leskovec, Rajaraman and Ullman, "Mining of Massive
+//! Datasets", 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block.
+//! Candidates are verified by another distance, the number of cells that differ. An element of a set can be
+//! in any cell, so the elements of sets share one table.
 //!
-//! A band's hash has 32 bits, so now and then two bands look equal that are not. That brings a candidate
-//! more, never an answer more: cells are compared in the signatures.
+//! The hash of a band has 32 bits, so different bands sometimes have the same hash. This adds a candidate
+//! and never a match beyond `k`, because the cells of every candidate are compared.
 //!
-//! # Readers beside a writer
-//! A signature is stored before its bands are filed and taken out of the tables before its place is given to
-//! another. A reader that finds a number late compares whatever stands there by then, and answers with that
-//! one's own name and distance.
+//! # Readers and the writer
+//! A signature is stored before its bands are inserted into the tables, and its bands are removed from the
+//! tables before its number is reused. A reader may find a number before it is reused and read its
+//! signature afterwards. It then compares the new signature, and reports the name and distance of the new
+//! signature.
 //!
 //! *Absent*: how signatures are made (`fingerprint`), documents, disks.
 
@@ -23,7 +24,7 @@ use dashmap::DashMap;
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, RwLock};
 
-use super::band_table::{Asked, BandTable, MANY, met};
+use super::band_table::{BUCKETS_FROM, BandTable, Probe, candidates};
 use super::erased::{HashIndex, Subject};
 use super::memory::{CACHE_LINE, pin, prefetch_from};
 use super::probe::Touched;
@@ -31,13 +32,13 @@ use super::scan::Neighbour;
 use super::sharded::Report;
 use crate::ids::{Hash, SignatureShape, Width, is_blank};
 
-/// Signatures in a piece of memory: none moves when others come.
-const PIECE: usize = 1 << 10;
-/// What the look into a band's table and the comparison with a signature take, in nanoseconds or so.
+/// The number of signatures in a chunk of memory. A stored signature does not move when others are inserted.
+const CHUNK: usize = 1 << 10;
+/// The estimated cost of the probe of one band, and of the comparison with one signature, in nanoseconds.
 const BAND_COST: u64 = 60;
 const COMPARISON_COST: u64 = 20;
 
-/// An index of signatures of one shape, each under a name of 128 bits.
+/// An index of signatures of one shape, each of which has a name of 128 bits.
 ///
 /// ```
 /// use lookalike::ids::{Hash, SignatureShape};
@@ -52,50 +53,51 @@ pub struct Bands {
     shape: SignatureShape,
     tables: Box<[BandTable]>,
     stored: RwLock<Stored>,
-    /// The places of signatures, by their names.
-    places: DashMap<Hash, u32, RandomState>,
-    /// Signatures that are to be inserted, by their names.
+    /// The number of each signature, by its name.
+    numbers: DashMap<Hash, u32, RandomState>,
+    /// The signatures of names that may be inserted next.
     announced: Mutex<HashMap<Hash, Box<[u8]>, RandomState>>,
     len: AtomicUsize,
     buckets_from: usize,
-    turn: Mutex<()>,
+    /// Held while a signature is inserted or removed: there is one writer at a time.
+    writer: Mutex<()>,
 }
 
-/// Signatures, at their numbers.
+/// Signatures and their names, by number.
 #[derive(Default)]
 struct Stored {
-    pieces: Vec<Box<[u8]>>,
+    chunks: Vec<Box<[u8]>>,
     names: Vec<Option<Hash>>,
-    /// Numbers that are nobody's now.
+    /// Numbers of removed signatures, for reuse.
     free: Vec<u32>,
 }
 
 impl Stored {
     fn signature(&self, number: u32, bytes: usize) -> &[u8] {
-        let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
-        &self.pieces[piece][at * bytes..][..bytes]
+        let (chunk, at) = (number as usize / CHUNK, number as usize % CHUNK);
+        &self.chunks[chunk][at * bytes..][..bytes]
     }
 
-    /// Asks for what is there at a number.
-    fn approach(&self, number: u32, bytes: usize) {
+    /// Prefetches the name and the signature of a number.
+    fn prefetch(&self, number: u32, bytes: usize) {
         prefetch_from(&raw const self.names[number as usize]);
         let signature = self.signature(number, bytes);
         signature.chunks(CACHE_LINE).for_each(|part| prefetch_from(part.as_ptr()));
         signature.last().into_iter().for_each(|last| prefetch_from(last));
     }
 
-    /// Stores a signature; its number.
+    /// Stores a signature. Returns its number.
     fn put(&mut self, name: Hash, signature: &[u8]) -> u32 {
         let bytes = signature.len();
         let number = self.free.pop().unwrap_or_else(|| {
             self.names.push(None);
             u32::try_from(self.names.len() - 1).expect("fewer than 2^32 signatures")
         });
-        let (piece, at) = (number as usize / PIECE, number as usize % PIECE);
-        if piece == self.pieces.len() {
-            self.pieces.push(vec![0; PIECE * bytes].into());
+        let (chunk, at) = (number as usize / CHUNK, number as usize % CHUNK);
+        if chunk == self.chunks.len() {
+            self.chunks.push(vec![0; CHUNK * bytes].into());
         }
-        self.pieces[piece][at * bytes..][..bytes].copy_from_slice(signature);
+        self.chunks[chunk][at * bytes..][..bytes].copy_from_slice(signature);
         self.names[number as usize] = Some(name);
         number
     }
@@ -104,65 +106,65 @@ impl Stored {
 impl Bands {
     /// An empty index of signatures of this shape.
     pub fn new(shape: SignatureShape) -> Bands {
-        Bands::with_buckets_from(shape, MANY)
+        Bands::with_buckets_from(shape, BUCKETS_FROM)
     }
 
-    /// An empty index whose bands stand in buckets once a table has so many. It changes what queries cost,
-    /// not what they answer.
+    /// An empty index that stores bands in buckets from `buckets_from` entries per table on. This changes the
+    /// cost of queries, not their answers.
     fn with_buckets_from(shape: SignatureShape, buckets_from: usize) -> Bands {
         let tables = if shape.is_set { 1 } else { usize::from(shape.bands) };
         Bands {
             shape,
             tables: (0..tables).map(|_| BandTable::new()).collect(),
             stored: RwLock::default(),
-            places: DashMap::default(),
+            numbers: DashMap::default(),
             announced: Mutex::default(),
             len: AtomicUsize::new(0),
             buckets_from,
-            turn: Mutex::new(()),
+            writer: Mutex::new(()),
         }
     }
 
-    /// How many signatures it holds.
+    /// The number of signatures. It may be outdated while a writer runs.
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether it holds none.
+    /// Whether it holds no signature.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Adds a signature under a name: whether it is new.
+    /// Adds a signature under a name. Returns whether the name is new.
     ///
     /// # Panics
-    /// If it is not as long as the shape says, or if there are 2³² signatures already.
+    /// If the signature does not have the length of the shape, or if there are already 2³² signatures.
     pub fn insert(&self, name: Hash, signature: &[u8]) -> bool {
         self.check(signature);
-        let _turn = self.turn.lock();
-        if self.places.contains_key(&name) {
+        let _writer = self.writer.lock();
+        if self.numbers.contains_key(&name) {
             return false;
         }
         let number = self.stored.write().put(name, signature);
-        self.places.insert(name, number);
+        self.numbers.insert(name, number);
         let pin = pin();
         let entries = self.entries(signature, number);
-        entries.iter().for_each(|(table, entry)| self.tables[*table].approach(*entry, &pin));
+        entries.iter().for_each(|(table, entry)| self.tables[*table].prefetch(*entry, &pin));
         let before = self.len.fetch_add(1, Ordering::Relaxed);
         let filed = if self.shape.is_set { before * usize::from(self.shape.cells) } else { before };
         entries.iter().for_each(|(table, entry)| self.tables[*table].insert(*entry, filed, &pin));
         if filed >= self.buckets_from {
-            // One at a time, so that nobody waits for all.
-            let _ = self.tables.iter().any(|table| table.settle(filed, &pin));
+            // An insertion moves at most one table, so that no writer waits for all of them.
+            let _ = self.tables.iter().any(|table| table.move_to_buckets(filed, &pin));
         }
         true
     }
 
-    /// Takes the signature of this name out: whether it was there.
+    /// Removes the signature of a name. Returns whether it was present.
     pub fn remove(&self, name: Hash) -> bool {
-        let _turn = self.turn.lock();
+        let _writer = self.writer.lock();
         self.announced.lock().remove(&name);
-        let Some((_, number)) = self.places.remove(&name) else {
+        let Some((_, number)) = self.numbers.remove(&name) else {
             return false;
         };
         let entries = self.entries(self.stored.read().signature(number, self.shape.bytes()), number);
@@ -179,35 +181,39 @@ impl Bands {
 
     /// Whether there is a signature of this name.
     pub fn contains(&self, name: Hash) -> bool {
-        self.places.contains_key(&name)
+        self.numbers.contains_key(&name)
     }
 
-    /// Adds to `found` the signatures that agree with this one in a band and differ in `k` cells at most, in
-    /// no particular order.
+    /// Appends to `found` the stored signatures that agree with this one in a band and differ from it in at
+    /// most `k` cells, in no particular order.
     ///
     /// # Panics
-    /// If the signature is not as long as the shape says.
+    /// If the signature does not have the length of the shape.
     pub fn within(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
         self.check(signature);
         let entries = self.entries(signature, 0);
         let mut numbers: Vec<u32> = {
             let pin = pin();
-            // Nothing is waited for that could have been asked for before, for all bands together.
-            entries.iter().for_each(|&(table, entry)| self.tables[table].approach_place(entry, &pin));
-            let ask = |&(table, entry): &(usize, u64)| self.tables[table].ask(entry, &pin);
-            let asked: Vec<Asked<'_>> = entries.iter().map(ask).collect();
-            met(&asked)
+            // Each step prefetches for all bands before the next step reads for any, so that the cache misses
+            // of the bands overlap.
+            entries.iter().for_each(|&(table, entry)| self.tables[table].prefetch_segment(entry, &pin));
+            let probe = |&(table, entry): &(usize, u64)| self.tables[table].probe(entry, &pin);
+            let probes: Vec<Probe<'_>> = entries.iter().map(probe).collect();
+            candidates(&probes)
         };
         let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
         numbers.sort_unstable();
         numbers.dedup();
         let stored = self.stored.read();
-        numbers.iter().for_each(|number| stored.approach(*number, signature.len()));
+        numbers.iter().for_each(|number| stored.prefetch(*number, signature.len()));
         found.extend(numbers.into_iter().filter_map(|number| self.compare(&stored, number, signature, k)));
         touched
     }
 
-    /// The same by comparing every signature: also those that agree in no band.
+    /// As [`Bands::within`], by comparing every signature: it also finds those that agree in no band.
+    ///
+    /// # Panics
+    /// If the signature does not have the length of the shape.
     pub fn scan(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
         self.check(signature);
         let stored = self.stored.read();
@@ -222,22 +228,22 @@ impl Bands {
         (distance <= k).then_some(Neighbour { distance, hash })
     }
 
-    /// The bytes the index occupies, signatures and room to grow included.
+    /// The bytes that the index occupies, including signatures and free entries.
     pub fn bytes(&self) -> usize {
         let pin = pin();
         let tables: usize = self.tables.iter().map(|table| table.bytes(&pin)).sum();
         let stored = self.stored.read();
         let names = stored.names.capacity() * size_of::<Option<Hash>>() + stored.free.capacity() * 4;
-        // A place takes its key, its number and a byte, in a table that is filled to seven eighths at most.
-        let places = self.places.len() * (size_of::<(Hash, u32)>() + 1) * 8 / 7;
-        tables + stored.pieces.len() * PIECE * self.shape.bytes() + names + places
+        // An entry takes its key, its number and a byte, in a table that is at most seven eighths full.
+        let numbers = self.numbers.len() * (size_of::<(Hash, u32)>() + 1) * 8 / 7;
+        tables + stored.chunks.len() * CHUNK * self.shape.bytes() + names + numbers
     }
 
     fn check(&self, signature: &[u8]) {
-        assert!(signature.len() == self.shape.bytes(), "signatures of one shape are as long as each other");
+        assert!(signature.len() == self.shape.bytes(), "a signature has the length of its shape");
     }
 
-    /// What is filed for a signature, and in which tables.
+    /// The entries of a signature and the tables that hold them.
     fn entries(&self, signature: &[u8], number: u32) -> Vec<(usize, u64)> {
         let SignatureShape { cell_bytes, bands, rows, is_set, .. } = self.shape;
         let entry = |band: &[u8]| BandTable::entry(band_hash(band), number);
@@ -252,7 +258,7 @@ impl Bands {
         entries
     }
 
-    /// The signature that is asked about, if it is given or stored, handed to `work`.
+    /// Calls `work` with the signature of the subject; `None` if it is not given, announced or stored.
     fn with_subject<T>(&self, subject: Subject<'_>, work: impl FnOnce(&[u8]) -> T) -> Option<T> {
         if let Some(signature) = subject.signature {
             return Some(work(signature));
@@ -263,15 +269,15 @@ impl Bands {
     }
 
     fn signature(&self, name: Hash) -> Option<Box<[u8]>> {
-        let number = *self.places.get(&name)?;
+        let number = *self.numbers.get(&name)?;
         let stored = self.stored.read();
-        // It may have gone since, and its place may be another's.
-        let is_there = stored.names[number as usize] == Some(name);
-        is_there.then(|| stored.signature(number, self.shape.bytes()).into())
+        // It may have been removed meanwhile, and its number may have been reused.
+        let is_present = stored.names[number as usize] == Some(name);
+        is_present.then(|| stored.signature(number, self.shape.bytes()).into())
     }
 }
 
-/// 32 bits of a band.
+/// A hash of 32 bits of a band.
 fn band_hash(band: &[u8]) -> u32 {
     let mut hash = 0x9e37_79b9_7f4a_7c15_u64;
     for part in band.chunks(8) {
@@ -292,7 +298,7 @@ impl HashIndex for Bands {
         self.announced.lock().insert(name, signature.into());
     }
 
-    /// Only of what was announced: a name says nothing of what it stands for.
+    /// Inserts a name only if its signature was announced, because a name does not determine a signature.
     fn insert(&self, name: Hash) -> bool {
         let announced = self.announced.lock().remove(&name);
         announced.is_some_and(|signature| Bands::insert(self, name, &signature))
@@ -323,9 +329,6 @@ impl HashIndex for Bands {
         Report { plan: None, scanned: false, touched: touched.unwrap_or_default() }
     }
 
-    /// Nothing: a look goes to as many places as there are bands, and asks for all of them first.
-    fn approach(&self, _: &[Hash], _: u32) {}
-
     fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {
         let touched = self.with_subject(subject, |signature| Bands::scan(self, signature, k, found));
         Report { plan: None, scanned: true, touched: touched.unwrap_or_default() }
@@ -347,7 +350,7 @@ impl HashIndex for Bands {
         false
     }
 
-    /// All that bands have to say about a signature is read in one go, however near it has to be.
+    /// A query reads the same entries for every radius, so a smaller first radius saves nothing.
     fn first_radius(&self, _: u32, k: u32) -> u32 {
         k
     }
@@ -363,9 +366,6 @@ impl HashIndex for Bands {
     fn bytes(&self) -> usize {
         Bands::bytes(self)
     }
-
-    /// None: bands are told apart by 32 bits, and what shares one is no bucket of the index's making.
-    fn bucket_sizes(&self, _: &mut dyn FnMut(usize)) {}
 
     fn for_each_sorted_run(&self, each: &mut dyn FnMut(&mut dyn Iterator<Item = Hash>)) {
         let mut names: Vec<Hash> = self.stored.read().names.iter().copied().flatten().collect();
@@ -386,12 +386,12 @@ mod tests {
         [minima(50, 4), minima(16, 8), minima(1, 1), spare, SET]
     }
 
-    /// Signatures of which some share some cells, under names from 0 on.
+    /// Signatures, some of which share cells. A signature is named by its position.
     fn signatures(count: u32, shape: SignatureShape) -> Vec<Vec<u8>> {
         let cell = |group: u32, own: u32, row: u32| {
             let shared = (row * 7 + own * 3) % 10 < own % 11;
             let seed = if shared { group } else { group.wrapping_mul(31).wrapping_add(own + 1) << 8 };
-            // Elements of sets stand elsewhere in each.
+            // Each set has its elements in another order.
             let row = if shape.is_set { row.wrapping_add(own) % 3 } else { row };
             let value = u64::from(seed ^ row << 24).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
             value.to_le_bytes().into_iter().take(usize::from(shape.cell_bytes))
@@ -407,8 +407,8 @@ mod tests {
         Hash::from_u128(number as u128)
     }
 
-    /// Whether they agree in a band, by definition.
-    fn meet(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
+    /// Whether two signatures agree in a band: the definition, for comparison.
+    fn share_band(shape: SignatureShape, a: &[u8], b: &[u8]) -> bool {
         let band = usize::from(shape.cell_bytes) * usize::from(shape.rows);
         if shape.is_set {
             return a.chunks(band).any(|cell| !is_blank(cell) && b.chunks(band).any(|other| other == cell));
@@ -416,34 +416,36 @@ mod tests {
         a.chunks(band).zip(b.chunks(band)).take(usize::from(shape.bands)).any(|(a, b)| a == b)
     }
 
-    fn sorted(ask: impl FnOnce(&mut Vec<Neighbour<Hash>>)) -> Vec<Neighbour<Hash>> {
+    fn sorted(find: impl FnOnce(&mut Vec<Neighbour<Hash>>)) -> Vec<Neighbour<Hash>> {
         let mut found = Vec::new();
-        ask(&mut found);
+        find(&mut found);
         found.sort_unstable();
         found
     }
 
     #[test]
-    fn what_agrees_in_a_band_is_found_with_its_distance_while_others_come_and_go() {
-        for (shape, buckets_from) in shapes().into_iter().flat_map(|shape| [(shape, MANY), (shape, 1_500)]) {
+    fn signatures_that_share_a_band_are_found_after_insertions_and_removals() {
+        let layouts = |shape: SignatureShape| [(shape, BUCKETS_FROM), (shape, 1_500)];
+        for (shape, buckets_from) in shapes().into_iter().flat_map(layouts) {
             let all = signatures(if cfg!(miri) { 40 } else { 2_400 }, shape);
             let index = Bands::with_buckets_from(shape, buckets_from);
             for (number, signature) in all.iter().enumerate() {
                 assert!(index.insert(name(number), signature) && !index.insert(name(number), signature));
             }
-            // A third goes, and half of that comes back, into the places of others.
+            // A third is removed. Half of that third is inserted again and reuses numbers of others.
             (0..all.len()).step_by(3).for_each(|number| assert!(index.remove(name(number))));
             for number in (0..all.len()).step_by(6).collect::<Vec<_>>().into_iter().rev() {
                 index.insert(name(number), &all[number]);
             }
-            let is_there = |number: usize| !number.is_multiple_of(3) || number.is_multiple_of(6);
-            assert_eq!(index.len(), (0..all.len()).filter(|number| is_there(*number)).count());
-            for (asked, query) in all.iter().enumerate().step_by(if cfg!(miri) { 7 } else { 17 }) {
+            let is_present = |number: usize| !number.is_multiple_of(3) || number.is_multiple_of(6);
+            assert_eq!(index.len(), (0..all.len()).filter(|number| is_present(*number)).count());
+            for (subject, query) in all.iter().enumerate().step_by(if cfg!(miri) { 7 } else { 17 }) {
                 for k in [0, u32::from(shape.cells) / 2, u32::from(shape.cells)] {
-                    let near = |meets: bool| -> Vec<Neighbour<Hash>> {
-                        let stored = all.iter().enumerate().filter(|(number, _)| is_there(*number));
-                        let met = stored.filter(|(_, other)| !meets || meet(shape, query, other));
-                        let mut near: Vec<_> = met
+                    let near = |in_a_band: bool| -> Vec<Neighbour<Hash>> {
+                        let stored = all.iter().enumerate().filter(|(number, _)| is_present(*number));
+                        let candidates =
+                            stored.filter(|(_, other)| !in_a_band || share_band(shape, query, other));
+                        let mut near: Vec<_> = candidates
                             .map(|(number, other)| Neighbour {
                                 distance: shape.distance(query, other),
                                 hash: name(number),
@@ -455,9 +457,9 @@ mod tests {
                     };
                     assert_eq!(sorted(|found| _ = index.within(query, k, found)), near(true));
                     assert_eq!(sorted(|found| _ = index.scan(query, k, found)), near(false));
-                    if is_there(asked) {
+                    if is_present(subject) {
                         let by_name = sorted(|found| {
-                            HashIndex::within(&index, name(asked).into(), k, found);
+                            HashIndex::within(&index, name(subject).into(), k, found);
                         });
                         assert_eq!(by_name, near(true));
                     }
@@ -467,10 +469,10 @@ mod tests {
     }
 
     #[test]
-    fn names_stand_for_what_was_announced() {
+    fn a_name_is_inserted_with_its_announced_signature() {
         let shape = SignatureShape::of_minima(2, 2).unwrap();
         let index = index_of(shape);
-        assert!(!index.insert(name(1)), "nobody said what it stands for");
+        assert!(!index.insert(name(1)), "its signature was not announced");
         index.announce(name(1), &[1, 2, 3, 4]);
         assert_eq!(
             index.distance(Subject { hash: name(2), signature: Some(&[1, 2, 3, 5]) }, name(1)),
@@ -492,34 +494,36 @@ mod tests {
     }
 
     #[test]
-    fn readers_beside_a_writer_find_what_stands_still() {
-        // In segments, in buckets, and on the way to them.
-        [MANY, 0, 700].into_iter().for_each(readers_beside_a_writer);
+    fn readers_find_unchanged_signatures_while_a_writer_runs() {
+        // In segments, in buckets, and while entries move from segments to buckets.
+        [BUCKETS_FROM, 0, 700].into_iter().for_each(find_unchanged_signatures);
     }
 
-    fn readers_beside_a_writer(buckets_from: usize) {
+    fn find_unchanged_signatures(buckets_from: usize) {
         let shape = SignatureShape::of_minima(8, 2).unwrap();
         let all = signatures(if cfg!(miri) { 24 } else { 1_200 }, shape);
         let index = Bands::with_buckets_from(shape, buckets_from);
-        let (still, moving) = all.split_at(all.len() / 2);
-        still.iter().enumerate().for_each(|(number, signature)| _ = index.insert(name(number), signature));
+        let (unchanged, changing) = all.split_at(all.len() / 2);
+        for (number, signature) in unchanged.iter().enumerate() {
+            index.insert(name(number), signature);
+        }
         let rounds = if cfg!(miri) { 2 } else { 20 };
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for _ in 0..rounds {
-                    for (number, signature) in moving.iter().enumerate() {
+                    for (number, signature) in changing.iter().enumerate() {
                         index.insert(name(10_000 + number), signature);
                     }
-                    (0..moving.len()).for_each(|number| _ = index.remove(name(10_000 + number)));
+                    (0..changing.len()).for_each(|number| _ = index.remove(name(10_000 + number)));
                 }
             });
-            for (number, query) in still.iter().enumerate().cycle().take(still.len() * rounds) {
+            for (number, query) in unchanged.iter().enumerate().cycle().take(unchanged.len() * rounds) {
                 let mut found = Vec::new();
                 index.within(query, 0, &mut found);
                 assert!(found.contains(&Neighbour { distance: 0, hash: name(number) }));
                 assert!(found.iter().all(|near| near.distance == 0));
             }
         });
-        assert_eq!(index.len(), still.len());
+        assert_eq!(index.len(), unchanged.len());
     }
 }

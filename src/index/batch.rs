@@ -37,7 +37,7 @@ impl<W: Filed> Index<W> {
     pub fn within_each(&self, queries: &[W], k: u32, mut each: impl FnMut(usize, &[Neighbour<W>], Report)) {
         let mut found = Vec::new();
         for (group, queries) in queries.chunks(GROUP).enumerate() {
-            self.approach(queries.iter().copied(), k);
+            self.prefetch(queries.iter().copied(), k);
             for (at, query) in queries.iter().enumerate() {
                 found.clear();
                 let report = self.within(*query, k, &mut found);
@@ -48,7 +48,7 @@ impl<W: Filed> Index<W> {
 
     /// Prefetches the memory that lookups of these queries within `k` read first, without waiting. It is
     /// useful for at most [`GROUP`] queries at a time, directly before their lookups.
-    pub fn approach(&self, queries: impl IntoIterator<Item = W>, k: u32) {
+    pub fn prefetch(&self, queries: impl IntoIterator<Item = W>, k: u32) {
         if let Some(plan) = self.plan(k) {
             let (pin, hashes) = (pin(), self.len());
             queries

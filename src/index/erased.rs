@@ -15,7 +15,7 @@ use crate::ids::{Hash, SignatureShape, Width};
 pub struct Subject<'a> {
     /// The hash.
     pub hash: Hash,
-    /// The signature of this name; `None` stands for the stored one, if there is one.
+    /// The signature of this name; `None` means the announced or stored one, if there is one.
     pub signature: Option<&'a [u8]>,
 }
 
@@ -56,8 +56,8 @@ pub trait HashIndex: Send + Sync {
     }
     /// See [`Index::within`].
     fn within(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
-    /// See [`Index::approach`].
-    fn approach(&self, queries: &[Hash], k: u32);
+    /// See [`Index::prefetch`]. Does nothing for signatures, because each query prefetches all its probes.
+    fn prefetch(&self, _queries: &[Hash], _k: u32) {}
     /// See [`Index::scan`].
     fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report;
     /// The distance to another hash, whose signature is stored or announced; `None` if it is not known.
@@ -78,8 +78,9 @@ pub trait HashIndex: Send + Sync {
     fn cost_of_scan(&self, k: u32) -> u64;
     /// See [`Index::bytes`].
     fn bytes(&self) -> usize;
-    /// See [`Index::bucket_sizes`].
-    fn bucket_sizes(&self, each: &mut dyn FnMut(usize));
+    /// See [`Index::bucket_sizes`]. Never calls `each` for signatures: a probe compares the whole hash of a
+    /// band, so it reads no bucket whose size the index chooses.
+    fn bucket_sizes(&self, _each: &mut dyn FnMut(usize)) {}
     /// See [`Index::for_each_sorted_run`].
     fn for_each_sorted_run(&self, each: &mut dyn FnMut(&mut dyn Iterator<Item = Hash>));
 }
@@ -104,13 +105,13 @@ fn word<W: Filed>(hash: Hash) -> W {
     W::from_hash(hash).expect("the caller compares widths when it receives a hash")
 }
 
-/// Appends the neighbours that `ask` finds to `found`, as hashes.
+/// Appends the neighbours that `query` finds to `found`, as hashes.
 fn answer<W: Filed>(
-    ask: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
+    query: impl FnOnce(&mut Vec<Neighbour<W>>) -> Report,
     found: &mut Vec<Neighbour<Hash>>,
 ) -> Report {
     let mut words = Vec::new();
-    let report = ask(&mut words);
+    let report = query(&mut words);
     found.extend(words.iter().map(|near| Neighbour { distance: near.distance, hash: near.hash.to_hash() }));
     report
 }
@@ -144,8 +145,8 @@ impl<W: Filed> HashIndex for Index<W> {
         answer(|words| Index::within(self, word(subject.hash), k, words), found)
     }
 
-    fn approach(&self, queries: &[Hash], k: u32) {
-        Index::approach(self, queries.iter().filter_map(|query| W::from_hash(*query)), k);
+    fn prefetch(&self, queries: &[Hash], k: u32) {
+        Index::prefetch(self, queries.iter().filter_map(|query| W::from_hash(*query)), k);
     }
 
     fn scan(&self, subject: Subject<'_>, k: u32, found: &mut Vec<Neighbour<Hash>>) -> Report {

@@ -14,7 +14,7 @@
 //!
 //! # Costs
 //! The unit is a cache line of a segment that is read sequentially. A run of a segment costs its lines and
-//! [`RUN_COST`]: a search and a cache miss, of which about ten overlap. Buckets need no search
+//! [`RUN_COST`]: a search and a cache miss; about ten misses overlap. Buckets need no search
 //! ([`BUCKET_COST`]). Their lines hold whole hashes, so they take longer to compare ([`PACKED_LINE_COST`]).
 //!
 //! The plan of the least expected cost is cached for each k and each half octave of the number of hashes. If

@@ -302,16 +302,16 @@ impl<W: Filed> Index<W> {
         })
     }
 
-    /// Appends what `look` appends, without duplicates.
+    /// Runs `find`, and removes the duplicates among the values that it appends.
     fn without_duplicates<T: Ord, R>(
         &self,
         found: &mut Vec<T>,
-        look: impl FnOnce(&mut Vec<T>, &Pin) -> R,
+        find: impl FnOnce(&mut Vec<T>, &Pin) -> R,
     ) -> R {
         step();
         let before = self.removals.load(Ordering::SeqCst);
         let already = found.len();
-        let report = look(found, &pin());
+        let report = find(found, &pin());
         step();
         if self.removals.load(Ordering::SeqCst) != before && found.len() > already + 1 {
             let mut own = found.split_off(already);

@@ -297,7 +297,10 @@ impl Service {
     ) -> Result<Vec<Match>, ServiceError> {
         if let Outcome::Duplicate(of) = &added.outcome {
             let mut matches = of.clone();
-            self.engine()?.add_metadata(collection, &mut matches)?;
+            // The ids matter more: they are not kept back because a disk does not answer.
+            if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {
+                tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
+            }
             return Ok(matches);
         }
         let collection = self.engine()?.find(collection)?;

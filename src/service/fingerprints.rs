@@ -66,7 +66,7 @@ pub(super) fn reserve_for_text(bytes: usize, per_byte: usize) -> Result<Reserved
     call::reserve(if Service::goes_aside(bytes) { per_byte * bytes } else { 0 })
 }
 
-/// What a query compares with stored documents.
+/// The subject of a query, which is compared with stored documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Located {
     pub(super) hash: Hash,

@@ -11,6 +11,7 @@ mod backups;
 mod buckets;
 mod calibrate;
 mod calibrated;
+mod calibration_set;
 mod collections;
 mod compare;
 mod counts;

@@ -24,7 +24,7 @@ static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
 /// Chinese words with their frequencies.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// jieba's dictionary with a user's own words. `None` stands for `BUILT_IN`, which is loaded with the
+    /// jieba's dictionary with a user's own words. `None` means `BUILT_IN`, which is loaded with the
     /// first cut.
     own: Option<Lexicon>,
 }

@@ -2,12 +2,20 @@
 //!
 //! The steps are: control characters and default-ignorable characters (zero-width characters, bidi marks,
 //! variation selectors) are removed; then NFKC (Unicode's compatibility composition), full case folding, and
-//! NFKC again; then every run of white space becomes one space, and white space at both ends is removed
-//! (Unicode Standard Annex 15 and section 3.13).
+//! NFKC again (Unicode Standard Annex 15 and section 3.13).
+//!
+//! Between the folding and the second NFKC, Arabic and Hebrew lose what their writers leave out or exchange
+//! freely: vowel marks and other marks, and the tatweel, which only stretches a word; alef with hamza or
+//! madda becomes alef, teh marbuta heh, alef maksura and the Persian yeh become yeh, the Persian keheh kaf.
+//!
+//! Then every run of white space becomes one space, and white space at both ends is removed. A single line
+//! break between two characters of scripts without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese)
+//! disappears, and so does one after a hyphen between letters, with the hyphen.
 //!
 //! Guarantees: canonically or compatibility equivalent texts give the same string, and normalising twice
 //! changes nothing. Not here: conversion of traditional to simplified Chinese, which the Chinese segmenter
-//! does; removal of accents (é stays é); folding of look-alike letters across scripts.
+//! does; removal of accents (é stays é), which a profile can have (`prepare`); folding of look-alike letters
+//! across scripts.
 //!
 //! Some characters expand to several (U+FDFA to eighteen), so a text can become eleven times as long. The
 //! normal form is therefore cut off at 5/4 of the bytes of the text, or at 64 KiB if that is more. The
@@ -19,10 +27,11 @@
 use std::fmt::{self, Write};
 
 use super::bytes::ideographs;
+use super::class::Class;
 use icu_casemap::CaseMapper;
 use icu_normalizer::ComposingNormalizerBorrowed;
-use icu_properties::CodePointSetData;
-use icu_properties::props::DefaultIgnorableCodePoint;
+use icu_properties::props::{DefaultIgnorableCodePoint, GeneralCategory, Script};
+use icu_properties::{CodePointMapData, CodePointSetData};
 
 /// A normal form may always have this many bytes, however short the text is.
 const ALWAYS_ALLOWED: usize = 64 << 10;
@@ -37,7 +46,7 @@ const ALWAYS_ALLOWED: usize = 64 << 10;
 pub fn normalise(text: &str) -> String {
     let most = ALWAYS_ALLOWED.max(text.len() + text.len() / 4);
     let capacity = if text.len() > ALWAYS_ALLOWED { most } else { text.len() };
-    let mut out = Spaced { text: String::with_capacity(capacity), pending: false };
+    let mut out = Spaced { text: String::with_capacity(capacity), ..Spaced::default() };
     let mut rest = text;
     while let Some(at) = copy_plain(rest, &mut out) {
         let stretch = &rest[at..];
@@ -52,16 +61,58 @@ pub fn normalise(text: &str) -> String {
     out.text
 }
 
-/// Collects text and collapses its white space: a space is written only when another character follows it.
+/// Collects text and collapses its white space, which is written only when another character follows it.
+#[derive(Default)]
 struct Spaced {
     text: String,
-    pending: bool,
+    pending: White,
+}
+
+/// The white space after the collected text.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum White {
+    #[default]
+    Nothing,
+    Space,
+    /// White space with one line break.
+    Line,
+    /// White space with several line breaks.
+    Lines,
 }
 
 impl Spaced {
     #[inline]
     fn space(&mut self) {
-        self.pending = !self.text.is_empty();
+        if self.pending == White::Nothing && !self.text.is_empty() {
+            self.pending = White::Space;
+        }
+    }
+
+    fn line_break(&mut self) {
+        self.pending = match self.pending {
+            White::Nothing if self.text.is_empty() => White::Nothing,
+            White::Nothing | White::Space => White::Line,
+            White::Line | White::Lines => White::Lines,
+        };
+    }
+
+    /// Writes the pending white space before this character.
+    #[cold]
+    fn write_pending(&mut self, next: char) {
+        let pending = std::mem::take(&mut self.pending);
+        if pending == White::Line {
+            let mut before = self.text.chars().rev();
+            let (last, last_but_one) = (before.next(), before.next());
+            if is_without_spaces(next) && last.is_some_and(is_without_spaces) {
+                return;
+            }
+            let is_letter = |c: char| Class::of(c) == Class::Letter;
+            if matches!(last, Some('-' | HYPHEN)) && is_letter(next) && last_but_one.is_some_and(is_letter) {
+                self.text.pop();
+                return;
+            }
+        }
+        self.text.push(' ');
     }
 
     /// Writes text that is in normal form except for capital ASCII letters.
@@ -70,9 +121,10 @@ impl Spaced {
         if text.is_empty() {
             return;
         }
-        if self.pending {
-            self.pending = false;
-            self.text.push(' ');
+        if self.pending != White::Nothing
+            && let Some(next) = text.chars().next()
+        {
+            self.write_pending(next);
         }
         let start = self.text.len();
         self.text.push_str(text);
@@ -85,7 +137,11 @@ impl Spaced {
 
     fn push_all(&mut self, text: &str) {
         for c in text.chars() {
-            if c.is_whitespace() { self.space() } else { self.push(c) }
+            match c {
+                '\n' | '\u{2028}' => self.line_break(),
+                c if c.is_whitespace() => self.space(),
+                c => self.push(c),
+            }
         }
     }
 }
@@ -96,8 +152,10 @@ enum Plain {
     Same,
     /// It becomes this character.
     Letter(char),
-    /// It is white space.
+    /// It is white space without a line break.
     Space,
+    /// It is a line break.
+    LineBreak,
     /// Only ICU knows the result.
     Intricate,
 }
@@ -109,6 +167,7 @@ enum Plain {
 fn plain(c: char) -> Plain {
     let shifted = |by: u32| char::from_u32(u32::from(c) - by).map_or(Plain::Intricate, Plain::Letter);
     match c {
+        '\n' => Plain::LineBreak,
         ' ' | '\t'..='\r' | '\u{3000}' => Plain::Space,
         // ASCII, CJK ideographs, CJK punctuation, kana, Hangul syllables, quotation marks and dashes.
         '!'..='~'
@@ -122,6 +181,8 @@ fn plain(c: char) -> Plain {
         // Full-width ASCII; capital letters are folded in the same step.
         '\u{ff21}'..='\u{ff3a}' => shifted(0xfee0 - 0x20),
         '\u{ff01}'..='\u{ff5e}' => shifted(0xfee0),
+        'ة' => Plain::Letter('ه'),
+        'ى' => Plain::Letter('ي'),
         // Small letters of Latin-1, Cyrillic letters, and Arabic letters without a decomposition.
         'à'..='ö' | 'ø'..='ÿ' | 'а'..='ѿ' | 'ء' | 'ب'..='غ' | 'ف'..='ي' => cyrillic_or_self(c),
         'А'..='Я' => Plain::Letter(char::from_u32(u32::from(c) + 0x20).unwrap_or(c)),
@@ -164,6 +225,10 @@ fn copy_plain(text: &str, out: &mut Spaced) -> Option<usize> {
             Plain::Space => {
                 out.push_folded(&text[from..at]);
                 out.space();
+            }
+            Plain::LineBreak => {
+                out.push_folded(&text[from..at]);
+                out.line_break();
             }
             Plain::Intricate => {
                 let base = if from < at { text.floor_char_boundary(at - 1) } else { at };
@@ -231,14 +296,15 @@ fn end_of_intricate(stretch: &str) -> usize {
     stretch.len()
 }
 
-/// The definition of the normal form: removal of dropped characters, NFKC, case folding, NFKC. Removal
-/// comes first, because a zero-width character may separate a letter from its accent. Returns at most
-/// `limit` bytes, and whether that is the whole result.
+/// The definition of the normal form: removal of dropped characters, NFKC, case folding, folding of Arabic
+/// and Hebrew, NFKC. Removal comes first, because a zero-width character may separate a letter from its
+/// accent. Returns at most `limit` bytes, and whether that is the whole result.
 fn through_icu(text: &str, limit: usize) -> (String, bool) {
     const NFKC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfkc();
     let visible: String = text.chars().filter(|&c| !is_dropped(c)).collect();
     let (composed, is_whole) = within(limit, visible.len(), |sink| NFKC.normalize_to(&visible, sink));
     let folded = CaseMapper::new().fold_string(&composed);
+    let folded: String = folded.chars().filter_map(fold_semitic).collect();
     let (normal, fits) = within(limit, folded.len(), |sink| NFKC.normalize_to(&folded, sink));
     (normal, is_whole && fits)
 }
@@ -265,6 +331,39 @@ impl Write for Within {
     }
 }
 
+/// The hyphen that is not also a minus.
+const HYPHEN: char = '\u{2010}';
+/// The Arabic character that only stretches a word.
+const TATWEEL: char = '\u{640}';
+
+/// The form of an Arabic or Hebrew character that all spellings of a word share; `None` if some leave it out.
+fn fold_semitic(c: char) -> Option<char> {
+    match c {
+        '\0'..'\u{591}' | '\u{700}'.. => Some(c),
+        TATWEEL => None,
+        'آ' | 'أ' | 'إ' | 'ٱ' => Some('ا'),
+        'ة' => Some('ه'),
+        'ى' | 'ی' => Some('ي'),
+        'ک' => Some('ك'),
+        _ => {
+            let category = CodePointMapData::<GeneralCategory>::new().get(c);
+            (category != GeneralCategory::NonspacingMark).then_some(c)
+        }
+    }
+}
+
+/// Whether a character belongs to a script that separates words by nothing.
+fn is_without_spaces(c: char) -> bool {
+    match Class::of(c) {
+        Class::Han | Class::Kana | Class::SouthEastAsian => true,
+        Class::Mark => {
+            let script = CodePointMapData::<Script>::new().get(c);
+            matches!(script, Script::Thai | Script::Lao | Script::Khmer | Script::Myanmar)
+        }
+        _ => false,
+    }
+}
+
 /// Control characters other than white space, and default-ignorable characters.
 fn is_dropped(c: char) -> bool {
     (c.is_control() && !c.is_whitespace()) || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
@@ -278,7 +377,7 @@ mod tests {
 
     /// The normal form by the definition, without the shortcut for plain characters.
     fn slow(text: &str) -> String {
-        let mut out = Spaced { text: String::new(), pending: false };
+        let mut out = Spaced::default();
         out.push_all(&through_icu(text, usize::MAX).0);
         out.text
     }
@@ -346,6 +445,14 @@ mod tests {
             ("ПРИВЕТ Ёлка", "привет ёлка"),
             ("İstanbul ΣΑΣ", "i\u{307}stanbul σασ"),
             ("line\u{2028}para\u{2029}end\u{85}", "line para end"),
+            ("سـلامٌ عَلَيْكُم", "سلام عليكم"),
+            ("أإآٱ مدرسة على کتاب ی", "اااا مدرسه علي كتاب ي"),
+            ("שָׁלוֹם", "שלום"),
+            ("今天天\n气很好\r\n。\n\n下一\n\n段", "今天天气很好 。 下一 段"),
+            ("東京タワ\nーは", "東京タワーは"),
+            ("กรุง\nเทพ", "กรุงเทพ"),
+            ("exam-\n  ple and well-known - one\ntwo 3-\n4", "example and well-known - one two 3- 4"),
+            ("用 Rust\n写", "用 rust 写"),
         ];
         for (text, normal) in cases {
             assert_eq!(normalise(text), normal, "{text:?}");
@@ -355,7 +462,8 @@ mod tests {
     proptest! {
         #[test]
         fn equivalent_texts_have_one_form(
-            text in "\\PC{0,40}|[a-zéüßА-ё가-힣ぁ-ん\u{300}-\u{345}\u{3099} \u{200d}]{0,40}"
+            text in "\\PC{0,40}|[a-zéüßА-ё가-힣ぁ-ん\u{300}-\u{345}\u{3099} \u{200d}]{0,40}\
+                |[\u{5d0}-\u{5d4}\u{5b0}-\u{5c7}\u{620}-\u{66f}\u{6cc}ก-ู中a\n\r -]{0,40}"
         ) {
             let normal = normalise(&text);
             prop_assert_eq!(&normal, &slow(&text));

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+
 use super::class::Class;
 use super::normalise;
 
@@ -13,6 +15,9 @@ pub enum Preparation {
     /// [`normalise()`]: one form for all texts that a reader regards as the same letters.
     #[default]
     Normalise,
+    /// The same without accents and other marks on Latin, Greek and Cyrillic letters: for languages that are
+    /// often typed without them, such as Vietnamese. Words that differ only in marks become equal.
+    WithoutMarks,
     /// Lower case, nothing else.
     LowerCase,
     /// Lower case, and only letters, numbers and `_` are kept, as by `\w` in Python.
@@ -23,8 +28,9 @@ pub enum Preparation {
 
 impl Preparation {
     /// All preparations, with their names in profile definitions.
-    pub const NAMES: [(&'static str, Preparation); 4] = [
+    pub const NAMES: [(&'static str, Preparation); 5] = [
         ("full", Preparation::Normalise),
+        ("without-marks", Preparation::WithoutMarks),
         ("lower-case", Preparation::LowerCase),
         ("word-characters", Preparation::WordCharacters),
         ("none", Preparation::Nothing),
@@ -34,12 +40,33 @@ impl Preparation {
     pub fn apply(self, text: &str) -> Cow<'_, str> {
         match self {
             Preparation::Normalise => normalise(text).into(),
+            Preparation::WithoutMarks => without_marks(&normalise(text)).into(),
             Preparation::LowerCase => text.to_lowercase().into(),
             Preparation::WordCharacters => {
                 text.to_lowercase().chars().filter(|&c| is_of_word(c)).collect::<String>().into()
             }
             Preparation::Nothing => text.into(),
         }
+    }
+}
+
+/// A normalised text without the marks of U+0300 to U+036F.
+fn without_marks(text: &str) -> String {
+    const NFD: DecomposingNormalizerBorrowed<'static> = DecomposingNormalizerBorrowed::new_nfd();
+    const NFC: ComposingNormalizerBorrowed<'static> = ComposingNormalizerBorrowed::new_nfc();
+    let bare: String = NFD.normalize(text).chars().filter_map(bare_letter).collect();
+    NFC.normalize(&bare).into_owned()
+}
+
+fn bare_letter(c: char) -> Option<char> {
+    match c {
+        '\u{300}'..='\u{36f}' => None,
+        // Unicode does not decompose these.
+        'đ' => Some('d'),
+        'ł' => Some('l'),
+        'ø' => Some('o'),
+        'ı' => Some('i'),
+        _ => Some(c),
     }
 }
 
@@ -57,6 +84,7 @@ mod tests {
         let text = "Ａ_Ünï ½! हिन्दी";
         let cases = [
             (Preparation::Normalise, "a_ünï 1⁄2! हिन्दी"),
+            (Preparation::WithoutMarks, "a_uni 1⁄2! हिन्दी"),
             (Preparation::LowerCase, "ａ_ünï ½! हिन्दी"),
             (Preparation::WordCharacters, "ａ_ünï½हनद"),
             (Preparation::Nothing, text),
@@ -64,5 +92,7 @@ mod tests {
         for (preparation, expected) in cases {
             assert_eq!(preparation.apply(text), expected);
         }
+        let vietnamese = Preparation::WithoutMarks.apply("Tiếng Việt Đà Nẵng 한국어 が");
+        assert_eq!(vietnamese, "tieng viet da nang 한국어 が");
     }
 }

@@ -155,7 +155,7 @@ impl Runs<'_> {
     }
 
     /// Reads to the end of the sentence, once for each sentence with Chinese characters or kana. The text
-    /// before its first such character has no kana, so there is no need to read backwards.
+    /// before its first such character has no kana, so it is not read.
     #[inline]
     fn read_sentence(&mut self, at: usize) {
         if at < self.sentence.end || !self.any_kana() {

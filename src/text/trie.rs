@@ -172,8 +172,8 @@ impl Codes {
     }
 }
 
-/// A node to be placed, or a placed node whose children are to be placed. There are hundreds of thousands
-/// at a time, so their size determines the memory that building takes.
+/// A node that is not placed yet, or a node whose children are not placed yet. There are hundreds of
+/// thousands at a time, so their size determines the memory that building takes.
 #[derive(Clone, Copy)]
 struct Child {
     code: u32,
@@ -191,7 +191,7 @@ impl Child {
     }
 }
 
-/// A parent whose children are to be placed, and the index of its node.
+/// A parent whose children are not placed yet, and the index of its node.
 struct Family {
     at: u32,
     parent: Child,

@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test panics if it cannot continue; so do its helpers")]
 
 mod golden;
+mod languages;
 mod scripts;
 
 use std::path::PathBuf;

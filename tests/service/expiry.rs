@@ -301,7 +301,7 @@ async fn an_expired_document_does_not_count_as_a_duplicate() {
     wait_for_documents(&server, 2).await;
 }
 
-/// Fills a directory with documents of which every second one expires.
+/// Fills a directory with documents. Every second one expires.
 async fn fill_directory(data: &Path, span: &str) -> u64 {
     let server = Server::start(data).await;
     let lines: String = (0..500)

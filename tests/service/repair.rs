@@ -12,8 +12,8 @@ use crate::server::{Server, command, directory};
 
 const DOCUMENTS: u64 = 400;
 
-/// A data directory with one collection of documents with metadata, of which every fourth has the same
-/// hash, and one collection with one long text. All data is flushed to tables.
+/// A data directory with one collection of documents with metadata, and one collection with one long text.
+/// Every fourth of the documents with metadata has the same hash. All data is flushed to tables.
 async fn filled() -> TempDir {
     let data = directory();
     let server = Server::start(data.path()).await;
@@ -131,7 +131,7 @@ async fn every_damaged_file_is_reported_and_left_unchanged() {
             continue;
         }
         for at in [0, good.len() / 2, good.len() - 1] {
-            // The file `mark` has two slots, of which one is enough, and unused bytes: damage all of it.
+            // The file `mark` has two slots, one of which is sufficient, and unused bytes: damage all of it.
             if path.ends_with("mark") {
                 fs::write(&path, vec![1; good.len()]).unwrap();
             } else {

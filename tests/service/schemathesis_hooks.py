@@ -23,6 +23,10 @@ def filter_body(context, body):
 
 @schemathesis.hook
 def filter_path_parameters(context, path_parameters):
-    """Keeps the collection `default`: schemathesis does not know that the paths without a collection use it."""
-    deletes = context.operation.method.upper() == "DELETE" and context.operation.path == "/collections/{collection}"
+    """Keeps the collection `default`.
+
+    schemathesis does not know that the paths without a collection use it.
+    """
+    operation = context.operation
+    deletes = operation.method.upper() == "DELETE" and operation.path == "/collections/{collection}"
     return not (deletes and (path_parameters or {}).get("collection") == "default")

@@ -6,13 +6,13 @@ use lookalike::index::Filed;
 
 use crate::data::Even;
 
-/// How hashes lie.
+/// How hashes are distributed.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Spread {
     Even,
     /// 30 % within 6 bits of one of 1,000 centres, 5 % with the same 16 highest bits, the rest even.
     Skewed,
-    /// Even, and none of the others.
+    /// Even, and distinct from the hashes of the other variants.
     Fresh,
 }
 
@@ -29,7 +29,7 @@ impl fmt::Display for Spread {
 /// A hash made from random words.
 pub trait Hash: Filed {
     fn made(words: [u64; 2]) -> Self;
-    /// With one bit flipped.
+    /// The hash with one bit flipped.
     fn flipped(self, bit: u64) -> Self;
     fn with_top_16(self) -> Self;
 }
@@ -81,7 +81,7 @@ pub fn hashes<W: Hash>(count: usize, spread: Spread) -> Vec<W> {
         .collect();
     all.sort_unstable();
     all.dedup();
-    // In no order, as documents come.
+    // In random order, as documents arrive.
     for at in (1..all.len()).rev() {
         all.swap(at, (roll() % (at as u64 + 1)) as usize);
     }

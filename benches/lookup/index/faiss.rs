@@ -1,5 +1,6 @@
-//! faiss (`IndexBinaryMultiHash`) in a process of its own, the same queries by turns. Python is the one of
-//! the tests' programs, or `LOOKALIKE_BENCH_PYTHON`; without `faiss-cpu` this says that it is skipped.
+//! The index compared with faiss (`IndexBinaryMultiHash`), which runs in a separate process, with the same
+//! queries in turn. Python is that of the tests, or `LOOKALIKE_BENCH_PYTHON`. Without `faiss-cpu` the
+//! comparison is skipped with a message.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -12,10 +13,10 @@ use tempfile::NamedTempFile;
 use super::{QUERIES, SLICE, data};
 use crate::rounds::{ROUNDS, median, ratio};
 
-/// Up to here: at 12 a query among ten million takes it half a second.
+/// The largest distance is 12, because there a query of faiss among ten million takes half a second.
 const DISTANCES: [u32; 7] = [0, 3, 6, 7, 8, 10, 12];
 
-/// The peer, loaded with hashes.
+/// A process with the hashes in an index of faiss.
 struct Faiss {
     child: Child,
     orders: ChildStdin,
@@ -39,7 +40,7 @@ impl Faiss {
         (faiss.line() == "ready").then_some(faiss)
     }
 
-    /// Nanoseconds a query, and how many hashes all queries found.
+    /// Nanoseconds per query, and the number of hashes that all queries found.
     fn look(&mut self, queries: &[u64], k: u32) -> (f64, u64) {
         let file = file_of(queries);
         writeln!(self.orders, "{k} {}", file.path().display()).expect("it takes orders");
@@ -51,7 +52,7 @@ impl Faiss {
 
     fn line(&mut self) -> String {
         let mut line = String::new();
-        // Nothing is read where it has ended.
+        // If the process has ended, the line is empty.
         let _ = self.answers.read_line(&mut line);
         line.trim_end().to_owned()
     }

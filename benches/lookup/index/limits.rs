@@ -1,11 +1,11 @@
-//! What the machine can do at best: the limits that a lookup is held against.
+//! The speed of the machine's memory, which limits the speed of a lookup.
 
 use std::hint::black_box;
 use std::time::Instant;
 
 use crate::data::Even;
 
-/// Words of the memory that is read: more than any cache.
+/// The number of words in the memory that is read: more than any cache holds.
 const WORDS: usize = 1 << 26;
 const READS: usize = 3_000_000;
 const LINE: usize = 8;

@@ -1,4 +1,4 @@
-//! The plans that people know by name, at k = 3 of 64 bits: what they take and what they teach.
+//! The published plans of lookups within k = 3 of 64 bits: their time and memory.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -25,7 +25,7 @@ pub fn report(count: usize) {
         let bytes = (tables.0.len() * count * 8) as f64;
         plans.push((Box::new(tables), bytes));
     }
-    // A set of 64-bit words keeps 8 bytes and one of control a place, and is at most 7/8 full.
+    // A set of 64-bit words takes 8 bytes and a control byte per slot, and is at most 7/8 full.
     let set: HashSet<u64> = stored.iter().copied().collect();
     let of_set = set.capacity() as f64 * 8.0 / 7.0 * 9.0;
     let filter = Filter::new(&stored);
@@ -56,8 +56,9 @@ pub fn report(count: usize) {
     }
 }
 
-/// Manku, Jain and Das Sarma (2007): the hashes in several sorted tables, each with other blocks of the hash
-/// first, and as many of those exact as k leaves untouched. Name, blocks, and how many come first.
+/// Manku, Jain and Das Sarma (2007): the hashes are in several sorted tables. Each table puts other blocks of
+/// the hash first, and these must agree exactly. k bits differ in at most k blocks, so the number of exact
+/// blocks is the number of blocks less k. Name, number of blocks, number of exact blocks.
 const MANKU: [(&str, u32, u32); 3] = [
     ("4 tables: 4 blocks, one exact", 4, 1),
     ("10 tables: 5 blocks, two exact", 5, 2),
@@ -67,9 +68,9 @@ const MANKU: [(&str, u32, u32); 3] = [
 struct Manku(Vec<Sorted>, &'static str);
 
 struct Sorted {
-    /// The blocks in the order of the table, as the bits they begin at and how many they are.
+    /// The blocks in the order of the table, each as its lowest bit and its number of bits.
     order: Vec<(u32, u32)>,
-    /// How many first bits are exact.
+    /// The number of first bits that must agree exactly.
     exact: u32,
     hashes: Vec<u64>,
 }
@@ -103,7 +104,7 @@ impl Manku {
         Manku(tables.collect(), name)
     }
 
-    /// One of 4 blocks is exact, and of what is left one of 4 pieces of 12 bits.
+    /// The exact bits are one of 4 blocks, and one of 4 pieces of 12 bits of the remaining 48 bits.
     fn sixteen(stored: &[u64]) -> Manku {
         let tables = (0..16).map(|number| {
             let (block, piece) = (number / 4, number % 4);
@@ -130,7 +131,7 @@ impl Contender<u64> for Manku {
             let from = table.hashes.partition_point(|hash| hash >> (64 - table.exact) < key);
             for hash in table.hashes[from..].iter().take_while(|hash| *hash >> (64 - table.exact) == key) {
                 let differing = hash ^ permuted;
-                // Counted by the first table that has all that differs behind its exact blocks.
+                // Only the first table in which the exact blocks agree counts a hash.
                 if differing.count_ones() <= k && self.first(number, differing) {
                     matches += 1;
                 }
@@ -141,7 +142,8 @@ impl Contender<u64> for Manku {
 }
 
 impl Manku {
-    /// Whether no table before this one finds what differs, in this table's order, by these bits.
+    /// Whether no earlier table finds a hash that differs from the query in these bits; they are in the order
+    /// of table `number`.
     fn first(&self, number: usize, differing: u64) -> bool {
         let table = &self.0[number];
         let mut left = 64;
@@ -154,7 +156,7 @@ impl Manku {
     }
 }
 
-/// Every value within k of the query, looked up in a set, with or without a Bloom filter before it.
+/// Looks up every value within k of the query in a set, with or without a Bloom filter before it.
 struct Neighbours {
     set: HashSet<u64>,
     filter: Option<Filter>,
@@ -181,7 +183,7 @@ impl Contender<u64> for Neighbours {
     }
 }
 
-/// A Bloom filter (Bloom, 1970) of 12 bits a hash and 4 places each.
+/// A Bloom filter (Bloom, 1970) of 12 bits per hash, which sets 4 bits for each.
 struct Filter(Vec<u64>);
 
 impl Filter {
@@ -208,7 +210,8 @@ impl Filter {
     }
 }
 
-/// For each bit the list of the hashes that have it: a hash's distance is counted list by list.
+/// A list for each bit, of the hashes that have it set. The lists of the query's bits give the number of
+/// common bits, and so the distance, of every hash.
 struct OneBit {
     lists: Vec<Vec<u32>>,
     ones: Vec<u32>,

@@ -1,4 +1,4 @@
-//! `MinHash` by bands, beside `gaoya`: the same signatures, the same queries.
+//! The index of `MinHash` signatures compared with `gaoya`, with the same signatures and queries.
 
 use std::time::Instant;
 
@@ -12,7 +12,8 @@ use crate::rounds::{ROUNDS, median, ratio};
 const BANDS: usize = 50;
 const ROWS: usize = 4;
 const LEAST: f64 = 0.5;
-/// Documents of one original: copies whose minima agree to 40 to 100 %.
+/// The number of documents of one original, copies included. 40 to 100 % of the minima of a copy agree with
+/// the original.
 const COPIES: usize = 5;
 const ASKED: usize = 20_000;
 
@@ -21,7 +22,7 @@ pub fn report(count: usize) {
         "\n## {count} MinHash signatures, {BANDS} bands of {ROWS} minima, similarity {LEAST} and more\n"
     );
     let signatures = signatures(count);
-    // A byte of each minimum is what is kept of it here; the peer keeps all of it.
+    // This index stores one byte of each minimum; the peer stores whole minima.
     let bytes: Vec<Vec<u8>> =
         signatures.iter().map(|all| all.iter().map(|minimum| *minimum as u8).collect()).collect();
     let start = Instant::now();
@@ -49,8 +50,8 @@ pub fn report(count: usize) {
         found[1] =
             asked.iter().map(|at| peer.query_owned_return_similarity(&signatures[*at]).len()).sum::<usize>();
         peer_figures.push(start.elapsed().as_nanos() as f64 / ASKED as f64);
-        // An estimate from bytes allows for those that agree by chance, one in 256, the peer's has none of
-        // these: pairs right at the threshold fall on the one side or the other.
+        // One byte in 256 agrees by chance, which the estimate from bytes subtracts. Whole minima do not
+        // agree by chance. So pairs directly at the threshold may be found by one of the two only.
         assert!(found[0].abs_diff(found[1]) * 100 < found[1], "both find the same: {found:?}");
     }
     let per_query = found.map(|found| found as f64 / ASKED as f64);

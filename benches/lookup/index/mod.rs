@@ -1,4 +1,4 @@
-//! The index beside what people use today, in process: same hashes, same queries, in rounds that take turns.
+//! The index compared with common alternatives in one process, with the same hashes and queries, in turn.
 
 pub mod data;
 mod faiss;
@@ -17,19 +17,19 @@ use crate::rounds::{ROUNDS, median, ratio};
 use data::{Hash, Spread};
 use peers::{Contender, FourMaps, Mih, Own, Scan};
 
-/// How long one contender is asked in a round, and how many queries at least and at most.
+/// The time that one contender answers queries in a round, and the minimum and maximum number of queries.
 const SLICE: Duration = Duration::from_millis(400);
 const QUERIES: (usize, usize) = (12, 1_000_000);
-/// Queries timed one by one for the median and the 99th percentile.
+/// The number of queries timed one by one for the median and the 99th percentile.
 const TIMED: usize = 20_000;
-/// Beyond this many hashes only the index, `mih-rs` and the scan are held against each other, with 64 even
-/// bits: the rest takes more memory or time than a common machine has.
+/// Beyond this number of hashes only the index, `mih-rs` and the scan are compared, with evenly spread hashes
+/// of 64 bits. The other comparisons take more memory or time than a common machine has.
 const MAPS_TO: usize = 10_000_000;
 
 const K64: [u32; 10] = [0, 3, 6, 7, 8, 10, 12, 14, 16, 20];
 const K128: [u32; 5] = [3, 6, 15, 23, 31];
 
-/// What can be asked for alone.
+/// The parts that can be selected separately.
 pub const PARTS: [&str; 7] = ["built", "even", "skewed", "wide", "threads", "literature", "minhash"];
 
 pub fn run(counts: &[usize], parts: &[&str]) {
@@ -60,7 +60,7 @@ pub fn run(counts: &[usize], parts: &[&str]) {
     }
 }
 
-/// 64 bits, against every peer.
+/// Compares lookups of 64 bits with every peer.
 fn narrow(count: usize, spread: Spread) {
     println!("\n## {count} hashes of 64 bits, {spread}\n");
     let stored = data::hashes::<u64>(count, spread);
@@ -79,7 +79,7 @@ fn narrow(count: usize, spread: Spread) {
     }
 }
 
-/// 128 bits, against the scan: nobody else has them.
+/// Compares lookups of 128 bits with the scan. No peer supports them.
 fn wide(count: usize) {
     println!("\n## {count} hashes of 128 bits, even\n");
     let stored = data::hashes::<u128>(count, Spread::Even);
@@ -87,7 +87,7 @@ fn wide(count: usize) {
     print_lookups(&mut [Box::new(Own(&index, Vec::new())), Box::new(Scan(stored.clone()))], &stored, &K128);
 }
 
-/// Two threads, and a writer beside a reader.
+/// Compares two threads with one, and a reader during writes with a reader alone.
 fn beside(count: usize) {
     println!("\n## {count} hashes of 64 bits, k = 3: threads\n");
     let stored = data::hashes::<u64>(count, Spread::Even);
@@ -155,11 +155,11 @@ fn beside(count: usize) {
     println!("| p99 beside a writer ÷ quiet | {:.2} |", ratio(&beside_p99, &quiet_p99));
 }
 
-/// The contenders that are built in a process of their own, to see what they take.
+/// The contenders, each of which is built in a separate process to measure its memory.
 const BUILT: [&str; 5] = ["lookalike", "mih-rs", "DashMap ×4", "lookalike, 128 bits", "lookalike, skewed"];
 
-/// Builds one contender in a process of its own, and prints the bytes of memory a hash and the hashes a
-/// second.
+/// Builds one contender in this process, which does nothing else, and prints the bytes of memory per hash and
+/// the hashes per second.
 pub fn build(name: &str, count: usize) {
     let spread = if name.ends_with("skewed") { Spread::Skewed } else { Spread::Even };
     let wide: Vec<u128> = if name.ends_with("bits") { data::hashes(count, spread) } else { Vec::new() };
@@ -181,7 +181,7 @@ pub fn build(name: &str, count: usize) {
         }
     };
     let rate = count as f64 / start.elapsed().as_secs_f64() / 1e6;
-    // What growth has replaced is freed once nobody reads it; give it the time that a server has.
+    // Tables that were replaced during growth are freed with a delay, so wait as long as a server would.
     std::thread::sleep(Duration::from_secs(2));
     let taken = (resident() - before) / count as f64;
     println!("{taken:.1} | {:.1} | {rate:.2}", built.1 as f64 / count as f64);
@@ -233,7 +233,7 @@ fn print_lookups<W: Hash>(contenders: &mut [Box<dyn Contender<W> + '_>], stored:
                 *found = matches as f64 / asked as f64;
             }
         }
-        // All must find the same: the first queries are the same for everyone.
+        // All contenders must find the same number of hashes for the same queries.
         let check = data::queries(stored, QUERIES.0, k, 5);
         let own: Vec<usize> = check.iter().map(|query| contenders[0].look(*query, k)).collect();
         for contender in contenders.iter_mut() {
@@ -256,7 +256,7 @@ fn print_lookups<W: Hash>(contenders: &mut [Box<dyn Contender<W> + '_>], stored:
     }
 }
 
-/// The median and the 99th percentile of queries timed one by one, the clock's own time included.
+/// The median and the 99th percentile of queries timed one by one, including the time to read the clock.
 fn percentiles<W: Copy>(queries: &[W], mut look: impl FnMut(W)) -> [f64; 2] {
     let mut times: Vec<u64> = Vec::with_capacity(queries.len());
     for query in queries {

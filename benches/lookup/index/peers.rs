@@ -1,22 +1,22 @@
-//! What people use today, each asked in its own way.
+//! The contenders of the comparison behind one interface.
 #![allow(unsafe_code, reason = "the scan uses the instructions of the machine it finds itself on")]
 
 use dashmap::DashMap;
 use lookalike::ids::Word;
 use lookalike::index::{Filed, Index, Neighbour};
 
-/// Somebody who finds the hashes within k of another.
+/// A method of finding the hashes within k of a query.
 pub trait Contender<W> {
     fn name(&self) -> &'static str;
-    /// How many hashes lie within k.
+    /// The number of hashes within k.
     fn look(&mut self, query: W, k: u32) -> usize;
-    /// How it goes about it, if it can tell.
+    /// A description of how it answers this query; empty if there is none.
     fn how(&self, _: W, _: u32) -> String {
         String::new()
     }
 }
 
-/// Ours.
+/// The index of this project.
 pub struct Own<'a, W: Filed>(pub &'a Index<W>, pub Vec<Neighbour<W>>);
 
 impl<W: Filed> Contender<W> for Own<'_, W> {
@@ -38,7 +38,7 @@ impl<W: Filed> Contender<W> for Own<'_, W> {
     }
 }
 
-/// `mih-rs`: multi-index hashing over a list that does not change.
+/// `mih-rs`: multi-index hashing over an immutable list.
 pub struct Mih<'a>(pub mih_rs::index::RangeSearcher<'a, u64>);
 
 impl Contender<u64> for Mih<'_> {
@@ -51,10 +51,10 @@ impl Contender<u64> for Mih<'_> {
     }
 }
 
-/// The plain index that everybody writes first: a map for each block of 16 bits, whose values are lists.
+/// The simplest index: a map for each block of 16 bits, whose values are lists.
 pub struct FourMaps {
     maps: [DashMap<u16, Vec<u64>>; 4],
-    /// All values of 16 bits, those with few ones first.
+    /// All values of 16 bits in the order of their number of one bits.
     flips: Vec<u16>,
 }
 
@@ -103,7 +103,7 @@ impl Contender<u64> for FourMaps {
     }
 }
 
-/// Comparing everything, with the widest population count of the machine.
+/// Compares every hash, with the widest population count of the machine.
 pub struct Scan<W>(pub Vec<W>);
 
 impl<W: Word> Contender<W> for Scan<W> {
@@ -121,7 +121,7 @@ impl<W: Word> Contender<W> for Scan<W> {
     }
 }
 
-/// The compiler makes vectors of this loop where it may.
+/// The compiler vectorises this loop for the instructions that the caller enables.
 #[inline(always)]
 #[allow(clippy::inline_always, reason = "compiled anew for wider vectors")]
 fn count<W: Word>(hashes: &[W], query: W, k: u32) -> usize {

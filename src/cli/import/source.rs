@@ -2,8 +2,8 @@
 //!
 //! A line is what `POST /documents` accepts. `records` turns each record of another format into one such
 //! line. The number of a record is the number of its line, so that an import of any format can be resumed.
-//! A record that becomes no line leaves an empty one, which the server ignores. A file that cannot be read
-//! to its end does not affect the others.
+//! A skipped record becomes an empty line, which the server ignores. A file that cannot be read to its end
+//! does not affect the others.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -25,7 +25,7 @@ use super::tally::Tally;
 
 /// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;
-/// How long fewer bytes are held back. A skipped record is one byte, so a gigabyte of images in an archive
+/// How long a smaller piece is held back. A skipped record is one byte, so a gigabyte of images in an archive
 /// would make the client look stalled to the server.
 const HELD: Duration = Duration::from_secs(5);
 

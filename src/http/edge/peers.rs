@@ -153,8 +153,8 @@ impl Peer {
     }
 
     /// The rank among the connections that may be closed; the lowest is closed first. `None` if it may not be
-    /// closed. If `is_whole`, the new request has arrived completely: then a request of which nearly no body
-    /// has arrived may be closed for it before its body counts as slow.
+    /// closed. If `is_whole`, the new request has arrived completely: then a request whose body has hardly
+    /// arrived may be closed for it before its body counts as slow.
     fn rank(&self, now: u32, is_whole: bool) -> Option<(u8, usize, u32, u64)> {
         let since = self.since.load(Ordering::Relaxed);
         let class = match self.phase.load(Ordering::Relaxed) {

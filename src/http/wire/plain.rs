@@ -7,8 +7,8 @@ use crate::ids::Hash;
 use crate::service::Ask;
 
 impl SeveralIn {
-    /// Parses a body that has only `queries`, each with a hash and perhaps a k and a limit, and at most
-    /// `most` of them. `None` for any other body, also an invalid one: serde parses it, which takes four times as long.
+    /// Parses a body that has only `queries`, at most `most`, each with a hash and perhaps a k and a limit.
+    /// `None` for any other body, also an invalid one: serde parses it, which takes four times as long.
     pub(in crate::http) fn plain(body: &[u8], most: usize) -> Option<SeveralIn> {
         let mut rest = Plain(body);
         rest.byte(b'{')?;
