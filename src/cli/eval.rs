@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::Failure;
 use crate::eval::{
-    Banded, Checked, Labels, Measured, Pair, Set, banded, distinct_sentences, measure, report, second_check,
-    set_aside_copies, svg, with_edits, with_pages,
+    Banded, Checked, Labels, Measured, Pair, Set, banded, containment_table, distinct_sentences, measure,
+    report, second_check, set_aside_copies, svg, with_edits, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::machine::thread_time;
@@ -40,6 +40,10 @@ pub(super) struct EvalArguments {
     /// Put each text into pages of two web sites instead of reading labels, and use this part of each page
     #[arg(long, value_name = "WHAT", conflicts_with = "edits")]
     pages: Option<OfPage>,
+    /// Put each of at most 1,000 texts into pages of other texts, and report by its share of the page
+    /// whether it is found
+    #[arg(long, conflicts_with_all = ["edits", "pages", "profile", "check", "minhash", "svg"])]
+    containment: bool,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
     sentences: bool,
@@ -86,6 +90,9 @@ struct Document {
 }
 
 pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
+    if arguments.containment {
+        return containment(arguments);
+    }
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
     let profiles = wanted(known, arguments)?;
     let by = named(known, &arguments.check_by)?;
@@ -113,6 +120,20 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.svg {
         fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
+    }
+    Ok(())
+}
+
+/// The maximum number of articles of a set that are looked for in pages.
+const ARTICLES: usize = 1_000;
+
+fn containment(arguments: &EvalArguments) -> Result<(), Failure> {
+    for path in &arguments.sets {
+        let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
+        let (_, texts) = read_documents(&file, arguments.texts)?;
+        eprintln!("{}: containment", name_of(path));
+        let table = containment_table(&name_of(path), &texts, ARTICLES, arguments.seed);
+        std::io::stdout().lock().write_all(table.as_bytes())?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! files and arguments (the command `eval`).
 
 mod alike;
+mod containment;
 mod curve;
 mod edits;
 mod labels;
@@ -19,6 +20,7 @@ mod skew;
 mod svg;
 
 pub use alike::set_aside_copies;
+pub use containment::containment_table;
 pub use curve::{Curve, Point};
 pub use edits::{Edit, distinct_sentences, with_edits};
 pub use labels::{Judged, Labels, Pair};

@@ -3,13 +3,17 @@
 //! *Absent*: the format on the wire.
 
 use std::fmt::Write;
+use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::fingerprints::{Content, checked_signature, reserve_for_explanation};
 use super::{By, Service, ServiceError};
 use crate::call::Reserved;
-use crate::fingerprint::{Explanation, FeatureComparison, HashComparison, Profile, Status, signature_name};
+use crate::fingerprint::{
+    Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
+    signature_name,
+};
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
 use crate::text::tokens;
@@ -17,6 +21,9 @@ use crate::text::tokens;
 /// Maximum number of tokens of a text for the word-by-word comparison. The cost grows with the product of
 /// both lengths.
 const DIFF_TOKENS: usize = 5_000;
+
+/// Maximum number of shared passages whose texts are kept.
+const PASSAGES: usize = 1_000;
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -43,6 +50,8 @@ pub struct Comparison {
     pub features: Option<FeatureComparison>,
     /// The word-by-word comparison, if both texts are available and neither has more than 5,000 tokens.
     pub diff: Option<Vec<Change>>,
+    /// How much of each text is in the other one, if both texts are available.
+    pub containment: Option<ComparedPassages>,
     /// The distance up to which the sides match.
     pub k: u32,
     /// The result in one or two sentences.
@@ -54,6 +63,15 @@ impl Comparison {
     pub fn matches(&self) -> bool {
         self.hashes.distance <= self.k
     }
+}
+
+/// The passages that two texts share, and their texts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparedPassages {
+    /// The containment in both directions.
+    pub found: Containment,
+    /// The text of each shared passage in the first and in the second text, of the first 1,000 passages.
+    pub texts: Vec<[String; 2]>,
 }
 
 /// A segment of a word-by-word comparison.
@@ -194,13 +212,49 @@ fn compare(
         (Some(a), Some(b)) => Some(FeatureComparison::of(a, b)),
         _ => None,
     };
-    let diff = if let [a, b] = &texts[..] { diff(a, b) } else { None };
+    let (diff, containment) = match &texts[..] {
+        [a, b] => (diff(a, b), Some(compared_passages([a, b], cancel)?)),
+        _ => (None, None),
+    };
     let parts = match profile.signatures() {
         Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
         None => ("hashes", profile.width().bits(), "bits"),
     };
-    let summary = summary(&hashes, parts, features.as_ref(), [&a, &b], k);
-    Ok(Comparison { profile, sides: [a, b], hashes, similarity, features, diff, k, summary })
+    let mut summary = summary(&hashes, parts, features.as_ref(), [&a, &b], k);
+    if let Some(ComparedPassages { found, .. }) = containment.as_ref().filter(|_| hashes.distance > k) {
+        summary += &contained(found);
+    }
+    let sides = [a, b];
+    Ok(Comparison { profile, sides, hashes, similarity, features, diff, containment, k, summary })
+}
+
+/// The passages that two texts share.
+fn compared_passages(sides: [&str; 2], cancel: &Cancel) -> Result<ComparedPassages, ServiceError> {
+    let found = Containment::of(sides[0], sides[1], || cancel.check())?;
+    let [a, b] = sides.map(byte_positions);
+    let part =
+        |side: &str, at: &[usize], chars: &Range<usize>| side[at[chars.start]..at[chars.end]].to_owned();
+    let of = |shared: &SharedPassage| [part(sides[0], &a, &shared.a), part(sides[1], &b, &shared.b)];
+    let texts = found.shared.iter().take(PASSAGES).map(of).collect();
+    Ok(ComparedPassages { found, texts })
+}
+
+/// The byte at which each character begins, and the end of the text.
+fn byte_positions(text: &str) -> Vec<usize> {
+    text.char_indices().map(|(at, _)| at).chain([text.len()]).collect()
+}
+
+/// The sentence about texts that do not match as a whole, but share passages.
+fn contained(found: &Containment) -> String {
+    if found.shared.is_empty() {
+        return String::new();
+    }
+    let percent = |share: f64| (share * 100.0).round();
+    format!(
+        " But they share passages: {} % of a is in b, and {} % of b is in a.",
+        percent(found.a_in_b),
+        percent(found.b_in_a)
+    )
 }
 
 /// Compares two signatures, with bands in place of blocks.
@@ -300,7 +354,28 @@ mod tests {
         assert!(changes.contains(&Change::Added("夏天".to_owned())));
         let far = texts(LONG, "Fish and chips is a hot dish of fried fish in batter, served with chips.");
         assert!(!far.matches() && far.summary.contains("do not match"));
+        assert!(far.containment.unwrap().found.shared.is_empty());
         assert!(texts("two words", "two words").summary.contains("is short"));
+    }
+
+    #[test]
+    fn a_text_inside_another_one_is_reported_with_its_passages() {
+        let article = "市图书馆昨天宣布,从下个月开始延长周末的开放时间。读者可以在馆内阅读到晚上十点,自习室也同时开放。\
+            渡轮将在夏季期间每二十分钟开一班,乘客可以提前在售票处购买车票。去年买的旧车票有效,儿童不需要买票。\
+            老城区的桥梁从周一起封闭维修,公共汽车会绕行南边的大街。居民担心噪音,施工队答应夜里不工作。\
+            博物馆新收到一批古代的陶器,专家正在修复其中最大的三件。明年春天它们将和其他展品一起向公众展出。\
+            气象台预报,本周末有大风和暴雨,港口的小船要系好缆绳。渔民们已经把渔网收了起来,等天气好转再出海。\
+            新学期开始以后,三所小学增加了游泳课。教练说,所有孩子在毕业之前都应该学会游泳和急救。";
+        let page: String = (0..60)
+            .map(|number| {
+                format!("{number}号仓库的管理员{}年报告说,货物{}已经运到码头。", 1_900 + number, number * 37)
+            })
+            .collect();
+        let compared = texts(article, &(page.clone() + article + &page));
+        let ComparedPassages { found, texts } = compared.containment.as_ref().unwrap();
+        assert!(!compared.matches() && found.a_in_b > 0.5 && found.b_in_a < 0.2, "{found:?}");
+        assert!(texts.iter().all(|[a, _]| article.contains(a.as_str())) && texts.iter().any(|[a, b]| a == b));
+        assert!(compared.summary.contains("But they share passages"), "{}", compared.summary);
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use calibrate::{
 };
 pub use calibrated::Calibrated;
 pub use collections::WantedCollection;
-pub use compare::{Change, Comparison, Side};
+pub use compare::{Change, ComparedPassages, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
@@ -52,7 +52,7 @@ pub use crate::engine::{
     Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Banded, Judged, Measured, Recommendation};
-pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, Status};
+pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, SharedPassage, Status};
 pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::decode;
 

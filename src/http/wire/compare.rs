@@ -1,12 +1,16 @@
 //! Comparisons on the wire.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::similar::subject;
 use super::values::{Hex, Id, SignatureHex, StatusOut};
 use crate::http::error::{Code, Problem};
-use crate::service::{By, Change, Comparison, Content, FeatureComparison, Side};
+use crate::service::{
+    By, Change, ComparedPassages, Comparison, Content, FeatureComparison, SharedPassage, Side,
+};
 
 /// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
 const EQUAL_CHARS: usize = 200;
@@ -103,6 +107,68 @@ pub(in crate::http) struct ComparisonOut {
     /// and spaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<ChangeOut>>,
+    /// How much of each text is in the other one, if both texts are available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    containment: Option<ContainmentOut>,
+}
+
+/// How much of two texts is in the other one. Passages are compared by their letters and
+/// digits: punctuation, spaces, case and the Chinese script have no effect.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Containment)]
+pub(in crate::http) struct ContainmentOut {
+    /// The share of `a` that is in `b`, 0 to 1, by letters and digits.
+    a_in_b: f64,
+    /// The share of `b` that is in `a`, 0 to 1, by letters and digits.
+    b_in_a: f64,
+    /// The passages of `a` that are in `b`, in order, at most 1,000. A passage has 40 letters or more, or 20
+    /// Chinese characters; up to 24 letters in a row may differ.
+    passages: Vec<SharedPassageOut>,
+}
+
+/// Two passages that match.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedPassage)]
+pub(in crate::http) struct SharedPassageOut {
+    /// The passage in `a`.
+    a: PassageOut,
+    /// The passage in `b`.
+    b: PassageOut,
+    /// The share of the letters of the passage in `a` that `b` has too, 0 to 1.
+    equal: f64,
+}
+
+/// A passage of a text.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Passage)]
+pub(in crate::http) struct PassageOut {
+    /// Its first character, counted from 0 in the text, or in the main text of a page.
+    start: usize,
+    /// The character after its last one.
+    end: usize,
+    /// Its text; the middle of a long one is omitted.
+    text: String,
+}
+
+impl From<ComparedPassages> for ContainmentOut {
+    fn from(compared: ComparedPassages) -> ContainmentOut {
+        let passage = |chars: Range<usize>, text: String| PassageOut {
+            start: chars.start,
+            end: chars.end,
+            text: without_middle(text),
+        };
+        let shared = |(SharedPassage { a, b, equal }, [of_a, of_b]): (_, [String; 2])| SharedPassageOut {
+            a: passage(a, of_a),
+            b: passage(b, of_b),
+            equal,
+        };
+        let found = compared.found;
+        ContainmentOut {
+            a_in_b: found.a_in_b,
+            b_in_a: found.b_in_a,
+            passages: found.shared.into_iter().zip(compared.texts).map(shared).collect(),
+        }
+    }
 }
 
 /// One side of a comparison.
@@ -217,6 +283,7 @@ impl From<Comparison> for ComparisonOut {
             blocks: compared.hashes.blocks,
             features: compared.features.map(FeaturesOut::from),
             diff: compared.diff.map(|changes| changes.into_iter().map(ChangeOut::from).collect()),
+            containment: compared.containment.map(ContainmentOut::from),
         }
     }
 }

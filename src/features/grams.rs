@@ -1,0 +1,150 @@
+//! Letter grams: stretches of sixteen letters, by which parts of a text are found inside another one.
+//!
+//! A gram ignores punctuation, spaces, line breaks, case, and the Chinese script. Letters of scripts that
+//! write a syllable or a word with one sign (Chinese, kana, Hangul) count two, so there a gram has eight
+//! letters. Two texts that share a gram share a passage, because sixteen letters hardly ever agree by
+//! accident.
+//!
+//! Not here: how much of a text is in another one (`fingerprint::Containment`).
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::text::{is_word_character, normalise, simplified};
+
+/// The size of a gram, in units: a letter of an alphabet counts one, other letters two.
+const GRAM_UNITS: usize = 16;
+/// One gram of this many units is sampled.
+const SAMPLED: u64 = 64;
+
+/// The letters of a text and where they are.
+#[derive(Debug, Default)]
+pub struct Letters {
+    letters: Vec<char>,
+    /// For each letter, the number of its character in the text.
+    at: Vec<u32>,
+}
+
+impl Letters {
+    /// The letters, digits and marks of a text, in normal form and in simplified script.
+    pub fn of(text: &str) -> Letters {
+        let mut found = Letters::default();
+        let mut forms: HashMap<char, Box<str>, RandomState> = HashMap::default();
+        for (at, c) in (0..).zip(text.chars()) {
+            if c.is_ascii() {
+                if c.is_ascii_alphanumeric() {
+                    found.push(c.to_ascii_lowercase(), at);
+                }
+                continue;
+            }
+            let form =
+                forms.entry(c).or_insert_with(|| simplified(&normalise(c.encode_utf8(&mut [0; 4]))).into());
+            form.chars().filter(|&c| is_word_character(c)).for_each(|c| found.push(c, at));
+        }
+        found
+    }
+
+    fn push(&mut self, letter: char, at: u32) {
+        self.letters.push(letter);
+        self.at.push(at);
+    }
+
+    /// The letters.
+    pub fn as_slice(&self) -> &[char] {
+        &self.letters
+    }
+
+    /// The characters of the text from letter `from` to before letter `to`, which are two different letters.
+    pub fn chars(&self, from: usize, to: usize) -> Range<usize> {
+        self.at[from] as usize..self.at[to - 1] as usize + 1
+    }
+
+    /// The units of the letters from `from` to before `to`.
+    pub fn units(&self, from: usize, to: usize) -> usize {
+        self.letters[from..to].iter().map(|c| units(*c)).sum()
+    }
+
+    /// The grams in order: the number of the first letter, and the hash. A text shorter than a gram is one.
+    pub fn grams(&self) -> impl Iterator<Item = (usize, u64)> {
+        let (mut end, mut held) = (0, 0);
+        let mut bytes = String::new();
+        (0..self.letters.len()).map_while(move |from| {
+            while held < GRAM_UNITS && end < self.letters.len() {
+                held += units(self.letters[end]);
+                end += 1;
+            }
+            if held < GRAM_UNITS && from > 0 {
+                return None;
+            }
+            bytes.clear();
+            bytes.extend(&self.letters[from..end]);
+            held -= units(self.letters[from]);
+            Some((from, xxh3_64(bytes.as_bytes())))
+        })
+    }
+}
+
+fn units(letter: char) -> usize {
+    if letter >= '\u{2e80}' { 2 } else { 1 }
+}
+
+/// The sampled grams of a text, sorted and each once: those whose hash is divisible by 64, or by 32 if they
+/// begin with a letter of two units. Every text of a few hundred letters has some, and a text that contains
+/// this one has the same (Broder, "On the resemblance and containment of documents", 1997).
+pub fn sampled_grams(text: &str) -> Vec<u64> {
+    let letters = Letters::of(text);
+    let is_sampled = |&(from, hash): &(usize, u64)| hash % SAMPLED < units(letters.letters[from]) as u64;
+    let mut found: Vec<u64> = letters.grams().filter(is_sampled).map(|(_, hash)| hash).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hashes(text: &str) -> Vec<u64> {
+        Letters::of(text).grams().map(|(_, hash)| hash).collect()
+    }
+
+    #[test]
+    fn grams_ignore_marks_lines_case_and_script() {
+        let equal = [
+            ["The harbour ferry runs again.", "the HARBOUR, ferry\nruns again"],
+            ["臺灣的電腦與網路公司在國際市場", "台湾的电脑与网路公司，在国际市场"],
+            ["Ｆｕｌｌ width letters of a text", "full width letters of a text"],
+        ];
+        for [a, b] in equal {
+            assert_eq!(hashes(a), hashes(b), "{a}");
+            assert!(hashes(a).len() > 2);
+        }
+    }
+
+    #[test]
+    fn a_gram_has_sixteen_letters_or_eight_signs() {
+        let alphabet = "abcdefghijklmnopqrstuvwxyz";
+        assert_eq!(hashes(alphabet).len(), 26 - 16 + 1);
+        assert_eq!(hashes("一二三四五六七八九十").len(), 3);
+        assert_eq!(hashes("abc"), hashes("a b,c"));
+        assert_eq!(hashes("abc").len(), 1);
+        assert!(hashes("").is_empty() && hashes(" .!").is_empty());
+        let letters = Letters::of("a-b c");
+        assert_eq!((letters.as_slice(), letters.chars(1, 3)), (&['a', 'b', 'c'][..], 2..5));
+    }
+
+    #[test]
+    fn a_text_that_contains_another_has_its_sampled_grams() {
+        let sentence = |n: u64| format!("{:x} tells of {:x}. ", n * 0x9e37_79b9, n.pow(3) * 0x85eb_ca6b);
+        let inner: String = (1..60).map(sentence).collect();
+        let outer: String = (100..160).map(sentence).collect::<String>()
+            + &inner
+            + &(200..260).map(sentence).collect::<String>();
+        let [own, all] = [&inner, &outer].map(|text| sampled_grams(text));
+        assert!(own.len() > 10, "{}", own.len());
+        assert!(own.iter().all(|gram| all.contains(gram)));
+    }
+}

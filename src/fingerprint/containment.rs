@@ -1,0 +1,262 @@
+//! Containment: how much of one text is in another, and where.
+//!
+//! The texts are compared by their letters. Equal letter grams are seeds, which are extended as far as the
+//! letters agree; stretches with small gaps between them are one passage. Time and memory are proportional
+//! to the length of both texts.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+
+use crate::features::Letters;
+
+/// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
+/// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have.
+const MIN_UNITS: usize = 40;
+/// The most letters between two stretches of one passage, in each text.
+const GAP: usize = 24;
+/// Places of a gram in the second text that are tried.
+const PLACES: usize = 8;
+/// Grams between two calls of `check`.
+const CHECK: usize = 4_096;
+
+/// A passage of one text that the other one has too, with small differences.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SharedPassage {
+    /// Where it is in the first text, in characters.
+    pub a: Range<usize>,
+    /// Where it is in the second text, in characters.
+    pub b: Range<usize>,
+    /// The share of the letters of the passage in the first text that are equal in the second, 0 to 1.
+    pub equal: f64,
+}
+
+/// How much of two texts is in the other one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Containment {
+    /// The share of the letters of the first text that are in shared passages, 0 to 1.
+    pub a_in_b: f64,
+    /// The same of the second text.
+    pub b_in_a: f64,
+    /// The shared passages in the order of the first text, which do not overlap there.
+    pub shared: Vec<SharedPassage>,
+}
+
+/// A stretch of letters: where it begins in both texts, where it ends, and how many letters are equal.
+#[derive(Clone, Copy)]
+struct Stretch {
+    a: [usize; 2],
+    b: [usize; 2],
+    equal: usize,
+}
+
+impl Containment {
+    /// Compares two texts. `check` is called every few thousand letters; its error ends the work.
+    ///
+    /// ```
+    /// use lookalike::fingerprint::Containment;
+    /// let quote = "tickets that were bought in advance remain valid until the end of the year";
+    /// let page = format!("Menu. News. The council said that {quote}. Contact.");
+    /// let found = Containment::of(quote, &page, || Ok::<_, ()>(())).unwrap();
+    /// assert_eq!((found.a_in_b, &found.shared[0].b), (1.0, &(34..34 + quote.len())));
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `check`.
+    pub fn of<E>(a: &str, b: &str, check: impl Fn() -> Result<(), E>) -> Result<Containment, E> {
+        let [a, b] = [Letters::of(a), Letters::of(b)];
+        check()?;
+        let stretches = joined(&equal_stretches(&a, &b, check)?);
+        let is_long = |stretch: &&Stretch| a.units(stretch.a[0], stretch.a[1]) >= MIN_UNITS;
+        let long: Vec<&Stretch> = stretches.iter().filter(is_long).collect();
+        let passage = |stretch: &&Stretch| SharedPassage {
+            a: a.chars(stretch.a[0], stretch.a[1]),
+            b: b.chars(stretch.b[0], stretch.b[1]),
+            equal: stretch.equal as f64 / (stretch.a[1] - stretch.a[0]) as f64,
+        };
+        let share = |covered: usize, all: &Letters| covered as f64 / all.as_slice().len().max(1) as f64;
+        let of_a: usize = long.iter().map(|stretch| stretch.a[1] - stretch.a[0]).sum();
+        let of_b = covered(long.iter().map(|stretch| stretch.b).collect());
+        Ok(Containment {
+            a_in_b: share(of_a, &a),
+            b_in_a: share(of_b, &b),
+            shared: long.iter().map(passage).collect(),
+        })
+    }
+}
+
+/// The stretches of equal letters, in the order of the first text.
+fn equal_stretches<E>(
+    a: &Letters,
+    b: &Letters,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Vec<Stretch>, E> {
+    let mut places: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
+    for (from, gram) in b.grams() {
+        let of_gram = places.entry(gram).or_default();
+        if of_gram.len() < PLACES {
+            of_gram.push(from as u32);
+        }
+    }
+    let [a_letters, b_letters] = [a.as_slice(), b.as_slice()];
+    let mut found: Vec<Stretch> = Vec::new();
+    let (mut free_from, mut diagonal) = (0, None);
+    for (number, (from, gram)) in a.grams().enumerate() {
+        if number % CHECK == 0 {
+            check()?;
+        }
+        if from < free_from {
+            continue;
+        }
+        let Some(of_gram) = places.get(&gram) else { continue };
+        let length =
+            |to: usize| a_letters[from..].iter().zip(&b_letters[to..]).take_while(|(a, b)| a == b).count();
+        // The place that continues the passage before, or else the longest.
+        let starts = of_gram.iter().map(|to| *to as usize);
+        let continues = |to: usize| diagonal == Some(to as isize - from as isize);
+        let Some((length, to)) =
+            starts.map(|to| (length(to), to)).max_by_key(|(length, to)| (continues(*to), *length))
+        else {
+            continue;
+        };
+        if length == 0 {
+            continue;
+        }
+        // Letters before the gram that agree too, up to the stretch before.
+        let before = a_letters[free_from..from].iter().rev().zip(b_letters[..to].iter().rev());
+        let before = before.take_while(|(a, b)| a == b).count();
+        found.push(Stretch {
+            a: [from - before, from + length],
+            b: [to - before, to + length],
+            equal: before + length,
+        });
+        free_from = from + length;
+        diagonal = Some(to as isize - from as isize);
+    }
+    Ok(found)
+}
+
+/// Joins stretches that follow each other in both texts with small gaps.
+fn joined(stretches: &[Stretch]) -> Vec<Stretch> {
+    let mut found: Vec<Stretch> = Vec::new();
+    for &next in stretches {
+        let follows = |last: &Stretch| {
+            let gap = |last: [usize; 2], next: [usize; 2]| {
+                next[0].checked_sub(last[1]).is_some_and(|gap| gap <= GAP)
+            };
+            gap(last.a, next.a) && gap(last.b, next.b)
+        };
+        match found.last_mut() {
+            Some(last) if follows(last) => {
+                (last.a[1], last.b[1]) = (next.a[1], next.b[1]);
+                last.equal += next.equal;
+            }
+            _ => found.push(next),
+        }
+    }
+    found
+}
+
+/// The number of letters in these ranges, each counted once.
+fn covered(mut ranges: Vec<[usize; 2]>) -> usize {
+    ranges.sort_unstable();
+    let mut end = 0;
+    let mut sum = 0;
+    for [from, to] in ranges {
+        sum += to.saturating_sub(from.max(end));
+        end = end.max(to);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn containment(a: &str, b: &str) -> Containment {
+        let Ok(found) = Containment::of(a, b, || Ok::<_, Infallible>(()));
+        found
+    }
+
+    /// Sentences of invented words, which share none with those of other numbers.
+    fn article(from: u64, sentences: u64) -> String {
+        let word = |number: u64| -> String {
+            let seed = xxhash_rust::xxh3::xxh3_64(&number.to_le_bytes());
+            let syllables = ["ba", "ko", "lu", "mi", "ne", "ra", "so", "ti"];
+            (0..4).map(|at| syllables[(seed >> (3 * at + 20) & 7) as usize]).collect()
+        };
+        let sentence =
+            |number: u64| (0..14).map(|at| word(number * 14 + at)).collect::<Vec<_>>().join(" ") + ". ";
+        (from..from + sentences).map(sentence).collect()
+    }
+
+    fn part(text: &str, range: &Range<usize>) -> String {
+        text.chars().skip(range.start).take(range.len()).collect()
+    }
+
+    #[test]
+    fn an_article_is_found_inside_a_page_at_its_place() {
+        let (own, start) = (article(0, 10), article(1_000, 50));
+        let page = start.clone() + &own + &article(3_000, 50);
+        let found = containment(&own, &page);
+        assert!(found.a_in_b > 0.999 && (0.08..0.1).contains(&found.b_in_a), "{found:?}");
+        let [shared] = &found.shared[..] else { panic!("{found:?}") };
+        assert!(shared.equal > 0.999);
+        assert_eq!(part(&page, &shared.b), part(&own, &shared.a));
+        assert!(shared.b.start.abs_diff(start.len()) < 20, "{shared:?} {}", start.len());
+    }
+
+    #[test]
+    fn changed_words_do_not_break_a_passage() {
+        let own = article(0, 20);
+        let words: Vec<&str> = own.split(' ').collect();
+        let edited: Vec<&str> =
+            words.iter().enumerate().map(|(at, word)| if at % 15 == 7 { "other" } else { word }).collect();
+        let found = containment(&own, &edited.join(" "));
+        assert_eq!(found.shared.len(), 1, "{found:?}");
+        assert!(found.a_in_b > 0.95 && (0.85..0.97).contains(&found.shared[0].equal), "{found:?}");
+    }
+
+    #[test]
+    fn the_other_script_and_other_marks_are_the_same_passage() {
+        let simplified =
+            "渡轮将在夏季期间每二十分钟开一班,乘客可以提前在售票处购买车票。去年买的旧车票仍然有效。";
+        let traditional =
+            "渡輪將在夏季期間每二十分鐘開一班，乘客可以提前在售票處\n購買車票！去年買的舊車票仍然有效";
+        let found = containment(simplified, &format!("首页 新闻 {traditional} 联系我们"));
+        assert!(found.a_in_b > 0.999 && found.shared.len() == 1, "{found:?}");
+    }
+
+    #[test]
+    fn other_texts_share_nothing() {
+        let found = containment(&article(0, 30), &article(500, 30));
+        assert!(found.shared.is_empty() && found.a_in_b < 1e-9, "{found:?}");
+        assert!(containment("", "").shared.is_empty());
+        // A phrase alone is no passage.
+        assert!(containment("the end of the year. Yes", "Before the end of the year, no").shared.is_empty());
+        assert!(containment(&"a".repeat(100_000), &"a".repeat(90_000)).a_in_b > 0.8);
+    }
+
+    proptest! {
+        #[test]
+        fn shares_and_places_are_in_range(
+            (a, b, c) in ("[a-c字 ]{0,90}", "[a-c字 ]{0,90}", "[a-c字 ]{0,60}")
+        ) {
+            let (one, two) = (format!("{a}{c}"), format!("{c}{b}"));
+            let found = containment(&one, &two);
+            prop_assert!((0.0..=1.0).contains(&found.a_in_b) && (0.0..=1.0).contains(&found.b_in_a));
+            let mut end = 0;
+            for shared in &found.shared {
+                prop_assert!(shared.a.start >= end && shared.a.end <= one.chars().count());
+                prop_assert!(shared.b.start < shared.b.end && shared.b.end <= two.chars().count());
+                prop_assert!(shared.equal > 0.0 && shared.equal <= 1.0);
+                end = shared.a.end;
+            }
+        }
+    }
+}
