@@ -133,6 +133,9 @@ pub fn for_call<F: Future>(call: Option<Arc<Call>>, work: F) -> impl Future<Outp
 /// # Errors
 /// [`NoMemory`] if there is not enough left, for this client or in total.
 pub fn reserve(bytes: usize) -> Result<Reserved, NoMemory> {
+    if bytes == 0 {
+        return Ok(Reserved::default());
+    }
     Call::current().map_or(Ok(Reserved::default()), |call| call.reserve(bytes))
 }
 
@@ -160,14 +163,21 @@ impl Reserved {
         self.bytes
     }
 
-    /// Grows the reservation to `bytes` in total. Does nothing if it is as large already.
+    /// Grows the reservation to `bytes` in total. Does nothing if it is as large already. An empty one is
+    /// for the current call.
     ///
     /// # Errors
     /// [`NoMemory`] if there is not enough left; the reservation does not change then.
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), NoMemory> {
-        if let Some(call) = self.call.as_ref().filter(|_| bytes > self.bytes) {
-            call.accountant.reserve(call.client, bytes - self.bytes)?;
-            self.bytes = bytes;
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        match &self.call {
+            Some(call) => {
+                call.accountant.reserve(call.client, bytes - self.bytes)?;
+                self.bytes = bytes;
+            }
+            None => *self = reserve(bytes)?,
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::posting_cache::{CachedPosting, PostingCache};
 use super::registry::Collection;
 use super::shared::Shared;
 use super::{Answer, EngineError, Match, Position, Query, Work};
-use crate::call::{self, Reserved};
+use crate::call::Reserved;
 use crate::ids::{DocumentId, Hash};
 use crate::index::{Neighbour, Report, Stay, Subject};
 use crate::store::{Posting, PostingList, StoreError, View};
@@ -51,7 +51,7 @@ pub(super) fn answer(
         budget,
         examined: Cell::new(0),
         bytes: 0,
-        reserved: call::reserve(0)?,
+        reserved: Reserved::default(),
         matches: Vec::new(),
         work: Work::default(),
     };

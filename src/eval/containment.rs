@@ -2,9 +2,9 @@
 //!
 //! A page is an article with parts of other articles of the set before and after it. The methods of this
 //! project stand beside two of the literature, in simple form: winnowing (Schleimer, Wilkerson and Aiken,
-//! SIGMOD 2003) and one of 32 shingles by hash (Broder 1997). An article counts as found if the page has three
-//! of its hashes and two fifths of them. A hit is false if the page has less than a tenth of the article by
-//! letters.
+//! SIGMOD 2003) and one of 32 shingles by hash (Broder 1997). An article counts as found if the page has
+//! three of its hashes and two fifths of them. A hit is false if the page has less than a tenth of the
+//! article by letters.
 //!
 //! Not here: files and arguments (the command `eval`).
 

@@ -31,7 +31,8 @@ pub struct Letters {
 impl Letters {
     /// The letters, digits and marks of a text, in normal form and in simplified script.
     pub fn of(text: &str) -> Letters {
-        let mut found = Letters::default();
+        let mut found =
+            Letters { letters: Vec::with_capacity(text.len() / 3), at: Vec::with_capacity(text.len() / 3) };
         let mut forms: HashMap<char, Box<str>, RandomState> = HashMap::default();
         for (at, c) in (0..).zip(text.chars()) {
             if c.is_ascii() {

@@ -4,10 +4,7 @@
 //! letters agree; stretches with small gaps between them are one passage. Time and memory are proportional
 //! to the length of both texts.
 
-use std::collections::HashMap;
 use std::ops::Range;
-
-use foldhash::fast::RandomState;
 
 use crate::features::Letters;
 
@@ -92,13 +89,10 @@ fn equal_stretches<E>(
     b: &Letters,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Vec<Stretch>, E> {
-    let mut places: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
-    for (from, gram) in b.grams() {
-        let of_gram = places.entry(gram).or_default();
-        if of_gram.len() < PLACES {
-            of_gram.push(from as u32);
-        }
-    }
+    // Sorted pairs of a gram and its place take a third of the memory of a hash map.
+    let mut places: Vec<(u64, u32)> = Vec::with_capacity(b.as_slice().len());
+    places.extend(b.grams().map(|(from, gram)| (gram, from as u32)));
+    places.sort_unstable();
     let [a_letters, b_letters] = [a.as_slice(), b.as_slice()];
     let mut found: Vec<Stretch> = Vec::new();
     let (mut free_from, mut diagonal) = (0, None);
@@ -109,11 +103,12 @@ fn equal_stretches<E>(
         if from < free_from {
             continue;
         }
-        let Some(of_gram) = places.get(&gram) else { continue };
+        let first = places.partition_point(|(other, _)| *other < gram);
+        let of_gram = places[first..].iter().take(PLACES).take_while(|(other, _)| *other == gram);
         let length =
             |to: usize| a_letters[from..].iter().zip(&b_letters[to..]).take_while(|(a, b)| a == b).count();
         // The place that continues the passage before, or else the longest.
-        let starts = of_gram.iter().map(|to| *to as usize);
+        let starts = of_gram.map(|(_, to)| *to as usize);
         let continues = |to: usize| diagonal == Some(to as isize - from as isize);
         let Some((length, to)) =
             starts.map(|to| (length(to), to)).max_by_key(|(length, to)| (continues(*to), *length))

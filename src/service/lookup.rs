@@ -142,7 +142,14 @@ impl Service {
     pub async fn finish(&self, pending: Pending) -> Result<Vec<Found>, ServiceError> {
         let Pending { collection, queries, mut asks, first, mut bytes } = pending;
         let mut resolved: Vec<Resolved> = queries.into_iter().map(|query| (query, None)).collect();
-        if asks.iter().all(|ask| ask.min_similarity.is_none()) {
+        // Most batches have only hashes, which need no futures.
+        let plain = (asks.iter().enumerate()).map(|(at, ask)| {
+            self.resolve_hash(&collection, ask).map_err(|error| error.of_question(first + at))
+        });
+        if let Some(plain) = plain.collect::<Result<Option<Vec<Query>>, ServiceError>>()? {
+            asks.clear();
+            resolved.extend(plain.into_iter().map(|query| (query, None)));
+        } else if asks.iter().all(|ask| ask.min_similarity.is_none()) {
             let resolve = async |(at, ask): (usize, Ask)| {
                 let resolved = self.resolve(&collection, &ask).await;
                 resolved.map_err(|error| error.of_question(first + at))
