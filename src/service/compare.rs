@@ -23,7 +23,7 @@ use crate::text::tokens;
 const DIFF_TOKENS: usize = 5_000;
 
 /// Maximum number of shared passages whose texts are kept.
-const PASSAGES: usize = 1_000;
+const PASSAGES: usize = 100;
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Comparison {
 pub struct ComparedPassages {
     /// The containment in both directions.
     pub found: Containment,
-    /// The text of each shared passage in the first and in the second text, of the first 1,000 passages.
+    /// The text of each shared passage in the first and in the second text, of the first 100 passages.
     pub texts: Vec<[String; 2]>,
 }
 

@@ -121,7 +121,9 @@ pub(in crate::http) struct ContainmentOut {
     a_in_b: f64,
     /// The share of `b` that is in `a`, 0 to 1, by letters and digits.
     b_in_a: f64,
-    /// The passages of `a` that are in `b`, in order, at most 1,000. A passage has 40 letters or more, or 20
+    /// The number of passages of `a` that are in `b`.
+    count: usize,
+    /// These passages in the order of `a`, at most 100. A passage has 40 letters or more, or 20
     /// Chinese characters; up to 24 letters in a row may differ.
     passages: Vec<SharedPassageOut>,
 }
@@ -166,6 +168,7 @@ impl From<ComparedPassages> for ContainmentOut {
         ContainmentOut {
             a_in_b: found.a_in_b,
             b_in_a: found.b_in_a,
+            count: found.shared.len(),
             passages: found.shared.into_iter().zip(compared.texts).map(shared).collect(),
         }
     }
