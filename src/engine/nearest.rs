@@ -45,8 +45,9 @@ pub(super) fn nearest<E>(
     let mut radius = index.first_radius(FIRST_RADIUS, k);
     loop {
         check()?;
-        let is_last = radius >= k || index.scans(radius);
-        if index.scans(radius) {
+        let scans = index.scans(radius);
+        let is_last = scans || radius >= k;
+        if scans {
             (radius, _) = counted_radius(index, subject, 0, k, wanted);
             check()?;
         }

@@ -116,7 +116,11 @@ mod tests {
     fn grams_ignore_marks_lines_case_and_script() {
         let equal = [
             ["The harbour ferry runs again.", "the HARBOUR, ferry\nruns again"],
-            ["臺灣的電腦與網路公司在國際市場", "台湾的电脑与网路公司，在国际市场"],
+            [
+                "臺灣的電腦與網路公司在國際市場",
+                "台\
+                湾的电脑与网路公司，在国际市场",
+            ],
             ["Ｆｕｌｌ width letters of a text", "full width letters of a text"],
         ];
         for [a, b] in equal {

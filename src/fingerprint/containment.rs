@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn the_other_script_and_other_marks_are_the_same_passage() {
-        let simplified =
-            "渡轮将在夏季期间每二十分钟开一班,乘客可以提前在售票处购买车票。去年买的旧车票仍然有效。";
-        let traditional =
-            "渡輪將在夏季期間每二十分鐘開一班，乘客可以提前在售票處\n購買車票！去年買的舊車票仍然有效";
+        let simplified = "渡轮将在夏季期间每二十分钟开一班,乘客可以提前\
+                在售票处购买车票。去年买的旧车票仍然有效。";
+        let traditional = "渡輪將在夏季期間每二十分鐘開一班，乘客可以提前\
+                在售票處\n購買車票！去年買的舊車票仍然有效";
         let found = containment(simplified, &format!("首页 新闻 {traditional} 联系我们"));
         assert!(found.a_in_b > 0.999 && found.shared.len() == 1, "{found:?}");
     }

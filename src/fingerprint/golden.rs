@@ -13,24 +13,54 @@ const TEXTS: [(&str, &str); 16] = [
     ("punctuation", "。,!? -- … 🙂"),
     ("one word", "word"),
     ("simplified", SIMPLIFIED),
-    ("traditional", "臺灣的電腦軟體與網路公司在國際市場上的競爭力越來越強,許多工程師都到矽谷工作。"),
+    (
+        "traditional",
+        "臺灣的電腦軟體與網路公司在國際市場\
+        上的競爭力越來越強,許多工程師都到矽谷工作。",
+    ),
     ("english", ENGLISH),
     (
         "english with other marks",
         "Fish & chips -- battered fish and fried potatoes -- is a dish that came from England!",
     ),
     ("full width", "Ｆｉｓｈ　ａｎｄ　ｃｈｉｐｓ"),
-    ("japanese", "東京タワーは、東京都港区芝公園にある総合電波塔である。観光名所として知られる。"),
-    ("korean", "서울특별시는 대한민국의 수도이자 최대 도시이다. 한강을 끼고 있다."),
-    ("thai", "กรุงเทพมหานครเป็นเมืองหลวงและนครที่มีประชากรมากที่สุดของประเทศไทย"),
-    ("russian", "Москва — столица России, город федерального значения."),
+    (
+        "japanese",
+        "東京タワーは、東京都港区芝公園にある\
+        総合電波塔である。観光名所として知られる。",
+    ),
+    (
+        "korean",
+        "서울특별시는 대한민국의 수도이자 \
+        최대 도시이다. 한강을 끼고 있다.",
+    ),
+    (
+        "thai",
+        "กรุงเทพมหานครเป็นเมือง\
+        หลวงและนครที่มีประชากร\
+        มากที่สุดของประเทศไทย",
+    ),
+    (
+        "russian",
+        "Москва — столица России, \
+        город федерального значения.",
+    ),
     ("arabic", "القاهرة هي عاصمة جمهورية مصر العربية وأكبر مدنها."),
-    ("hindi", "दिल्ली भारत की राजधानी और एक केंद्र-शासित प्रदेश है।"),
-    ("mixed", "用 Rust 写的 API 服务:The quick brown fox jumps over the lazy dog, 然后 3 个测试都通过了。"),
+    (
+        "hindi",
+        "दिल्ली भारत की राजधानी और \
+        एक केंद्र-शासित प्रदेश है।",
+    ),
+    (
+        "mixed",
+        "用 Rust 写的 API 服务:The quick brown fox jumps \
+        over the lazy dog, 然后 3 个测试都通过了。",
+    ),
     ("emoji", "I ❤️ 🐟 and 👩‍👩‍👧 chips"),
 ];
 
-const SIMPLIFIED: &str = "台湾的电脑软件与网络公司在国际市场上的竞争力越来越强,许多工程师都到硅谷工作。";
+const SIMPLIFIED: &str = "台湾的电脑软件与网络公司在国际市\
+    场上的竞争力越来越强,许多工程师都到硅谷工作。";
 const ENGLISH: &str = "Fish and chips, battered fish and fried potatoes, is a dish that came from England.";
 
 /// Profile, text, hash, number of features.
@@ -256,7 +286,18 @@ const FEATURES: &[(&str, &[&str])] = &[
     ("traditional", &["上 的", "与 网络", "公司", "公司 在", "到 硅谷", "台湾"]),
     ("english", &["fish ", "h and", "a dis", "and c", "and f", "atoes"]),
     ("japanese", &["ある", "東京", "ある 総合", "ある 観光", "で ある", "として"]),
-    ("korean", &["국의 수도", "끼고 있다", "다 한강을", "대한민국의", "도시이다 ", "별시는 대"]),
+    (
+        "korean",
+        &[
+            "국의 수도",
+            "끼고 있다",
+            "다 \
+        한강을",
+            "대한민국의",
+            "도시이다 ",
+            "별시는 대",
+        ],
+    ),
     (
         "thai",
         &[
@@ -270,7 +311,18 @@ const FEATURES: &[(&str, &[&str])] = &[
     ),
     ("russian", &["а рос", "город", "ераль", "значе", "ква с", "лица "]),
     ("arabic", &["العرب", "القاه", "اهره ", "بر مد", "جمهور", "ربيه "]),
-    ("hindi", &["एक क\u{947}", "और एक", "की रा", "क\u{947}\u{902}द\u{94d}", "त की ", "दिल\u{94d}ल"]),
+    (
+        "hindi",
+        &[
+            "एक क\u{947}",
+            "और एक",
+            "की \
+        रा",
+            "क\u{947}\u{902}द\u{94d}",
+            "त की ",
+            "दिल\u{94d}ल",
+        ],
+    ),
     ("mixed", &["the", "3 个", "api", "brown", "brown fox", "dog"]),
     ("emoji", &["and c", "chips", "i and"]),
     ("full width", &["and c", "chips", "fish ", "h and"]),
@@ -310,7 +362,8 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
     #[test]
     fn equivalent_texts_hash_equally(
-        text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}"
+        text in "\\PC{0,60}|[a-zéüßА-ё가-힣ぁ-んァ-ヴ臺\
+            台軟软體体中文 \u{300}-\u{345}\u{3099}]{0,60}"
     ) {
         use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
         let forms = [

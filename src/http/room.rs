@@ -68,7 +68,7 @@ pub(super) struct AlreadyReserved;
 
 /// Whether memory is reserved for the body of a response.
 pub(super) fn is_counted(response: &Response) -> bool {
-    response.body().size_hint().exact().is_none_or(|bytes| bytes > SMALL as u64)
+    response.body().size_hint().exact().is_some_and(|bytes| bytes > SMALL as u64)
 }
 
 /// Reserves memory for the body of a response until it is sent; without memory, returns that error instead.

@@ -202,7 +202,7 @@ impl<W: Filed> Segment<W> {
         &self.lines[self.lines.len() / 2..]
     }
 
-    /// The home lines of the keys from `first` to `last`, which are positions in units of 2⁻⁶⁴ of all keys.
+    /// The home lines of the keys from `first` to `last`: positions in units of 2^-64 of all keys.
     /// Returns the first line and the number of lines. The hashes of the keys are stored in these lines, and
     /// in each following line while the line before it is full.
     #[inline(always)]

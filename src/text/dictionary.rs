@@ -152,8 +152,17 @@ mod tests {
 
     #[test]
     fn cuts_match_jieba() {
-        let own =
-            [("江大桥", None), ("讲话", Some(5000)), ("大桥讲", None), ("c++", Some(7)), ("𠀀中", Some(0))];
+        let own = [
+            ("江大桥", None),
+            ("讲话", Some(5000)),
+            (
+                "大桥\
+                讲",
+                None,
+            ),
+            ("c++", Some(7)),
+            ("𠀀中", Some(0)),
+        ];
         let lines: Vec<String> = own
             .iter()
             .map(|(word, count)| format!("{word} {}", count.map_or(String::new(), |count| count.to_string())))

@@ -14,8 +14,8 @@
 //!
 //! Guarantees: canonically or compatibility equivalent texts give the same string, and normalising twice
 //! changes nothing. Not here: conversion of traditional to simplified Chinese, which the Chinese segmenter
-//! does; removal of accents (é stays é), which a profile can have (`prepare`); folding of look-alike letters
-//! across scripts.
+//! does; removal of accents (é stays é), which a profile can have (`prepare`); folding of letters that look
+//! alike across scripts.
 //!
 //! Some characters expand to several (U+FDFA to eighteen), so a text can become eleven times as long. The
 //! normal form is therefore cut off at 5/4 of the bytes of the text, or at 64 KiB if that is more. The

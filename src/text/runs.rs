@@ -211,8 +211,29 @@ mod tests {
             ("covid-19疫情", &[(Spaced, "covid-19"), (Han, "疫情")]),
             ("42", &[(Spaced, "42")]),
             ("東京へ行く。東京大学。", &[(Japanese, "東京へ行く"), (Han, "東京大学")]),
-            ("設計するapi の名前", &[(Japanese, "設計する"), (Spaced, "api"), (Japanese, "の名前")]),
-            ("ภาษาไทย 5 คำ ok", &[(SouthEastAsian, "ภาษาไทย 5 คำ"), (Spaced, "ok")]),
+            (
+                "設計するapi の名前",
+                &[
+                    (
+                        Japanese,
+                        "設計す\
+                る",
+                    ),
+                    (Spaced, "api"),
+                    (Japanese, "の名前"),
+                ],
+            ),
+            (
+                "ภาษาไทย 5 คำ ok",
+                &[
+                    (
+                        SouthEastAsian,
+                        "ภ\
+                าษาไทย 5 คำ",
+                    ),
+                    (Spaced, "ok"),
+                ],
+            ),
             ("привет мир 세계", &[(Spaced, "привет мир 세계")]),
             ("你好,世界", &[(Han, "你好,世界")]),
         ];

@@ -98,13 +98,7 @@ async fn send(server: &Server, route: &str, body: String) -> u16 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() {
-    let group = match Group::new(256 << 20) {
-        Ok(group) => group,
-        Err(error) => {
-            println!("skipped: no control group can be created here ({error})");
-            return;
-        }
-    };
+    let Some(group) = Group::of_256_mib() else { return };
     let data = directory();
     let server = Server::start_in(data.path(), &group.0).await;
     let check = async || check_other_clients(&server, 50, Duration::from_millis(100)).await;
@@ -223,13 +217,7 @@ async fn requests_that_need_too_much_memory_are_refused_and_others_are_served() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn small_requests_with_large_results_are_limited_too() {
-    let group = match Group::new(256 << 20) {
-        Ok(group) => group,
-        Err(error) => {
-            println!("skipped: no control group can be created here ({error})");
-            return;
-        }
-    };
+    let Some(group) = Group::of_256_mib() else { return };
     let data = directory();
     let server = Server::start_in(data.path(), &group.0).await;
     let check = async || check_other_clients(&server, 50, Duration::from_millis(100)).await;

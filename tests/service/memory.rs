@@ -125,7 +125,13 @@ async fn an_exhausted_budget_refuses_only_documents() {
 pub struct Group(pub PathBuf);
 
 impl Group {
-    pub fn new(bytes: u64) -> Result<Group, String> {
+    /// A group of 256 MiB. If none can be created here, prints a line and returns `None`.
+    pub fn of_256_mib() -> Option<Group> {
+        let group = Group::new(256 << 20);
+        group.inspect_err(|error| println!("skipped: no control group can be created here ({error})")).ok()
+    }
+
+    fn new(bytes: u64) -> Result<Group, String> {
         let groups = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
         let line = |name: &str| {
             groups.lines().find_map(|line| {
@@ -176,13 +182,7 @@ impl Drop for Group {
 
 #[tokio::test]
 async fn in_a_group_of_256_mib_inserts_are_refused_and_every_document_survives_kill_and_start() {
-    let group = match Group::new(256 << 20) {
-        Ok(group) => group,
-        Err(error) => {
-            println!("skipped: no control group can be created here ({error})");
-            return;
-        }
-    };
+    let Some(group) = Group::of_256_mib() else { return };
     let data = directory();
     let start = || Server::start_in(data.path(), &group.0);
     let server = start().await;
