@@ -146,10 +146,9 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Replaces the detail and removes the fields.
-    pub(super) fn shorten(&mut self, detail: &str) {
-        detail.clone_into(&mut self.detail);
-        self.errors.clear();
+    /// The kind of error, for programs.
+    pub(super) fn code(&self) -> &'static str {
+        self.code
     }
 }
 

@@ -135,3 +135,28 @@ async fn each_result_is_sent_before_the_next_line_arrives() {
     let summary: Value = serde_json::from_slice(&results.next().await.unwrap().unwrap()).unwrap();
     assert_eq!(summary["summary"]["created"], 3);
 }
+
+#[tokio::test]
+async fn an_answer_lists_at_most_100_errors_and_the_first_of_each_code() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let mut lines = vec!["1"; 900];
+    lines.push(r#"{"text":"..."}"#);
+    lines.push(r#"{"id":"good","hash":"00000000000000fe"}"#);
+    let array = serde_json::from_str(&format!("[{}]", lines.join(","))).unwrap();
+    let (status, answer) = server.post("/documents", array).await;
+    assert!(status.is_success(), "{answer}");
+    let (of_stream, summary) = server.stream("/documents", lines.join("\n")).await;
+    let of_array = answer["results"].as_array().unwrap();
+    for (results, summary, outcome) in
+        [(of_array, &answer["summary"], "created"), (&of_stream, &summary, "updated")]
+    {
+        assert_eq!((&summary["errors"], &summary[outcome]), (&json!(901), &json!(1)), "{summary}");
+        let errors: Vec<&Value> = results.iter().filter(|result| result["error"].is_object()).collect();
+        assert!((50..=100).contains(&errors.len()), "{}", errors.len());
+        assert!(errors.iter().enumerate().all(|(at, error)| at + 1 == errors.len() || error["index"] == at));
+        let last = &results[results.len() - 2..];
+        assert_eq!((&last[0]["index"], &last[0]["error"]["code"]), (&json!(900), &json!("empty_text")));
+        assert_eq!((&last[1]["index"], &last[1]["outcome"]), (&json!(901), &json!(outcome)));
+    }
+}

@@ -28,6 +28,20 @@ fn outcome(output: &Output) -> (bool, String) {
 }
 
 #[tokio::test]
+async fn every_bad_line_is_counted_though_the_server_lists_a_hundred() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    let file = format!("{}{}", "{\"text\":7}\n".repeat(700), lines(0..5));
+    fs::write(data.path().join("bad.jsonl"), file).unwrap();
+    let (succeeded, stderr) = import(&server, data.path(), &["bad.jsonl"], &[]).await;
+    assert!(
+        !succeeded && stderr.contains("5 created, 0 updated, 0 duplicates left out, 700 bad"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("line 1: ") && !stderr.contains("the server stopped"), "{stderr}");
+}
+
+#[tokio::test]
 async fn invalid_rows_and_files_fail_alone_and_are_reported() {
     let data = directory();
     let server = Server::start(&data.path().join("d")).await;

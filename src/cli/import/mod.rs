@@ -91,7 +91,13 @@ struct Line {
     index: Option<u64>,
     outcome: Option<String>,
     error: Option<Refusal>,
-    summary: Option<serde_json::Value>,
+    summary: Option<Summary>,
+}
+
+/// The part of the summary that the results do not have: an answer does not list every error.
+#[derive(Deserialize)]
+struct Summary {
+    errors: u64,
 }
 
 /// Whether the same line may succeed later.
@@ -237,7 +243,9 @@ async fn follow(
             let line: Vec<u8> = held.drain(..=end).collect();
             let line: Line = serde_json::from_slice(&line)
                 .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
-            ended |= line.summary.is_some();
+            if let Some(summary) = &line.summary {
+                (counts.bad, ended) = (summary.errors, true);
+            }
             if let Some(problem) = line.error.as_ref().filter(|refusal| is_temporary(refusal)) {
                 // The line itself is not at fault: the next run resumes with it.
                 saved.save();
@@ -259,7 +267,7 @@ async fn follow(
             done as f64 / bar.elapsed().as_secs_f64().max(0.001)
         ));
     }
-    // A premature summary would look like success: every line must have an answer.
+    // A premature summary would look like success: every line must have been counted.
     if !ended || counts.answered() != sent.load(Ordering::SeqCst) {
         saved.save();
         return Err(Failure::new(format!(

@@ -97,7 +97,7 @@ pub(super) struct Source {
     pub(super) is_piped: bool,
     /// Bytes read from the files so far, before decompression.
     passed: Arc<AtomicU64>,
-    /// Non-empty lines sent: the server answers each.
+    /// Non-empty lines sent: the server counts each.
     pub(super) sent: Arc<AtomicU64>,
 }
 

@@ -35,8 +35,10 @@ use crate::service::{Added, Admission, Patience, Prepared, Service};
 
 /// Maximum number of chunks of one request that wait to become durable.
 const STORING_CHUNKS: usize = 8;
-/// Maximum number of errors with full text in one answer. The summary counts the others.
-const FULL_ERRORS: u64 = 100;
+/// Maximum number of errors that an answer lists, without the first of each further code. The summary counts
+/// all errors. A client learns of every reason, for example that the disk has become full after many bad
+/// lines, and the answer lists at most 100 errors.
+const LISTED_ERRORS: usize = 60;
 
 /// Where the documents of a request are stored, and under which conditions.
 pub(super) struct Destination {
@@ -169,18 +171,39 @@ fn in_order(mut lines: Vec<LineOut>, reserved: Reserved) -> ChunkResults {
     ChunkResults { lines, reserved }
 }
 
+/// The errors that an answer has listed.
+#[derive(Default)]
+struct ListedErrors {
+    number: usize,
+    codes: Vec<&'static str>,
+}
+
+impl ListedErrors {
+    /// Whether an error of this code is listed; it is then counted as listed.
+    fn lists(&mut self, code: &'static str) -> bool {
+        let is_new = !self.codes.contains(&code);
+        if is_new {
+            self.codes.push(code);
+        }
+        let is_listed = is_new || self.number < LISTED_ERRORS;
+        self.number += usize::from(is_listed);
+        is_listed
+    }
+}
+
 fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: Framing) -> Response {
-    let summary = Arc::new(Mutex::new((Summary::default(), false)));
+    let summary = Arc::new(Mutex::new(Summary::default()));
     let counting = Arc::clone(&summary);
-    let body = results.map(move |ChunkResults { mut lines, mut reserved }| {
+    let (mut errors, mut has_listed) = (ListedErrors::default(), false);
+    let body = results.map(move |ChunkResults { lines, mut reserved }| {
         let mut counts = counting.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Vec::new();
-        for line in &mut lines {
-            counts.0.count(line);
-            if counts.0.errors() > FULL_ERRORS {
-                line.shorten_error();
+        for line in &lines {
+            counts.count(line);
+            if !line.error_code().is_none_or(|code| errors.lists(code)) {
+                continue;
             }
-            if framing == Framing::Array && std::mem::replace(&mut counts.1, true) {
+            if framing == Framing::Array && std::mem::replace(&mut has_listed, true) {
                 out.push(b',');
             }
             write_line(&mut out, line);
@@ -189,7 +212,7 @@ fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: F
         Ok::<_, Infallible>(reserved.bytes_of(out))
     });
     let end = stream::once(async move {
-        let (summary, _) = *summary.lock().unwrap_or_else(PoisonError::into_inner);
+        let summary = *summary.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = Vec::new();
         match framing {
             Framing::Lines => write_line(&mut out, &SummaryOut { summary }),
@@ -213,4 +236,23 @@ fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: F
 pub(super) fn write_line(out: &mut Vec<u8>, value: &impl Serialize) {
     serde_json::to_writer(&mut *out, value).expect("wire types can always be serialised to memory");
     out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::error::Code;
+    use super::*;
+
+    #[test]
+    fn at_most_100_errors_are_listed_and_each_code_once() {
+        let mut errors = ListedErrors::default();
+        let listed = |errors: &mut ListedErrors, code: Code| usize::from(errors.lists(code.name()));
+        let mut all = (0..1_000).map(|_| listed(&mut errors, Code::InvalidField)).sum::<usize>();
+        assert_eq!(all, LISTED_ERRORS);
+        for code in Code::ALL.iter().chain(Code::ALL) {
+            all += listed(&mut errors, *code);
+        }
+        assert_eq!(all, LISTED_ERRORS + Code::ALL.len() - 1);
+        assert!(all <= 100, "{all}");
+    }
 }

@@ -263,7 +263,8 @@ impl ExportOut {
     }
 }
 
-/// The result for one line of a stream or one element of an array.
+/// The result for one line of a stream or one element of an array. An answer lists at most 100 errors, among
+/// them the first of each code. Lines and elements without a result were not stored; the summary counts them.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LineResult)]
 pub(in crate::http) struct LineOut {
@@ -298,11 +299,9 @@ impl LineOut {
         LineOut { index, id: None, outcome: None, error: Some(Box::new(problem.body())), similar: Vec::new() }
     }
 
-    /// Removes the text for people from an error, and keeps its code.
-    pub(in crate::http) fn shorten_error(&mut self) {
-        if let Some(error) = &mut self.error {
-            error.shorten("an answer has the full text of 100 errors; the summary counts all errors");
-        }
+    /// The code of the error, if there is one.
+    pub(in crate::http) fn error_code(&self) -> Option<&'static str> {
+        self.error.as_ref().map(|error| error.code())
     }
 }
 
@@ -323,15 +322,11 @@ pub(in crate::http) struct Summary {
     updated: u64,
     /// Documents not stored, because they duplicate stored ones.
     duplicates: u64,
-    /// Documents not stored because of an error.
+    /// Documents not stored because of an error, listed or not.
     errors: u64,
 }
 
 impl Summary {
-    pub(in crate::http) fn errors(&self) -> u64 {
-        self.errors
-    }
-
     pub(in crate::http) fn count(&mut self, line: &LineOut) {
         match line.outcome {
             Some(OutcomeOut::Created) => self.created += 1,
@@ -347,7 +342,7 @@ impl Summary {
 #[schema(as = BulkResult)]
 #[allow(dead_code, reason = "a shape for the contract: the answer is streamed")]
 pub(in crate::http) struct BulkOut {
-    /// The result for each element, in order.
+    /// The result for each element, in order; at most 100 of them are errors.
     results: Vec<LineOut>,
     /// The counts.
     summary: Summary,
