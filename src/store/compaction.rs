@@ -17,7 +17,7 @@ use lsm_tree::{AbstractTree, AnyTree, Guard, SeqNo};
 
 use super::codec;
 use super::error::StoreError;
-use super::keeper::{Core, unless_ahead};
+use super::keeper::Core;
 use super::trees::{TREES, Tree, Trees};
 
 /// Merges of a tree in a row, before the other trees are served.
@@ -167,7 +167,7 @@ impl Compactor {
     ) -> Result<bool, StoreError> {
         let spare = core.room.spare();
         let tree = &core.trees.all()[at];
-        let done = core.work[at].run(tree, |tree| compact(tree).map_err(|error| unless_ahead(tree, error)));
+        let done = core.work[at].run(tree, |tree| Ok(compact(tree)?));
         let memory = &mut self.memory[at];
         match done {
             Ok(()) => {

@@ -36,8 +36,6 @@ use super::manifest::Manifest;
 use super::room::Room;
 use super::trees::{TREES, Trees, Writes};
 
-/// The file of a tree that names its current version. Its first eight bytes are the number of the version.
-const POINTER: &str = "current";
 /// Sealed memtables of a tree at which the writer waits for a flush.
 const SEALED_LIMIT: usize = 4;
 /// Overlapping tables of a tree at which the writer waits for compaction.
@@ -263,8 +261,7 @@ impl Core {
             if tree.sealed_memtable_count() > 0 {
                 work.run(tree, |tree| {
                     let lock = tree.get_flush_lock();
-                    let flushed = tree.flush(&lock, self.trees.views.horizon());
-                    flushed.map_err(|error| unless_ahead(tree, error))
+                    Ok(tree.flush(&lock, self.trees.views.horizon())?)
                 })?;
                 if tree.l0_run_count() >= RUNS_WANTED {
                     self.trees.pace.want();
@@ -365,29 +362,6 @@ impl Core {
     }
 }
 
-/// Converts an error of a tree. A full disk normally leads to a retry. There is no retry if the pointer on
-/// disk names a version that the tree in memory does not have: the next try would overwrite that version's
-/// file with another one, and a kill before the pointer is updated would leave a pointer with the checksum
-/// of the earlier file.
-pub(super) fn unless_ahead(tree: &AnyTree, error: lsm_tree::Error) -> StoreError {
-    let error = StoreError::from(error);
-    if !error.is_full() {
-        return error;
-    }
-    let path = tree.tree_config().path.join(POINTER);
-    // The other thread may have written the pointer and not updated the version in memory yet.
-    for _ in 0..50 {
-        let named =
-            fs::read(&path).ok().and_then(|bytes| bytes.first_chunk().copied()).map(u64::from_le_bytes);
-        if named == Some(tree.current_version().id()) {
-            return error;
-        }
-        std::thread::sleep(PAUSE);
-    }
-    let source = std::io::Error::other(format!("{error}, after the version of the tree was replaced"));
-    StoreError::io(&path, "synced", source)
-}
-
 /// The background threads of a store.
 pub(super) struct Keeper {
     core: Arc<Core>,
@@ -444,67 +418,5 @@ impl Drop for Keeper {
         if let Some(flusher) = self.flusher.take() {
             let _ = flusher.join();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::ErrorKind;
-
-    use super::*;
-
-    fn full() -> lsm_tree::Error {
-        lsm_tree::Error::Io(ErrorKind::StorageFull.into())
-    }
-
-    /// A pointer to the version after the current one of the tree.
-    fn ahead(tree: &AnyTree, pointer: &[u8]) -> Vec<u8> {
-        let next = tree.current_version().id() + 1;
-        [&next.to_le_bytes(), &pointer[8..]].concat()
-    }
-
-    #[test]
-    fn a_full_disk_is_retried_unless_the_pointer_is_ahead_of_the_tree() {
-        let dir = tempfile::tempdir().unwrap();
-        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
-        let tree = &trees.all()[0];
-        let path = tree.tree_config().path.join(POINTER);
-        let before = fs::read(&path).unwrap();
-        assert_eq!(before[..8], tree.current_version().id().to_le_bytes());
-        assert!(unless_ahead(tree, full()).is_full());
-
-        for unknown in [ahead(tree, &before), before[..7].to_vec()] {
-            fs::write(&path, unknown).unwrap();
-            let error = unless_ahead(tree, full());
-            assert!(!error.is_full(), "{error}");
-            assert!(error.to_string().contains("current"), "{error}");
-        }
-        fs::remove_file(&path).unwrap();
-        assert!(!unless_ahead(tree, full()).is_full());
-    }
-
-    #[test]
-    fn a_pointer_that_is_ahead_for_a_short_time_is_waited_for() {
-        let dir = tempfile::tempdir().unwrap();
-        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
-        let tree = &trees.all()[0];
-        let path = tree.tree_config().path.join(POINTER);
-        let own = fs::read(&path).unwrap();
-        fs::write(&path, ahead(tree, &own)).unwrap();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(PAUSE * 3);
-                fs::write(&path, own).unwrap();
-            });
-            assert!(unless_ahead(tree, full()).is_full());
-        });
-    }
-
-    #[test]
-    fn other_errors_are_unchanged() {
-        let dir = tempfile::tempdir().unwrap();
-        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
-        let error = unless_ahead(&trees.all()[0], lsm_tree::Error::Io(ErrorKind::PermissionDenied.into()));
-        assert!(matches!(error, StoreError::Tree(_)) && !error.is_full(), "{error}");
     }
 }

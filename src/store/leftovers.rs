@@ -9,8 +9,8 @@
 //! deleted. Files of older versions stay: views may read them, and `lsm-tree` deletes them after the last
 //! reader.
 //!
-//! *Absent*: the case that the pointer on disk names a version that the tree in memory does not have
-//! (`keeper`). The store then accepts no more writes, and nothing is deleted.
+//! The pointer of the tree is put back first if it names a version that the tree in memory does not have
+//! (`pointer`). *Absent*: errors other than a full disk; nothing is deleted after them.
 
 use std::collections::HashSet;
 use std::fs;
@@ -21,6 +21,7 @@ use lsm_tree::{AbstractTree, AnyTree};
 use parking_lot::Mutex;
 
 use super::error::StoreError;
+use super::pointer::{Pointer, is_astray};
 
 /// The directories of a tree that flushes and compactions write to.
 const TABLES: &str = "tables";
@@ -47,6 +48,29 @@ struct State {
     has_leftovers: bool,
     /// Whether the newest version of the tree on disk is unknown.
     is_unsure: bool,
+    pointer: Pointer,
+    /// Whether the pointer may name a version that the tree in memory does not have. No work begins before
+    /// it is put back.
+    is_astray: bool,
+}
+
+impl State {
+    /// Puts the pointer back and deletes leftovers, unless work on the tree is running.
+    fn settle(&mut self, tree: &AnyTree) -> Result<(), StoreError> {
+        if self.running > 0 {
+            return Ok(());
+        }
+        if self.is_astray {
+            self.pointer.put_back(tree)?;
+            self.is_astray = false;
+        }
+        let known = self.known.take();
+        if let Some(known) = known.filter(|_| self.has_leftovers && !self.is_unsure) {
+            sweep(tree, &known);
+        }
+        self.has_leftovers = false;
+        Ok(())
+    }
 }
 
 impl Work {
@@ -58,12 +82,15 @@ impl Work {
 
     /// Runs some work on `tree`. If it runs out of disk space or is interrupted, its files are deleted, at
     /// the latest when all other work on the tree has ended. After any other error nothing is deleted.
+    ///
+    /// # Errors
+    /// That of the work, or that of putting the pointer back; then the work did not begin.
     pub(super) fn run<T>(
         &self,
         tree: &AnyTree,
         work: impl FnOnce(&AnyTree) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.begin(tree);
+        self.begin(tree)?;
         let mut running = Running { work: self, tree, end: End::Panicked };
         let result = work(tree);
         running.end = match &result {
@@ -74,12 +101,19 @@ impl Work {
         result
     }
 
-    fn begin(&self, tree: &AnyTree) {
+    fn begin(&self, tree: &AnyTree) -> Result<(), StoreError> {
         let mut state = self.state.lock();
+        state.settle(tree)?;
+        if state.is_astray {
+            // Other work is running, and puts the pointer back when it ends.
+            return Err(StoreError::Full { free: 0, wanted: 0 });
+        }
         if state.running == 0 {
             state.known = listed(&tree.tree_config().path).ok();
+            state.pointer.keep(tree);
         }
         state.running += 1;
+        Ok(())
     }
 
     fn end(&self, tree: &AnyTree, end: End) {
@@ -87,19 +121,19 @@ impl Work {
         state.running -= 1;
         match end {
             End::Done => {
+                state.pointer.keep(tree);
                 if let Some(known) = &mut state.known {
                     known.extend(named(tree));
                 }
             }
-            End::Cut => state.has_leftovers = true,
+            End::Cut => {
+                state.has_leftovers = true;
+                state.is_astray |= is_astray(tree);
+            }
             End::Failed | End::Panicked => state.is_unsure = true,
         }
-        if state.running == 0 {
-            let known = state.known.take();
-            if let Some(known) = known.filter(|_| state.has_leftovers && !state.is_unsure) {
-                sweep(tree, &known);
-            }
-            state.has_leftovers = false;
+        if let Err(error) = state.settle(tree) {
+            tracing::warn!(%error, "a tree waits for disk space: its current version must be named again");
         }
     }
 }
@@ -186,6 +220,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
+    use crate::store::pointer::lead_astray;
     use crate::store::trees::Trees;
 
     fn full() -> StoreError {
@@ -264,6 +299,52 @@ mod tests {
         });
         assert!(failed.is_err());
         assert!(files(tree).contains(&(TABLES, 77)));
+    }
+
+    #[test]
+    fn a_pointer_astray_is_put_back_before_leftovers_are_deleted_and_work_begins() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        let before = files(tree);
+        let pointer = tree.tree_config().path.join("current");
+        let own = fs::read(&pointer).unwrap();
+        let partial = pointer.with_extension("partial");
+        // The pointer cannot be written: a directory has the name of the file that is renamed to it.
+        let failed = work.run(tree, |tree| {
+            unfinished(tree, 77);
+            lead_astray(tree);
+            fs::create_dir(&partial).unwrap();
+            Err::<(), _>(full())
+        });
+        assert!(failed.unwrap_err().is_full());
+        assert!(is_astray(tree) && files(tree).contains(&(TABLES, 77)));
+        assert!(work.run(tree, |_| Ok(())).is_err(), "work began although the pointer is astray");
+        fs::remove_dir(&partial).unwrap();
+        work.run(tree, |_| Ok(())).unwrap();
+        assert_eq!((fs::read(&pointer).unwrap(), files(tree)), (own, before));
+    }
+
+    #[test]
+    fn no_work_begins_beside_other_work_while_the_pointer_is_astray() {
+        let dir = tempfile::tempdir().unwrap();
+        let trees = Trees::open(dir.path(), 1 << 20).unwrap();
+        let (tree, work) = (filled(&trees), Work::default());
+        let outer = work.run(tree, |tree| {
+            let cut = |tree: &AnyTree| {
+                lead_astray(tree);
+                Err::<(), _>(full())
+            };
+            assert!(work.run(tree, cut).is_err());
+            assert!(work.run(tree, |_| Ok(())).unwrap_err().is_full());
+            // This work replaces the version, which names it.
+            tree.insert("c", "later", 2);
+            tree.flush_active_memtable(0)?;
+            Ok(())
+        });
+        outer.unwrap();
+        assert!(!is_astray(tree));
+        work.run(tree, |_| Ok(())).unwrap();
     }
 
     #[test]

@@ -30,6 +30,7 @@ mod keeper;
 mod leftovers;
 mod manifest;
 mod pace;
+mod pointer;
 mod records;
 mod room;
 mod salvage;

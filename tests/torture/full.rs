@@ -69,6 +69,16 @@ async fn check_while_full(server: &Server, when: &str) {
     assert!(server.get("/metrics").await.text().await.unwrap().contains("\nlookalike_ready 0\n"), "{when}");
 }
 
+/// Checks that a snapshot does not use the reserve of the disk and leaves no file.
+async fn check_no_snapshot(server: &Server, disk: &Disk) {
+    let (before, free) = (server.json("/snapshots").await, disk.free());
+    let (status, answer) = server.post("/snapshots", Value::Null).await;
+    assert_eq!((status.as_u16(), &answer["code"]), (507, &json!("disk_full")), "{answer}");
+    assert_eq!(server.json("/snapshots").await, before);
+    // The journal and the file system may take or return a little meanwhile.
+    assert!(disk.free() + (256 << 10) >= free, "{} of {free} bytes are free", disk.free());
+}
+
 /// Waits until the server is ready, and checks that it accepts writes and deletions.
 async fn check_healed(server: &Server, when: &str) {
     wait_for_readyz(server, 200, when).await;
@@ -92,6 +102,7 @@ async fn a_full_disk_refuses_writes_answers_queries_and_heals() {
         // Fill the disk completely or almost, without concurrent writes.
         let ballast = disk.fill([0, 1 << 20][cycle % 2]);
         check_while_full(&server, "full").await;
+        check_no_snapshot(&server, &disk).await;
         bench.audit(&server, "while it is full").await;
         fs::remove_file(&ballast).unwrap();
         check_healed(&server, "freed").await;
@@ -207,55 +218,88 @@ async fn stop_within(server: Server, within: Duration, when: &str) -> ExitStatus
     }
 }
 
-/// A commit that finds no space while a snapshot is written must block neither the snapshot thread nor the
-/// shutdown.
+/// Settings without a reserve: the journal is the first that finds no space, for its next segment.
+const WITHOUT_RESERVE: [(&str, &str); 4] = [
+    ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
+    ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
+    ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
+    ("LOOKALIKE_SERVER__DRAIN_SECONDS", "20"),
+];
+
+/// Writes to the collection `large`, which the ledger does not track, and requests snapshots, for 3 seconds.
+async fn write_much(server: &Server) {
+    let metadata = json!({ "f": "x".repeat(1_500) });
+    let large = |id| {
+        let (id, hash) = (format!("{id}"), format!("{id:016x}"));
+        json!({"id": id, "hash": hash, "metadata": metadata})
+    };
+    let large: Vec<Value> = (0..400).map(large).collect();
+    let end = Instant::now() + Duration::from_secs(3);
+    let writes = async || {
+        while Instant::now() < end {
+            server.post("/collections/large/documents", json!(large)).await;
+        }
+    };
+    let snapshots = async || {
+        while Instant::now() < end {
+            let snapshot = server.client.post(format!("{}/snapshots", server.url)).json(&Value::Null);
+            let answer = snapshot.timeout(Duration::from_secs(20)).send().await;
+            assert!(answer.is_ok(), "no answer to POST /snapshots: {answer:?}\n{}", server.log());
+        }
+    };
+    tokio::join!(writes(), writes(), snapshots());
+}
+
+/// Writes documents to the collection `large` until one is refused.
+async fn use_up_the_journal(server: &Server) {
+    let document = json!({"hash": "00000000000000ff", "metadata": { "f": "x".repeat(1_500) }});
+    for _ in 0..100_000 {
+        let (status, answer) = server.post("/collections/large/documents", document.clone()).await;
+        match status.as_u16() {
+            200 | 201 => {}
+            507 => return,
+            _ => panic!("{status}: {answer}"),
+        }
+    }
+    panic!("no write was refused\n{}", server.log());
+}
+
+/// A commit that finds no space while a snapshot is written blocks neither the snapshot thread nor the
+/// shutdown. `/readyz` reports it, and the same process accepts writes again when there is space.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_without_space_blocks_no_thread() {
+async fn a_commit_without_space_blocks_no_thread_and_heals() {
     let dir = directory();
     let Some(disk) = Disk::ext4(dir.path(), 64) else {
         return;
     };
-    // Without a reserve, the journal is the first that finds no space, for its next segment.
-    let settings = [
-        ("LOOKALIKE_STORE__RESERVE_BYTES", "0"),
-        ("LOOKALIKE_SNAPSHOTS__EVERY_CHANGES", "60"),
-        ("LOOKALIKE_SNAPSHOTS__EVERY_SECONDS", "1"),
-        ("LOOKALIKE_SERVER__DRAIN_SECONDS", "20"),
-    ];
     let (bench, mut rng) = (Bench::on(&disk.root), seeded());
     for _ in 0..cycles(2) {
-        let server = Server::start_with(&bench.data, &settings).await;
-        server.put("/collections/large", json!({})).await;
-        let load = Load::start(&server.url, &bench.ledger, 8, &mut rng);
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        let ballast = disk.fill(3 << 20);
-        let metadata = json!({ "f": "x".repeat(1_500) });
-        let large = |id| {
-            let (id, hash) = (format!("{id}"), format!("{id:016x}"));
-            json!({"id": id, "hash": hash, "metadata": metadata})
-        };
-        let large: Vec<Value> = (0..400).map(large).collect();
-        let end = Instant::now() + Duration::from_secs(3);
-        let writes = async || {
-            while Instant::now() < end {
-                // The ledger does not track this collection.
-                server.post("/collections/large/documents", json!(large)).await;
+        let server = Server::start_with(&bench.data, &WITHOUT_RESERVE).await;
+        for is_freed in [true, false] {
+            server.put("/collections/large", json!({})).await;
+            let load = Load::start(&server.url, &bench.ledger, 8, &mut rng);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            let ballast = disk.fill(3 << 20);
+            write_much(&server).await;
+            load.stop().await;
+            // A checkpoint may have freed a part of the journal.
+            disk.fill(0);
+            use_up_the_journal(&server).await;
+            check_while_full(&server, "the journal found no space").await;
+            if is_freed {
+                fs::remove_file(ballast).unwrap();
+                check_healed(&server, "freed").await;
+                assert_eq!(server.delete("/collections/large").await.as_u16(), 204);
+                bench.audit(&server, "healed").await;
+                continue;
             }
-        };
-        let snapshots = async || {
-            while Instant::now() < end {
-                let snapshot = server.client.post(format!("{}/snapshots", server.url)).json(&Value::Null);
-                let answer = snapshot.timeout(Duration::from_secs(20)).send().await;
-                assert!(answer.is_ok(), "no answer to POST /snapshots: {answer:?}\n{}", server.log());
-            }
-        };
-        tokio::join!(writes(), writes(), snapshots());
-        load.stop().await;
-        let status = stop_within(server, Duration::from_secs(22), "the journal found no space").await;
-        assert!(status.success(), "{status}");
-        fs::remove_file(ballast).unwrap();
-        let server = Server::start_with(&bench.data, &settings).await;
-        check_healed(&server, "freed").await;
+            let status = stop_within(server, Duration::from_secs(22), "the journal found no space").await;
+            assert!(status.success(), "{status}");
+            fs::remove_file(ballast).unwrap();
+            break;
+        }
+        let server = Server::start_with(&bench.data, &WITHOUT_RESERVE).await;
+        check_healed(&server, "started after it was freed").await;
         assert_eq!(server.delete("/collections/large").await.as_u16(), 204);
         bench.audit(&server, "after a commit without space").await;
         let status = stop_within(server, Duration::from_secs(22), "healed").await;
