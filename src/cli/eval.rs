@@ -2,6 +2,7 @@
 //! of the user's texts.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -109,7 +110,8 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         let mut of_set = Vec::new();
         for profile in &profiles {
             eprintln!("{}: {}", set.name, profile.id());
-            of_set.push(measure(profile, set, thread_time));
+            let Ok(of_profile) = measure(profile, set, thread_time, uninterrupted);
+            of_set.push(of_profile);
         }
         measured.push(of_set);
         checked.push(if arguments.check { checks(&profiles, by, set) } else { Vec::new() });
@@ -175,6 +177,12 @@ fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String
     profiles.iter().flat_map(of).collect()
 }
 
+/// The check of a measurement that is not cancelled.
+#[allow(clippy::unnecessary_wraps, reason = "the type of a check")]
+fn uninterrupted() -> Result<(), Infallible> {
+    Ok(())
+}
+
 /// Every MinHash recipe with each of three bandings.
 fn bands(set: &Set) -> Vec<Banded> {
     let thresholds: Vec<f64> = (0..=18).map(|step| f64::from(step) / 20.0).collect();
@@ -183,7 +191,10 @@ fn bands(set: &Set) -> Vec<Banded> {
     let of = |recipe: &MinHash| {
         bandings
             .iter()
-            .filter_map(|&banding| banded(recipe, banding, set, &thresholds, thread_time))
+            .filter_map(|&banding| {
+                let Ok(banded) = banded(recipe, banding, set, &thresholds, thread_time, uninterrupted);
+                banded
+            })
             .collect::<Vec<_>>()
     };
     eprintln!("{}: MinHash", set.name);
@@ -210,7 +221,7 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
         };
         // Texts that are near-duplicates before the edits are found correctly, so they do not count as
         // errors.
-        set_aside_copies(&mut set, by);
+        let Ok(_) = set_aside_copies(&mut set, by, uninterrupted);
         return Ok(set);
     }
     let (ids, texts) = read_documents(&documents_of(path)?, arguments.texts)?;

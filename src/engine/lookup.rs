@@ -105,7 +105,7 @@ impl Engine {
             cancel.check()?;
             // A document that was deleted in the meantime is omitted.
             let Some(row) = view.row(collection.id, &near.id)? else { continue };
-            near.similarity = judge(row)?;
+            near.similarity = judge(row, cancel)?;
             if near.similarity.is_some() {
                 matches.push(near);
             }

@@ -12,9 +12,10 @@ use super::change::SettingsVersion;
 use super::error::EngineError;
 use super::filter::Filter;
 use crate::backup::Manifest;
-use crate::call::NoMemory;
+
 use crate::ids::{CollectionName, DocumentId, Hash, Sequence, SignatureShape, Width};
 use crate::index::Plan;
+use crate::pool::Cancel;
 use crate::store::Row;
 
 /// The settings of a collection.
@@ -292,7 +293,7 @@ pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
 pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 
 /// Computes the similarity of a stored row, 0 to 1; `None` if the row is not a match.
-pub type Judge = Box<dyn FnMut(Row) -> Result<Option<f64>, NoMemory> + Send>;
+pub type Judge = Box<dyn FnMut(Row, &Cancel) -> Result<Option<f64>, EngineError> + Send>;
 
 /// The limits that a restored backup must satisfy, in addition to being intact: those that apply when
 /// documents are added. They are checked before anything is written.

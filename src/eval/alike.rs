@@ -19,7 +19,14 @@ const SHAPE: SignatureShape = SignatureShape { cells: 255, cell_bytes: 1, bands:
 
 /// Sets aside the unlabelled pairs that are similar by the features of `by`, and the pairs between the
 /// labelled copies of their texts. Returns the number of pairs set aside.
-pub fn set_aside_copies(set: &mut Set, by: &Profile) -> usize {
+///
+/// # Errors
+/// The error of `check`, which is called before each text.
+pub fn set_aside_copies<E>(
+    set: &mut Set,
+    by: &Profile,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<usize, E> {
     let index = Bands::new(SHAPE);
     let before = set.labels.ignored.len();
     let mut copies: HashMap<u32, Vec<u32>> = HashMap::new();
@@ -31,6 +38,7 @@ pub fn set_aside_copies(set: &mut Set, by: &Profile) -> usize {
     let most = SHAPE.distance_for(ALIKE);
     let mut near = Vec::new();
     for (number, text) in (0_u32..).zip(&set.texts) {
+        check()?;
         let features = by.feature_set(text);
         if features.is_empty() {
             continue;
@@ -53,7 +61,7 @@ pub fn set_aside_copies(set: &mut Set, by: &Profile) -> usize {
         }
         index.insert(Hash::from_u128(u128::from(number)), &signature);
     }
-    set.labels.ignored.len() - before
+    Ok(set.labels.ignored.len() - before)
 }
 
 #[cfg(test)]
@@ -70,18 +78,20 @@ mod tests {
         texts.push(String::new());
         let by = Profile::named("shingles-64").unwrap();
         let mut set = Set { texts: texts.clone(), ..Set::default() };
-        assert_eq!(set_aside_copies(&mut set, by), 1);
+        let set_aside = |set: &mut Set| set_aside_copies(set, by, || Ok::<_, ()>(()));
+        assert_eq!(set_aside(&mut set), Ok(1));
         assert!(set.labels.ignored.contains(&(3, 19)));
         let labels = Labels { positive: [(3, 19)].into(), ..Labels::default() };
         let mut marked = Set { texts, labels, ..Set::default() };
-        assert_eq!(set_aside_copies(&mut marked, by), 0);
+        assert_eq!(set_aside(&mut marked), Ok(0));
         let mut edited = with_edits("own", set.texts, 1);
-        set_aside_copies(&mut edited, by);
+        set_aside(&mut edited).unwrap();
         // Text 3, its copy, and the edited variant of each: all pairs except the two labelled ones.
         let copy_of = |of: u32| edited.labels.positive.iter().find(|pair| pair.0 == of).unwrap().1;
         let (a, b) = (copy_of(3), copy_of(19));
         for pair in [(3, 19), (3, b), (19, a), (a.min(b), a.max(b))] {
             assert!(edited.labels.ignored.contains(&pair), "{pair:?}");
         }
+        assert_eq!(set_aside_copies(&mut edited, by, || Err("cancelled")), Err("cancelled"));
     }
 }

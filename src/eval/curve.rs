@@ -42,15 +42,23 @@ impl Point {
 
 impl Curve {
     /// Counts the pairs whose texts are both `taken`.
-    pub fn of(hashes: &[Hash], taken: &[bool], labels: &Labels) -> Curve {
+    ///
+    /// # Errors
+    /// The error of `check`, which is called at least once per million pairs.
+    pub fn of<E>(
+        hashes: &[Hash],
+        taken: &[bool],
+        labels: &Labels,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Curve, E> {
         let width = hashes.first().map_or(64, |hash| hash.width().bits()) as usize;
         let kept: Vec<u128> =
             hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
         let mut wrong = if width == 64 {
             let halves: Vec<u64> = kept.iter().map(|&value| value as u64).collect();
-            all_pairs(&halves, |a, b| (a ^ b).count_ones())
+            all_pairs(&halves, |a, b| (a ^ b).count_ones(), check)?
         } else {
-            all_pairs(&kept, |a, b| (a ^ b).count_ones())
+            all_pairs(&kept, |a, b| (a ^ b).count_ones(), check)?
         };
         let mut right = vec![0; width + 1];
         let is_taken = |&&(a, b): &&Pair| taken[a as usize] && taken[b as usize];
@@ -66,7 +74,7 @@ impl Curve {
             wrong[distance(pair)] -= 1;
         }
         let all = if taken.iter().all(|taken| *taken) { labels.positive.len() } else { positive.len() };
-        Curve { right, wrong, positive: all as u64 }
+        Ok(Curve { right, wrong, positive: all as u64 })
     }
 
     /// The pairs within k.
@@ -123,13 +131,18 @@ const FEW: u64 = 3;
 /// With at least this many wrong pairs, the ratio of their decrease is certain enough.
 const ENOUGH: u64 = 30;
 
-/// The number of pairs at each distance.
-fn all_pairs<T: Copy>(values: &[T], distance: impl Fn(T, T) -> u32) -> Vec<u64> {
+/// The number of pairs at each distance. `check` is called for each two blocks of values.
+fn all_pairs<T: Copy, E>(
+    values: &[T],
+    distance: impl Fn(T, T) -> u32,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Vec<u64>, E> {
     // A block of rows and a block of columns fit the first-level cache together.
     const BLOCK: usize = 1024;
     let mut counts = vec![0_u64; 129];
     for (i, rows) in values.chunks(BLOCK).enumerate() {
         for (j, columns) in values.chunks(BLOCK).enumerate().skip(i) {
+            check()?;
             for (at, &row) in rows.iter().enumerate() {
                 let from = if i == j { at + 1 } else { 0 };
                 for &column in &columns[from..] {
@@ -138,7 +151,7 @@ fn all_pairs<T: Copy>(values: &[T], distance: impl Fn(T, T) -> u32) -> Vec<u64> 
             }
         }
     }
-    counts
+    Ok(counts)
 }
 
 #[cfg(test)]
@@ -153,14 +166,17 @@ mod tests {
             ignored: [(1, 2)].into_iter().collect(),
             ..Labels::default()
         };
-        let curve = Curve::of(&hashes, &[true; 4], &labels);
+        let unchecked = || Ok::<_, ()>(());
+        let curve = Curve::of(&hashes, &[true; 4], &labels, unchecked).unwrap();
         // 0-1 right at 1, 1-2 ignored at 1, 0-2 wrong at 2, 2-3 wrong at 6, 1-3 wrong at 7, 0-3 right at 8.
         let point = curve.at(2);
         assert_eq!((point.right, point.wrong, point.precision, point.recall), (1, 1, 0.5, 0.5));
         assert!((point.f1() - 0.5).abs() < 1e-9);
         assert_eq!((curve.at(8).right, curve.at(64).wrong), (2, 3));
         assert_eq!(curve.false_neighbours(7, 300.0), (300.0, false));
-        assert_eq!(Curve::of(&hashes, &[true, true, true, false], &labels).positive(), 1);
+        let without = Curve::of(&hashes, &[true, true, true, false], &labels, unchecked);
+        assert_eq!(without.unwrap().positive(), 1);
+        assert_eq!(Curve::of(&hashes, &[true; 4], &labels, || Err("cancelled")).err(), Some("cancelled"));
     }
 
     #[test]
@@ -180,6 +196,7 @@ mod tests {
     #[test]
     fn every_pair_is_counted_once() {
         let values: Vec<u64> = (0..2500).collect();
-        assert_eq!(all_pairs(&values, |_, _| 0)[0], 2500 * 2499 / 2);
+        let counts = all_pairs(&values, |_, _| 0, || Ok::<_, ()>(()));
+        assert_eq!(counts.unwrap()[0], 2500 * 2499 / 2);
     }
 }

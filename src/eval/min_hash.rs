@@ -28,24 +28,34 @@ pub struct Banded {
 }
 
 /// Measures a recipe with this banding. `None` if its profile does not exist or no signature has this shape.
-pub fn banded(
+///
+/// # Errors
+/// The error of `check`, which is called before each text.
+pub fn banded<E>(
     recipe: &MinHash,
     banding: Banding,
     set: &Set,
     thresholds: &[f64],
     clock: impl Fn() -> Duration,
-) -> Option<Banded> {
-    let profile = Profile::named(recipe.features)?;
-    let shape = SignatureShape::of_minima(banding.bands as u16, banding.rows as u16)?;
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Option<Banded>, E> {
+    let (Some(profile), Some(own)) = (Profile::named(recipe.features), Profile::named(recipe.name)) else {
+        return Ok(None);
+    };
+    let Some(shape) = SignatureShape::of_minima(banding.bands as u16, banding.rows as u16) else {
+        return Ok(None);
+    };
     let bytes: usize = set.texts.iter().map(String::len).sum();
     let _ = set.texts.first().map(|text| profile.feature_set(text));
     let start = clock();
-    let sets: Vec<Vec<u64>> = set.texts.iter().map(|text| profile.feature_set(text)).collect();
+    let features = |text: &String| check().map(|()| profile.feature_set(text));
+    let sets: Vec<Vec<u64>> = set.texts.iter().map(features).collect::<Result<_, E>>()?;
     let signatures: Vec<Vec<u8>> = sets.iter().map(|set| signature_of(set, shape)).collect();
     let seconds = clock().saturating_sub(start).as_secs_f64();
     let index = Bands::new(shape);
     let mut pairs: Vec<(Pair, f64)> = Vec::new();
     for (number, signature) in signatures.iter().enumerate().filter(|(number, _)| !sets[*number].is_empty()) {
+        check()?;
         let mut near = Vec::new();
         index.within(signature, u32::from(shape.cells), &mut near);
         pairs.extend(
@@ -70,14 +80,14 @@ pub fn banded(
         let found = pairs.iter().filter(|(_, similarity)| *similarity >= threshold);
         (threshold, set.labels.judge(found.map(|(pair, _)| *pair)))
     };
-    Some(Banded {
-        recipe: Profile::named(recipe.name)?.id().to_string(),
+    Ok(Some(Banded {
+        recipe: own.id().to_string(),
         banding,
         bytes: index.bytes() as f64 / index.len().max(1) as f64,
         bytes_a_second: bytes as f64 / seconds.max(1e-9),
         error: (squares / positive).sqrt(),
         thresholds: thresholds.iter().map(at).collect(),
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -97,9 +107,13 @@ mod tests {
         ];
         let labels = Labels { positive: [(0, 1)].into(), ..Labels::default() };
         let set = Set { name: "own".into(), texts, labels, edits: vec![] };
-        let found =
-            banded(&MinHash::ALL[1], Banding { bands: 32, rows: 4 }, &set, &[0.2, 1.1], || Duration::ZERO);
+        let banding = Banding { bands: 32, rows: 4 };
+        let measure = |check: fn() -> Result<(), &'static str>| {
+            banded(&MinHash::ALL[1], banding, &set, &[0.2, 1.1], || Duration::ZERO, check)
+        };
+        let found = measure(|| Ok(())).unwrap();
         let all = Judged { precision: 1.0, precision_undisputed: 1.0, recall: 1.0 };
         assert_eq!(found.unwrap().thresholds, [(0.2, all), (1.1, Judged { recall: 0.0, ..all })]);
+        assert!(measure(|| Err("cancelled")).is_err());
     }
 }

@@ -78,12 +78,21 @@ pub struct Measured {
 
 /// Measures a profile. `clock` is read before and after all texts are fingerprinted; it returns the
 /// processor time or time since any fixed instant.
-pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duration) -> Measured {
+///
+/// # Errors
+/// The error of `check`, which is called before each text and at least once per million pairs.
+pub fn measure<E>(
+    profile: &'static Profile,
+    set: &Set,
+    clock: impl Fn() -> Duration,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<Measured, E> {
     let bytes: usize = set.texts.iter().map(String::len).sum();
     // Loads the dictionaries before the time is measured.
     let _ = set.texts.first().map(|text| profile.fingerprint(text));
     let start = clock();
-    let made: Vec<Fingerprint> = set.texts.iter().map(|text| profile.fingerprint(text)).collect();
+    let fingerprint = |text: &String| check().map(|()| profile.fingerprint(text));
+    let made: Vec<Fingerprint> = set.texts.iter().map(fingerprint).collect::<Result<_, E>>()?;
     let seconds = clock().saturating_sub(start).as_secs_f64();
     let hashes: Vec<_> = made.iter().map(|made| made.hash).collect();
     // Empty texts are never stored.
@@ -96,19 +105,20 @@ pub fn measure(profile: &'static Profile, set: &Set, clock: impl Fn() -> Duratio
     let index = of_width(profile.width());
     index.insert_all(&mut hashes.iter().zip(&stored).filter(|(_, stored)| **stored).map(|(hash, _)| *hash));
     let count = |wanted: Status| made.iter().filter(|made| made.status == wanted).count();
-    Measured {
+    let second_reading = (!set.labels.disputed.is_empty()).then(|| set.labels.second_reading());
+    let curve = |counted: &[bool], labels: &Labels| Curve::of(&hashes, counted, labels, &check);
+    Ok(Measured {
         profile,
-        curve: Curve::of(&hashes, &stored, &set.labels),
-        curve_without_short: Curve::of(&hashes, &long, &set.labels),
-        second_reading: (!set.labels.disputed.is_empty())
-            .then(|| Curve::of(&hashes, &stored, &set.labels.second_reading())),
+        curve: curve(&stored, &set.labels)?,
+        curve_without_short: curve(&long, &set.labels)?,
+        second_reading: second_reading.map(|labels| curve(&stored, &labels)).transpose()?,
         short: count(Status::Short),
         empty: count(Status::Empty),
         skew: skew(&hashes, &originals),
         bytes_a_second: bytes as f64 / seconds.max(1e-9),
         index_bytes: index.bytes() as f64 / index.len().max(1) as f64,
         edits: by_edit(&hashes, set),
-    }
+    })
 }
 
 fn by_edit(hashes: &[crate::ids::Hash], set: &Set) -> Vec<(String, Vec<u32>)> {

@@ -3,6 +3,8 @@
 //! A new profile is a new recipe. A released recipe must never change. Not here: names and versions
 //! (`profile`), and the written form of a recipe (`profiles`).
 
+use std::convert::Infallible;
+
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
@@ -121,18 +123,27 @@ impl Recipe {
 
     /// The fingerprint of a text, and its signature if the recipe has one.
     pub(super) fn sign(&self, text: &str) -> Signed {
+        let Ok(signed) = self.checked_sign(text, || Ok::<_, Infallible>(()));
+        signed
+    }
+
+    /// [`Recipe::sign`] that ends with an error of `check`, which is called between the steps.
+    pub(super) fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
+        let prepared = self.preparation.apply(text);
+        check()?;
         if let Some(shape) = self.signature {
-            let set = self.feature_set(text);
+            let set = self.set_of(&prepared);
+            check()?;
             let signature = signature_of(&set, shape);
             let hash = signature_name(&signature);
             let fingerprint = Fingerprint { hash, features: set.len(), status: self.status(set.len()) };
-            return Signed { fingerprint, signature: Some(signature) };
+            return Ok(Signed { fingerprint, signature: Some(signature) });
         }
         let fingerprint = match self.width {
-            Width::Bits64 => self.fingerprint_in::<1>(text),
-            Width::Bits128 => self.fingerprint_in::<2>(text),
+            Width::Bits64 => self.fingerprint_in::<1, E>(&prepared, check)?,
+            Width::Bits128 => self.fingerprint_in::<2, E>(&prepared, check)?,
         };
-        Signed { fingerprint, signature: None }
+        Ok(Signed { fingerprint, signature: None })
     }
 
     /// The fingerprint with its features and votes.
@@ -147,17 +158,18 @@ impl Recipe {
         }
     }
 
-    fn fingerprint_in<const L: usize>(&self, text: &str) -> Fingerprint
+    fn fingerprint_in<const L: usize, E>(
+        &self,
+        prepared: &str,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Fingerprint, E>
     where
         Limbs<L>: Digest,
     {
-        let prepared = self.preparation.apply(text);
-        let bag = self.bag::<L>(&prepared, |_| ());
-        self.conclude(
-            &bag,
-            decide(&vote(&bag), || bag.smallest().unwrap_or([0; L]), self.tie),
-            prepared.is_empty(),
-        )
+        let bag = self.bag::<L>(prepared, |_| ());
+        check()?;
+        let bits = decide(&vote(&bag), || bag.smallest().unwrap_or([0; L]), self.tie);
+        Ok(self.conclude(&bag, bits, prepared.is_empty()))
     }
 
     /// The fingerprint of these bits. `is_empty` is whether the prepared text is empty: such a text has no
@@ -195,11 +207,14 @@ impl Recipe {
 
     /// The distinct features as 64-bit `XXH3` hashes, sorted.
     pub(super) fn feature_set(&self, text: &str) -> Vec<u64> {
-        let prepared = self.preparation.apply(text);
+        self.set_of(&self.preparation.apply(text))
+    }
+
+    fn set_of(&self, prepared: &str) -> Vec<u64> {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let bag: Bag<Limbs<1>> = self.bag_by(&prepared, Limbs::of, |_| ());
+        let bag: Bag<Limbs<1>> = self.bag_by(prepared, Limbs::of, |_| ());
         let mut set: Vec<u64> =
             bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
         set.sort_unstable();

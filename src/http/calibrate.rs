@@ -6,6 +6,7 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::access::RequestKey;
+use super::deadline::Deadline;
 use super::error::{Body, BodyRefused, NotFound, Problem, Refused, Unavailable};
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
@@ -34,6 +35,7 @@ pub(super) async fn begin(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
+    deadline: Deadline,
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -43,7 +45,7 @@ pub(super) async fn begin(
         WantedCalibration::default()
     } else {
         kind?;
-        parse_aside(&state, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?.into()
+        parse_aside(&state, deadline, bytes, |bytes| parse_object::<CalibrateIn>(bytes)).await?.into()
     };
     let may_see = |name: &CollectionName| {
         key.as_ref().is_none_or(|Extension(RequestKey(held))| held.key.scope.holds(name))

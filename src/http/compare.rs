@@ -31,7 +31,7 @@ pub(super) async fn compare(
 ) -> Result<Json<ComparisonOut>, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, 2 * state.service.limits().document_bytes + 4096).await?;
-    let wanted: CompareIn = parse_aside(&state, bytes, |bytes| parse_object(bytes)).await?;
+    let wanted: CompareIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
     let (profile, k) = (wanted.profile.clone(), wanted.k);
     let sides = wanted.sides(state.service.limits().document_bytes)?;
     let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);

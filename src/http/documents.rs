@@ -79,11 +79,13 @@ pub(super) async fn add(
         read_sized(request, size, "send many documents as a stream, application/x-ndjson, of any length")
             .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let elements = parse_aside(&state, bytes, move |bytes| elements(bytes, limits.batch_documents));
+        let elements =
+            parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
         let lines = bulk::elements(elements.await?, limits.document_bytes, unless_within.is_some());
         return bulk::respond(into, lines, Framing::Array);
     }
-    let offered = parse_aside(&state, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
+    let offered =
+        parse_aside(&state, deadline, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
     store(&state, &collection, offered, unless_within, deadline).await
 }
 

@@ -14,6 +14,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::deadline::Deadline;
 use super::edge::TooSlow;
 use super::error::{Code, Problem};
 use super::room::Growing;
@@ -145,14 +146,16 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
     }
 }
 
-/// Parses a body. A large one is parsed on the CPU pool, where it does not delay other requests.
+/// Parses a body in the time of a query. A large one is parsed on the CPU pool, where it does not delay other
+/// requests.
 pub(super) async fn parse_aside<T: Send + 'static>(
     state: &super::State,
+    deadline: Deadline,
     bytes: Bytes,
     make: impl FnOnce(&Bytes) -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
     let size = bytes.len();
-    state.service.aside(size, move || make(&bytes)).await?
+    deadline.query(state.service.aside(size, move || make(&bytes))).await?
 }
 
 /// Parses a JSON object; the error has the place. Without this, serde would also accept an array, as the
@@ -386,8 +389,9 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Documen
 
     async fn from_request(request: Request, state: &super::State) -> Result<Document<T>, Problem> {
         check_type(request.headers(), &["application/json"])?;
+        let deadline = Deadline::of(request.headers(), state.service.limits())?;
         let bytes = read(request, state.service.limits().document_bytes).await?;
-        parse_aside(state, bytes, |bytes| parse_object(bytes)).await.map(Document)
+        parse_aside(state, deadline, bytes, |bytes| parse_object(bytes)).await.map(Document)
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn fingerprint(
     let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
     let charset = charset(request.headers()).map(str::to_owned);
     let bytes = read(request, limit).await?;
-    let wanted = parse_aside(&state, bytes, move |bytes| {
+    let wanted = parse_aside(&state, deadline, bytes, move |bytes| {
         let decoded = |is_page| decode(bytes, charset.as_deref(), is_page);
         Ok(match kind {
             "application/json" => parse_object(bytes)?,

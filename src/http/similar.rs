@@ -125,7 +125,7 @@ pub(super) async fn by_body(
             })
         }
     };
-    let (found, mut results, stats) = match deadline.query(parse_aside(&state, bytes, begin)).await? {
+    let (found, mut results, stats) = match parse_aside(&state, deadline, bytes, begin).await? {
         Begun::Answered(response) => return Ok(response),
         Begun::One(pending, stats) => {
             let found = deadline.query(state.service.finish_one(pending)).await?;

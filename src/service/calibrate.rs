@@ -115,6 +115,12 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// # Errors
+    /// [`ServiceError::Forgotten`] if it was cancelled.
+    pub(super) fn check(&self) -> Result<(), ServiceError> {
+        if self.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
+    }
+
     fn status(&self) -> Calibration {
         let end = self.end.get();
         Calibration {
@@ -274,16 +280,18 @@ impl Service {
         let clock = move || Duration::from_millis(now_ms());
         let (mut measured, mut bands) = (Vec::new(), Vec::new());
         for profile in &plan.profiles {
-            check_cancelled(job)?;
-            let (profile, set) = (*profile, Arc::clone(&set));
+            let (profile, set, job) = (*profile, Arc::clone(&set), Arc::clone(job));
+            let counting = Arc::clone(&job);
+            let check = move || job.check();
             if let Some(recipe) = recipe(profile) {
                 let thresholds: Vec<f64> = (0..=19).map(|step| f64::from(step) / 20.0).collect();
-                let work = move |_: &Cancel| banded(recipe, recipe.banding, &set, &thresholds, clock);
-                bands.extend(self.pool.run(Patience::Bulk, work).await?);
+                let work = move |_: &Cancel| banded(recipe, recipe.banding, &set, &thresholds, clock, check);
+                bands.extend(self.pool.run(Patience::Bulk, work).await??);
             } else {
-                measured.push(self.pool.run(Patience::Bulk, move |_| measure(profile, &set, clock)).await?);
+                let work = move |_: &Cancel| measure(profile, &set, clock, check);
+                measured.push(self.pool.run(Patience::Bulk, work).await??);
             }
-            job.measured.fetch_add(1, Ordering::Relaxed);
+            counting.measured.fetch_add(1, Ordering::Relaxed);
         }
         let documents = plan.documents as f64;
         let mut measured = vec![measured];
@@ -350,10 +358,6 @@ impl Calibrations {
 fn recipe(profile: &Profile) -> Option<&'static MinHash> {
     profile.signatures()?;
     MinHash::ALL.iter().find(|recipe| recipe.name == profile.id().name())
-}
-
-pub(super) fn check_cancelled(job: &Job) -> Result<(), ServiceError> {
-    if job.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
 }
 
 /// Checks a number, or the length of a list, against its limits.

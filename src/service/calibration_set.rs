@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::calibrate::{ALIKE_BY, Job, MIN_TEXTS, Plan, check_cancelled};
+use super::calibrate::{ALIKE_BY, Job, MIN_TEXTS, Plan};
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
@@ -33,13 +33,19 @@ impl Service {
         }
         let (seed, name) = (plan.seed, plan.collection.to_string());
         let by = profile_named(self.profiles(), ALIKE_BY)?;
+        let reading = Arc::clone(job);
         let work = move || {
-            let mut texts = sample.into_texts();
-            // A text without features would not be found, and is not stored either.
-            texts.retain(|text| by.fingerprint(text).status != Status::Empty);
-            with_edits(&name, texts, seed)
+            let mut texts = Vec::new();
+            for text in sample.into_texts() {
+                reading.check()?;
+                // A text without features would not be found, and is not stored either.
+                if by.fingerprint(&text).status != Status::Empty {
+                    texts.push(text);
+                }
+            }
+            Ok(with_edits(&name, texts, seed))
         };
-        self.labelled(work).await
+        self.labelled(job, work).await
     }
 
     /// A set of the documents of the marked pairs and a sample of the others.
@@ -84,22 +90,26 @@ impl Service {
         let pairs: Vec<Pair> = plan.pairs.iter().map(ordered).collect();
         let mut texts: Vec<String> = texts.into_iter().flatten().collect();
         let name = plan.collection.to_string();
-        self.labelled(move || {
+        self.labelled(job, move || {
             texts.extend(sample.into_texts());
-            Set { name, texts, labels: Labels::read(Some(&pairs), None, false), edits: Vec::new() }
+            Ok(Set { name, texts, labels: Labels::read(Some(&pairs), None, false), edits: Vec::new() })
         })
         .await
     }
 
     /// Makes a set, and ignores the unmarked copies in it.
-    async fn labelled(&self, make: impl FnOnce() -> Set + Send + 'static) -> Result<Set, ServiceError> {
-        let by = profile_named(self.profiles(), ALIKE_BY)?;
+    async fn labelled(
+        &self,
+        job: &Arc<Job>,
+        make: impl FnOnce() -> Result<Set, ServiceError> + Send + 'static,
+    ) -> Result<Set, ServiceError> {
+        let (by, job) = (profile_named(self.profiles(), ALIKE_BY)?, Arc::clone(job));
         let work = move |_: &Cancel| {
-            let mut set = make();
-            set_aside_copies(&mut set, by);
-            set
+            let mut set = make()?;
+            set_aside_copies(&mut set, by, || job.check())?;
+            Ok::<_, ServiceError>(set)
         };
-        let set = self.pool.run(Patience::Bulk, work).await?;
+        let set = self.pool.run(Patience::Bulk, work).await??;
         if set.texts.len() < MIN_TEXTS {
             let detail = format!(
                 "there are {} texts to measure, and at least {MIN_TEXTS} are needed: store more, or give \
@@ -121,7 +131,7 @@ impl Service {
         let engine = self.engine()?;
         let mut after = None;
         loop {
-            check_cancelled(job)?;
+            job.check()?;
             let Page { documents, is_last } = engine.export(collection, after.take(), PAGE_BYTES).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
             after = documents.last().map(|last| last.id.clone());

@@ -180,7 +180,8 @@ fn compare(
             }
             Content::Text(_) | Content::Html(_) => {
                 cancel.check()?;
-                let text = side.into_text().unwrap_or_default();
+                let text = side.into_text(cancel)?.unwrap_or_default();
+                cancel.check()?;
                 let mut explanation = profile.explain(&text);
                 if explanation.fingerprint.status == Status::Empty {
                     let detail = format!("{field} has no word or character to make a fingerprint from");

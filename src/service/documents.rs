@@ -74,9 +74,9 @@ struct Preparation {
 }
 
 impl Preparation {
-    fn prepare(&self, offered: Offered) -> Result<Prepared, ServiceError> {
+    fn prepare(&self, offered: Offered, cancel: &Cancel) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
-        let mut row = self.row(offered.content)?;
+        let mut row = self.row(offered.content, cancel)?;
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
@@ -84,7 +84,7 @@ impl Preparation {
         Ok(Prepared { document: Document { id, row }, profile: self.profile })
     }
 
-    fn row(&self, content: Content) -> Result<Row, ServiceError> {
+    fn row(&self, content: Content, cancel: &Cancel) -> Result<Row, ServiceError> {
         let mut row = Row {
             hash: Hash::from_u64(0),
             features: None,
@@ -104,8 +104,9 @@ impl Preparation {
             }
             content => {
                 let field = content.field();
-                let text = content.into_text().unwrap_or_default();
-                let Signed { fingerprint, signature } = self.profile.sign(&text);
+                let text = content.into_text(cancel)?.unwrap_or_default();
+                let Signed { fingerprint, signature } =
+                    self.profile.checked_sign(&text, || cancel.check())?;
                 if fingerprint.status == Status::Empty {
                     return Err(ServiceError::EmptyText { field });
                 }
@@ -178,7 +179,7 @@ impl Service {
             for offered in offered {
                 turns.pause();
                 cancel.check()?;
-                prepared.push(offered.and_then(|offered| Ok(preparation.prepare(offered)?)));
+                prepared.push(offered.and_then(|offered| Ok(preparation.prepare(offered, cancel)?)));
             }
             Ok(prepared)
         };
@@ -194,11 +195,11 @@ impl Service {
         let preparation = self.preparation(collection)?;
         // Hashes and signatures need no fingerprinting.
         if matches!(offered.content, Content::Hash(_) | Content::Signature(_)) {
-            return preparation.prepare(offered);
+            return preparation.prepare(offered, &Cancel::default());
         }
-        let work = move |_: &Cancel| {
+        let work = move |cancel: &Cancel| {
             let _working = reserve_for_fingerprint(preparation.profile, &offered.content)?;
-            preparation.prepare(offered)
+            preparation.prepare(offered, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
     }

@@ -8,8 +8,8 @@ use crate::call::{self, NoMemory, Reserved};
 use crate::engine::EngineError;
 use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, Hash};
-use crate::pool::{Cancel, Patience};
-use crate::text::{main_text, memory_for_page};
+use crate::pool::{Cancel, Patience, PoolError};
+use crate::text::{checked_main_text, memory_for_page};
 
 /// The content of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,11 +104,14 @@ impl Content {
     }
 
     /// The text to fingerprint; `None` for hashes and signatures.
-    pub(super) fn into_text(self) -> Option<String> {
+    ///
+    /// # Errors
+    /// [`PoolError::Cancelled`].
+    pub(super) fn into_text(self, cancel: &Cancel) -> Result<Option<String>, PoolError> {
         match self {
-            Content::Text(text) => Some(text),
-            Content::Html(html) => Some(main_text(&html)),
-            Content::Hash(_) | Content::Signature(_) => None,
+            Content::Text(text) => Ok(Some(text)),
+            Content::Html(html) => checked_main_text(&html, || cancel.check()).map(Some),
+            Content::Hash(_) | Content::Signature(_) => Ok(None),
         }
     }
 }
@@ -148,8 +151,8 @@ impl Service {
             for content in contents {
                 cancel.check()?;
                 let _working = reserve_for_fingerprint(profile, &content)?;
-                let Some(text) = content.into_text() else { continue };
-                let Signed { fingerprint, signature } = profile.sign(&text);
+                let Some(text) = content.into_text(cancel)? else { continue };
+                let Signed { fingerprint, signature } = profile.checked_sign(&text, || cancel.check())?;
                 made.push(Fingerprinted { profile, fingerprint, signature });
             }
             Ok(made)
@@ -170,7 +173,8 @@ impl Service {
         let work = move |cancel: &Cancel| {
             // Not released here: the features and their text are a part of the answer.
             reserve_for_explanation(&content)?.keep();
-            let text = content.into_text().unwrap_or_default();
+            let text = content.into_text(cancel)?.unwrap_or_default();
+            cancel.check()?;
             let explanation = profile.explain(&text);
             cancel.check()?;
             Ok(Explained { profile, explanation })

@@ -99,17 +99,22 @@ fn memory_per_byte(measure: Measure) -> usize {
 }
 
 impl Prepared {
-    fn of(compared: Compared, measure: Measure, sketch_bytes: Option<u16>) -> Prepared {
+    fn of(
+        compared: Compared,
+        measure: Measure,
+        sketch_bytes: Option<u16>,
+        cancel: &Cancel,
+    ) -> Result<Prepared, EngineError> {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(content) => {
-                let text = content.into_text().unwrap_or_default();
-                Prepared {
+                let text = content.into_text(cancel)?.unwrap_or_default();
+                Ok(Prepared {
                     exact: Some(Exact::of(&text, measure)),
                     sketch: sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes))),
-                }
+                })
             }
-            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(sketch(bytes)) },
+            Compared::Sketch(bytes) => Ok(Prepared { exact: None, sketch: Some(sketch(bytes)) }),
         }
     }
 
@@ -127,12 +132,12 @@ impl Prepared {
 fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
-    Box::new(move |row| {
+    Box::new(move |row, cancel| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
                 reserve_for_explanation(content)?.keep();
             }
-            prepared = Some(Prepared::of(compared, measure, sketch_bytes));
+            prepared = Some(Prepared::of(compared, measure, sketch_bytes, cancel)?);
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(measure))?;
         let similarity = prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));

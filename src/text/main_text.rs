@@ -8,10 +8,13 @@
 //! The article finder is `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and
 //! in some places it visits all descendants of each node. Therefore the limits are necessary.
 
+use std::convert::Infallible;
+
+use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
 use super::tree::tree_of;
-use super::visible::visible_text;
+use super::visible::checked_visible_text;
 
 /// The length in characters below which the finder relaxes its rules and tries again. Its default of 500
 /// suits long English articles; on shorter ones it would relax rule after rule until it accepts menus and
@@ -43,12 +46,33 @@ pub fn memory_for_page(bytes: usize) -> usize {
 /// assert_eq!(main_text("<p>Fish &amp; <b>chips</b></p><script>x</script>").trim(), "Fish & chips");
 /// ```
 pub fn main_text(html: &str) -> String {
-    article(html).unwrap_or_else(|| visible_text(html))
+    let Ok(text) = checked_main_text(html, || Ok::<_, Infallible>(()));
+    text
 }
 
-fn article(html: &str) -> Option<String> {
-    let document = tree_of(html)?;
-    let page_bytes = html.len();
+/// [`main_text`] that ends early if it is no longer needed.
+///
+/// # Errors
+/// The error of `check`, which is called between the steps, and every few hundred tokens of the page. The
+/// article finder is not interrupted: the limits of the tree bound its work, whatever the size of the page.
+pub fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
+    if let Some(document) = tree_of(html, &check)? {
+        check()?;
+        if let Some(article) = article(document, html.len()) {
+            check()?;
+            // The finder's own text joins the last word of a block to the first word of the next.
+            let text = checked_visible_text(&article, &check)?;
+            let text = without_edges(&text);
+            if !text.trim().is_empty() {
+                return Ok(text.to_owned());
+            }
+        }
+    }
+    checked_visible_text(html, check)
+}
+
+/// The article of a page of so many bytes, as HTML. `None` if none is found.
+fn article(document: Document, page_bytes: usize) -> Option<String> {
     // A panic in the finder must not fail the request; the result is then the visible text.
     let found = std::panic::catch_unwind(move || {
         let config = Config { char_threshold: ARTICLE, ..Config::default() };
@@ -61,10 +85,9 @@ fn article(html: &str) -> Option<String> {
                 return None;
             }
         }
-        // The finder's own text joins the last word of a block to the first word of the next.
-        Some(without_edges(&visible_text(&reader.parse().ok()?.content)).to_owned())
+        Some(reader.parse().ok()?.content.to_string())
     });
-    found.ok().flatten().filter(|text| !text.trim().is_empty())
+    found.ok().flatten()
 }
 
 /// A text without the lines before its first sentence and after its last one, which are remains of menus,
@@ -86,6 +109,9 @@ fn without_edges(text: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
+    use super::super::visible_text;
     use super::*;
 
     const ARTICLE: &str =
@@ -168,6 +194,25 @@ mod tests {
         for (html, expected) in cases {
             let words: Vec<_> = visible_text(html).split_whitespace().map(str::to_owned).collect();
             assert_eq!(words.join(" "), expected, "{html}");
+        }
+    }
+
+    #[test]
+    fn every_check_can_end_it() {
+        let page = page(&ARTICLE.repeat(800));
+        let checks = Cell::new(0);
+        let until = |most: usize| {
+            checks.set(0);
+            checked_main_text(&page, || {
+                checks.set(checks.get() + 1);
+                if checks.get() <= most { Ok(()) } else { Err("late") }
+            })
+        };
+        assert_eq!(until(usize::MAX).unwrap(), main_text(&page));
+        let all = checks.get();
+        assert!(all >= 2, "{all}");
+        for most in 0..all {
+            assert_eq!(until(most), Err("late"), "{most}");
         }
     }
 

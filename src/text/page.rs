@@ -23,41 +23,66 @@ pub(super) trait Sink {
 }
 
 /// Passes the tokens of a page to a sink; `false` if the sink stopped before the end of the page.
-pub(super) fn read(page: &str, sink: &mut impl Sink) -> bool {
+///
+/// # Errors
+/// The error of `check`, which is called once per [`TOKENS`] tokens and parts of tags.
+pub(super) fn read<E>(
+    page: &str,
+    sink: &mut impl Sink,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<bool, E> {
     let page = page.strip_prefix('\u{feff}').unwrap_or(page);
-    let emitter = Reading(CallbackEmitter::new(Events(sink)));
-    Tokenizer::new_with_emitter(page, emitter).next().is_none()
-}
-
-/// Adapts a sink to the callback of the tokenizer.
-struct Events<'a, S>(&'a mut S);
-
-/// The only token that the emitter returns: the sink has stopped.
-struct Stopped;
-
-impl<S: Sink> Callback<Stopped, ()> for Events<'_, S> {
-    fn handle_event(&mut self, event: CallbackEvent<'_>, _span: Span<()>) -> Option<Stopped> {
-        (!self.0.take(event)).then_some(Stopped)
+    let emitter = Reading(CallbackEmitter::new(Events { sink, check, tokens: 0 }));
+    match Tokenizer::new_with_emitter(page, emitter).next() {
+        None => Ok(true),
+        Some(Ok(Stopped(None))) => Ok(false),
+        Some(Ok(Stopped(Some(error)))) => Err(error),
+        Some(Err(never)) => match never {},
     }
 }
 
-struct Reading<'a, S: Sink>(CallbackEmitter<Events<'a, S>, Stopped>);
+/// The number of tokens between two checks.
+const TOKENS: usize = 512;
 
-impl<S: Sink> ForwardingEmitter for Reading<'_, S> {
-    type Token = Stopped;
+/// Adapts a sink to the callback of the tokenizer.
+struct Events<'a, S, C> {
+    sink: &'a mut S,
+    check: C,
+    tokens: usize,
+}
 
-    fn inner(&mut self) -> &mut impl Emitter<Token = Stopped> {
+/// The only token that the emitter returns: the sink has stopped, or the check has failed.
+struct Stopped<E>(Option<E>);
+
+impl<S: Sink, E, C: Fn() -> Result<(), E>> Callback<Stopped<E>, ()> for Events<'_, S, C> {
+    fn handle_event(&mut self, event: CallbackEvent<'_>, _span: Span<()>) -> Option<Stopped<E>> {
+        self.tokens += 1;
+        if self.tokens.is_multiple_of(TOKENS)
+            && let Err(error) = (self.check)()
+        {
+            return Some(Stopped(Some(error)));
+        }
+        (!self.sink.take(event)).then_some(Stopped(None))
+    }
+}
+
+struct Reading<'a, S: Sink, E, C: Fn() -> Result<(), E>>(CallbackEmitter<Events<'a, S, C>, Stopped<E>>);
+
+impl<S: Sink, E, C: Fn() -> Result<(), E>> ForwardingEmitter for Reading<'_, S, E, C> {
+    type Token = Stopped<E>;
+
+    fn inner(&mut self) -> &mut impl Emitter<Token = Stopped<E>> {
         &mut self.0
     }
 
     fn emit_current_tag(&mut self) -> Option<State> {
         // The inner emitter never switches the state, so its answer is ignored.
         let _ = self.0.emit_current_tag();
-        self.0.callback_mut().0.state()
+        self.0.callback_mut().sink.state()
     }
 
     fn adjusted_current_node_present_but_not_in_html_namespace(&mut self) -> bool {
-        self.0.callback_mut().0.is_foreign()
+        self.0.callback_mut().sink.is_foreign()
     }
 
     fn emit_error(&mut self, _error: Error) {}
@@ -70,6 +95,8 @@ impl<S: Sink> ForwardingEmitter for Reading<'_, S> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     /// Stops at the token of this number, counted from 1.
@@ -89,9 +116,21 @@ mod tests {
     #[test]
     fn a_sink_can_stop_the_tokenizer() {
         let page = "<p>a<p>b<p>c";
-        assert!(!read(page, &mut Few(2)));
-        assert!(!read(page, &mut Few(9)));
-        assert!(read(page, &mut Few(100)));
-        assert!(!read(&"<p a b c>x".repeat(1_000_000), &mut Few(5)));
+        let read = |page: &str, few| read(page, &mut Few(few), || Ok::<_, ()>(()));
+        assert_eq!(read(page, 2), Ok(false));
+        assert_eq!(read(page, 9), Ok(false));
+        assert_eq!(read(page, 100), Ok(true));
+        assert_eq!(read(&"<p a b c>x".repeat(1_000_000), 5), Ok(false));
+    }
+
+    #[test]
+    fn a_check_can_stop_the_tokenizer() {
+        let (page, checks) = ("<p a b c>x".repeat(1_000_000), Cell::new(0));
+        let check = || {
+            checks.set(checks.get() + 1);
+            if checks.get() < 3 { Ok(()) } else { Err("late") }
+        };
+        assert_eq!(read(&page, &mut Few(usize::MAX), check), Err("late"));
+        assert_eq!(checks.get(), 3);
     }
 }

@@ -51,19 +51,22 @@ const BLOCK_STEPS: usize = 4;
 const STEP_BYTES: usize = 6;
 
 /// The tree of a page; `None` if it is too deep, too large or too slow to build or to walk.
-pub(super) fn tree_of(page: &str) -> Option<Document> {
+///
+/// # Errors
+/// The error of `check`, which is called every few hundred tokens.
+pub(super) fn tree_of<E>(page: &str, check: impl Fn() -> Result<(), E>) -> Result<Option<Document>, E> {
     let mut growing = Growing::new();
-    if !read(page, &mut growing) {
-        return None;
+    if !read(page, &mut growing, check)? {
+        return Ok(None);
     }
     growing.pass(Token::EOFToken);
     growing.builder.end();
     let document = growing.builder.sink;
     if !is_walkable(&document.tree) {
-        return None;
+        return Ok(None);
     }
     split_texts(&document.tree);
-    Some(document)
+    Ok(Some(document))
 }
 
 /// A tree that is being built from the tokens of a page.
@@ -327,6 +330,10 @@ fn split_texts(tree: &Tree) {
 mod tests {
     use super::*;
 
+    fn tree(page: &str) -> Option<Document> {
+        tree_of(page, || Ok::<_, ()>(())).unwrap()
+    }
+
     #[test]
     fn a_tree_matches_the_specification() {
         let cases = [
@@ -339,7 +346,7 @@ mod tests {
             ("<script><!--<script></script>x</script>y", "<script><!--<script></script>x</script>y"),
         ];
         for (page, body) in cases {
-            let document = tree_of(&format!("\u{feff}<!DOCTYPE html><title>t</title><body>{page}")).unwrap();
+            let document = tree(&format!("\u{feff}<!DOCTYPE html><title>t</title><body>{page}")).unwrap();
             assert_eq!(&*document.select("body").inner_html(), body, "{page}");
         }
     }
@@ -347,7 +354,7 @@ mod tests {
     #[test]
     fn attributes_and_their_values_are_kept_up_to_the_limits() {
         let many: String = (0..100).map(|n| format!(" a{n}={n}")).collect();
-        let document = tree_of(&format!("<p{many} a0=x class=c><i title='{}'>", "字".repeat(PIECE))).unwrap();
+        let document = tree(&format!("<p{many} a0=x class=c><i title='{}'>", "字".repeat(PIECE))).unwrap();
         let attributes = document.select("p").nodes()[0].attrs();
         assert_eq!(attributes.len(), MAX_ATTRIBUTES);
         assert_eq!((&*attributes[0].value, &*attributes[63].value), ("0", "63"));
@@ -358,7 +365,7 @@ mod tests {
     #[test]
     fn a_long_text_is_unchanged_by_splitting() {
         let text = "字 & ©".repeat(3 * PIECE);
-        let document = tree_of(&format!("<p>{}<b>{text}</b> end</p>", text.replace('&', "&amp;"))).unwrap();
+        let document = tree(&format!("<p>{}<b>{text}</b> end</p>", text.replace('&', "&amp;"))).unwrap();
         let paragraph = document.select("p");
         assert_eq!(&*paragraph.text(), &format!("{text}{text} end"));
         let nodes = paragraph.nodes()[0].descendants();
@@ -379,7 +386,7 @@ mod tests {
         };
         let walked = |levels: usize| format!("{}{}", "<div>".repeat(levels), "x, ".repeat(300_000));
         let has_tree = |what: &str, page: String, expected: bool| {
-            assert_eq!(tree_of(&page).is_some(), expected, "{what}");
+            assert_eq!(tree(&page).is_some(), expected, "{what}");
         };
         for (count, expected) in [(MAX_NODES - 10, true), (MAX_NODES, false)] {
             has_tree("nodes", "<br>".repeat(count), expected);

@@ -3,6 +3,8 @@
 //! Guarantees: time and memory proportional to the page, whatever its nesting; no panic; a line break between
 //! blocks. Not here: style sheets, so text that they hide is included; the choice of the main text.
 
+use std::convert::Infallible;
+
 use html5gum::State;
 use html5gum::emitters::callback::CallbackEvent;
 
@@ -10,9 +12,15 @@ use super::page::{Sink, read};
 
 /// The text of a page without tags, comments, scripts and styles.
 pub fn visible_text(html: &str) -> String {
+    let Ok(text) = checked_visible_text(html, || Ok::<_, Infallible>(()));
+    text
+}
+
+/// [`visible_text`] that ends early with the error of `check`.
+pub(super) fn checked_visible_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
     let mut visible = Visible::default();
-    read(html, &mut visible);
-    visible.text
+    read(html, &mut visible, check)?;
+    Ok(visible.text)
 }
 
 #[derive(Default)]

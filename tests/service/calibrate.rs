@@ -227,6 +227,26 @@ async fn one_calibration_runs_at_a_time_and_can_be_cancelled() {
 }
 
 #[tokio::test]
+async fn the_texts_of_marked_pairs_have_a_limit() {
+    let data = directory();
+    // Half of the memory of one client, a sixteenth of it for a sample, half of that for the pairs.
+    let budget = ("LOOKALIKE_MEMORY__BUDGET", "268435456");
+    let server = Server::start_with(data.path(), &[budget]).await;
+    server.put("/collections/kept", json!({"keep_text": true})).await;
+    for id in 0..6_usize {
+        let long = text(id).repeat(500_000 / text(id).len());
+        let (status, problem) =
+            server.post("/collections/kept/documents", json!({"id": id.to_string(), "text": long})).await;
+        assert_eq!(status, StatusCode::CREATED, "{problem}");
+    }
+    let pairs = json!({"pairs": [["0", "1"], ["2", "3"], ["4", "5"]]});
+    assert_eq!(server.post("/collections/kept/calibrate", pairs).await.0, StatusCode::ACCEPTED);
+    let calibration = wait_for_end(&server, "kept").await;
+    let detail = calibration["error"]["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("mark fewer pairs"), "{calibration}");
+}
+
+#[tokio::test]
 async fn an_invalid_calibration_is_refused_with_the_field() {
     let data = directory();
     let server = Server::start(data.path()).await;
