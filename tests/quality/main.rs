@@ -8,8 +8,12 @@
 mod golden;
 mod languages;
 mod scripts;
+#[path = "../service/skipped.rs"]
+mod skipped;
 
 use std::path::PathBuf;
+
+use skipped::skipped;
 
 /// A file of the large sets. If it does not exist, prints a line and returns `None`.
 fn shared(path: &str) -> Option<PathBuf> {
@@ -19,6 +23,6 @@ fn shared(path: &str) -> Option<PathBuf> {
     if file.exists() {
         return Some(file);
     }
-    println!("skipped: {} does not exist (set LOOKALIKE_TEST_DATA to use another folder)", file.display());
+    skipped(&format!("{} does not exist (set LOOKALIKE_TEST_DATA to use another folder)", file.display()));
     None
 }

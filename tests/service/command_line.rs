@@ -10,6 +10,7 @@ use flate2::write::GzEncoder;
 use serde_json::json;
 
 use crate::server::{BINARY, Server, command, directory, lines};
+use crate::skipped::skipped;
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
@@ -132,7 +133,7 @@ async fn an_interrupted_import_resumes_at_its_position() {
     child.kill().unwrap();
     child.wait().unwrap();
     if !progress.exists() {
-        println!("skipped: the machine imported 400,000 documents before the first progress file");
+        skipped("the machine imported 400,000 documents before the first progress file");
         return;
     }
     let output = run(&arguments).await;

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory, ids};
+use crate::skipped::skipped;
 
 /// The library of Debian's package `faketime`.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
@@ -372,7 +373,7 @@ async fn a_deleted_collection_leaves_no_expiry_entries() {
 #[tokio::test]
 async fn a_wall_clock_step_restores_no_expired_document() {
     if !Path::new(FAKETIME).exists() {
-        println!("skipped: {FAKETIME} is missing (Debian: apt-get install faketime)");
+        skipped(&format!("{FAKETIME} is missing (Debian: apt-get install faketime)"));
         return;
     }
     let data = directory();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::server::{Server, command, directory};
+use crate::skipped::skipped;
 
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 /// The minimum of links that schemathesis must follow in the time limit, also on a busy machine.
@@ -22,10 +23,10 @@ fn python_program(name: &str) -> Option<PathBuf> {
     let path = Path::new(ROOT).join("target/python/bin").join(name);
     let found = path.exists().then_some(path);
     if found.is_none() {
-        println!(
-            "skipped: there is no target/python/bin/{name}; make it with `python3 -m venv target/python && \
+        skipped(&format!(
+            "there is no target/python/bin/{name}; make it with `python3 -m venv target/python && \
              target/python/bin/pip install -r tests/requirements.txt`"
-        );
+        ));
     }
     found
 }

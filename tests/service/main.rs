@@ -41,6 +41,7 @@ mod road;
 mod server;
 mod settings;
 mod signatures;
+mod skipped;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]
 mod traces;

@@ -8,6 +8,7 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
+use crate::skipped::skipped;
 
 /// A pseudo-random hash for a number.
 fn hash(i: u64) -> String {
@@ -128,7 +129,7 @@ impl Group {
     /// A group of 256 MiB. If none can be created here, prints a line and returns `None`.
     pub fn of_256_mib() -> Option<Group> {
         let group = Group::new(256 << 20);
-        group.inspect_err(|error| println!("skipped: no control group can be created here ({error})")).ok()
+        group.inspect_err(|error| skipped(&format!("no control group can be created here ({error})"))).ok()
     }
 
     fn new(bytes: u64) -> Result<Group, String> {

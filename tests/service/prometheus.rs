@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
+use crate::skipped::skipped;
 
 /// A process that is killed at the end of the test.
 struct Process(Child);
@@ -24,7 +25,7 @@ fn is_installed(program: &str) -> bool {
     let found =
         Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
     if !found {
-        println!("skipped: {program} is not installed (Debian: prometheus)");
+        skipped(&format!("{program} is not installed (Debian: prometheus)"));
     }
     found
 }

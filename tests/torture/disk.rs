@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use crate::skipped::skipped;
+
 /// A mounted file system, unmounted on drop.
 pub struct Disk {
     pub root: PathBuf,
@@ -25,7 +27,10 @@ impl Disk {
         fs::create_dir(&disk.root).unwrap();
         match formatted.and_then(|()| disk.mount()) {
             Ok(()) => Some(disk),
-            Err(reason) => skipped(&reason),
+            Err(reason) => {
+                skipped(&format!("no disk can be mounted here: {reason}"));
+                None
+            }
         }
     }
 
@@ -85,11 +90,6 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.unmount();
     }
-}
-
-fn skipped(reason: &str) -> Option<Disk> {
-    eprintln!("SKIPPED: no disk can be mounted here: {reason}");
-    None
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<(), String> {

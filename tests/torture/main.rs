@@ -31,4 +31,6 @@ mod power;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;
+#[path = "../service/skipped.rs"]
+mod skipped;
 mod strace;
