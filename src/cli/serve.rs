@@ -89,9 +89,9 @@ impl ServeArguments {
         ];
         let flags: Vec<(&'static str, String)> =
             flags.into_iter().filter_map(|(key, value)| Some((key, value?))).collect();
-        // A variable that is not Unicode is not one of ours.
-        let variables = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        // A name that is not Unicode is not one of ours.
+        let variables =
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
         config::explain(file.as_deref(), variables, &flags).map_err(|error| Failure::of(&error, 78))
     }
 }

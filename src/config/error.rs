@@ -57,6 +57,7 @@ pub struct Given {
 /// assert_eq!(text, "no collector at http://***@localhost:4318/");
 /// assert_eq!(redacted("\"user:pass@localhost:4318\""), "\"***@localhost:4318\"");
 /// assert_eq!(redacted("at http://localhost/v1?token=abc, twice"), "at http://localhost/v1?***, twice");
+/// assert_eq!(redacted("no http://localhost: is it up? no"), "no http://localhost: is it up? no");
 /// ```
 pub fn redacted(text: &str) -> String {
     text.split('\n').map(|line| without_query(&without_user(line))).collect::<Vec<_>>().join("\n")
@@ -75,7 +76,10 @@ fn without_user(line: &str) -> String {
 }
 
 fn without_query(line: &str) -> String {
-    let query = line.find("://").and_then(|scheme| Some(scheme + line[scheme..].find('?')? + 1));
+    let query = line.find("://").and_then(|scheme| {
+        let end = line[scheme..].find(char::is_whitespace).map_or(line.len(), |end| scheme + end);
+        Some(scheme + line[scheme..end].find('?')? + 1)
+    });
     let Some(start) = query else { return line.to_owned() };
     let end = line[start..].find(|c: char| c.is_whitespace() || "\",;)".contains(c));
     format!("{}***{}", &line[..start], end.map_or("", |end| &line[start + end..]))
@@ -118,6 +122,12 @@ pub enum ConfigError {
         origin: Origin,
         /// The existing sections.
         sections: Vec<&'static str>,
+    },
+    /// The value of a variable is not UTF-8.
+    #[error("{origin}: the value is not UTF-8; write it as UTF-8, or name a path that is")]
+    NotUtf8 {
+        /// The variable.
+        origin: Origin,
     },
     /// The section does not exist.
     #[error("{origin}: there is no section {section:?}; the sections are {}", sections.join(", "))]

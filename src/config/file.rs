@@ -2,7 +2,8 @@
 //!
 //! The document is walked, not deserialized, because only its spans give the line numbers for errors.
 
-use std::fs;
+use std::fs::File;
+use std::io::{self, Read};
 use std::ops;
 use std::path::Path;
 
@@ -13,9 +14,21 @@ use super::error::{ConfigError, Given, Origin};
 use super::keys;
 use super::layers::Entry;
 
+/// The maximum size of the file in bytes.
+const MAX_BYTES: u64 = 1 << 20;
+
 /// The text of the file.
 pub(super) fn read(path: &Path) -> Result<String, ConfigError> {
-    fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
+    let read = || {
+        let mut text = String::new();
+        // The path may name a device without an end.
+        File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+        if text.len() as u64 > MAX_BYTES {
+            return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
+        }
+        Ok(text)
+    };
+    read().map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })
 }
 
 /// A document and the path that it was read from.

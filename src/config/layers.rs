@@ -4,6 +4,7 @@
 //! no I/O: callers supply the layers.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 
 use toml::{Table, Value};
 
@@ -53,19 +54,20 @@ impl Entry {
 
 /// The entries of the variables.
 pub(super) fn variable_entries(
-    variables: impl Iterator<Item = (String, String)>,
+    variables: impl Iterator<Item = (String, OsString)>,
 ) -> Result<Vec<Entry>, ConfigError> {
     variables
         .filter(|(name, _)| keys::concerns(name))
-        .map(|(name, text)| variable_entry(name, &text))
+        .map(|(name, value)| variable_entry(name, value))
         .collect()
 }
 
-fn variable_entry(name: String, text: &str) -> Result<Entry, ConfigError> {
+fn variable_entry(name: String, value: OsString) -> Result<Entry, ConfigError> {
     let parts = keys::parts(&name);
     let origin = Origin::Variable(name);
+    let Ok(text) = value.into_string() else { return Err(ConfigError::NotUtf8 { origin }) };
     match parts {
-        Some((section, name)) => Entry::from_text(keys::find(&section, &name, &origin)?, text, origin),
+        Some((section, name)) => Entry::from_text(keys::find(&section, &name, &origin)?, &text, origin),
         None => Err(ConfigError::VariableForm { origin, sections: keys::sections() }),
     }
 }

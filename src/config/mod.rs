@@ -24,6 +24,7 @@ mod layers;
 mod settings;
 mod value;
 
+use std::ffi::OsString;
 use std::path::Path;
 
 pub use error::{ConfigError, Given, Origin, redacted};
@@ -43,7 +44,7 @@ use layers::Layers;
 ///
 /// ```
 /// let variables = [("LOOKALIKE_LIMITS__BATCH_BYTES", "64 MiB"), ("LOOKALIKE_POOL__QUEUE", "8")];
-/// let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+/// let variables = variables.map(|(name, value)| (name.to_owned(), value.into()));
 /// let flags = [("pool.queue", "16".to_owned())];
 /// let settings = lookalike::config::load(None, variables.into_iter(), &flags)?;
 /// assert_eq!((settings.limits.batch_bytes, settings.pool.queue), (64 << 20, 16));
@@ -55,7 +56,7 @@ use layers::Layers;
 /// exist, a value of the wrong type or out of range.
 pub fn load(
     file: Option<&Path>,
-    variables: impl Iterator<Item = (String, String)>,
+    variables: impl Iterator<Item = (String, OsString)>,
     flags: &[(&'static str, String)],
 ) -> Result<Settings, ConfigError> {
     explain(file, variables, flags).map(|(settings, _)| settings)
@@ -68,7 +69,7 @@ pub fn load(
 /// As [`load`].
 pub fn explain(
     file: Option<&Path>,
-    variables: impl Iterator<Item = (String, String)>,
+    variables: impl Iterator<Item = (String, OsString)>,
     flags: &[(&'static str, String)],
 ) -> Result<(Settings, Vec<Given>), ConfigError> {
     let text = file.map(file::read).transpose()?;
@@ -80,7 +81,7 @@ pub fn explain(
 /// Merges and checks the layers; the file has been read already.
 fn merge(
     document: Option<(&Path, &str)>,
-    variables: impl Iterator<Item = (String, String)>,
+    variables: impl Iterator<Item = (String, OsString)>,
     flags: &[(&'static str, String)],
 ) -> Result<Layers, ConfigError> {
     let mut layers = Layers::built_in();

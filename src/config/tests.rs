@@ -2,6 +2,7 @@
 //! code.
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::path::Path;
 
 use super::keys::{self, KEYS, Key};
@@ -12,7 +13,7 @@ const DEFAULT_FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/co
 type Flags<'a> = &'a [(&'static str, &'a str)];
 
 fn merged(text: &str, variables: &[(&str, &str)], flags: Flags<'_>) -> Result<Settings, ConfigError> {
-    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(*value)));
     let flags: Vec<_> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
     merge(Some((Path::new("a.toml"), text)), variables, &flags).map(Layers::into_settings)
 }
@@ -97,6 +98,23 @@ fn strings_are_taken_from_variables_verbatim() {
     let settings = variable("LOOKALIKE_DATA__DIR", " true # \"x\\").unwrap();
     assert_eq!(settings.data.dir, Path::new(" true # \"x\\"));
     assert_eq!(variable("LOOKALIKE_COLLECTION__PROFILE", "7").unwrap().collection.profile, "7");
+}
+
+#[test]
+fn a_variable_that_is_not_utf8_is_refused() {
+    let value = <OsString as std::os::unix::ffi::OsStringExt>::from_vec(b"/data/\xff".to_vec());
+    let variables = [("LOOKALIKE_DATA__DIR".to_owned(), value.clone())].into_iter();
+    let error = load(None, variables, &[]).unwrap_err().to_string();
+    assert!(error.contains("LOOKALIKE_DATA__DIR") && error.contains("UTF-8"), "{error}");
+    let others = [("LOOKALIKE_KEY".to_owned(), value.clone()), ("PATH".to_owned(), value)].into_iter();
+    assert!(load(None, others, &[]).is_ok());
+}
+
+#[test]
+fn a_settings_file_without_an_end_is_refused() {
+    let error = load(Some(Path::new("/dev/zero")), std::iter::empty(), &[]).unwrap_err();
+    let cause = std::error::Error::source(&error).unwrap().to_string();
+    assert!(cause.contains("1048576 bytes"), "{cause}");
 }
 
 #[test]

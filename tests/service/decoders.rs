@@ -95,15 +95,15 @@ fn settings_and_keys() {
         "[server]\nlisten = \"127.0.0.1:0\"\n[limits]\nmatches = 50\nbatch_bytes = \"32 MiB\"\n",
         "a.b.c = [1, {x = 0x_}]",
     ];
-    let load = |file: Option<&Path>, variables: Vec<(String, String)>| {
+    let load = |file: Option<&Path>, variables: Vec<(String, std::ffi::OsString)>| {
         let _ = config::load(file, variables.into_iter(), &[]);
     };
     run_decoder(settings, 4, |bytes| {
         std::fs::write(&path, bytes).unwrap();
         load(Some(&path), vec![]);
         let text = String::from_utf8_lossy(bytes).into_owned();
-        load(None, vec![("LOOKALIKE_STORE__CACHE_BYTES".to_owned(), text.clone())]);
-        load(None, vec![(format!("LOOKALIKE_{text}"), "1".to_owned())]);
+        load(None, vec![("LOOKALIKE_STORE__CACHE_BYTES".to_owned(), text.clone().into())]);
+        load(None, vec![(format!("LOOKALIKE_{text}"), "1".into())]);
     });
     let keys = &["[[key]]\nname = \"a\"\nrole = \"read\"\ncollections = [\"news\"]\nmade_at = \"now\"\n\
          sha256 = \"0000000000000000000000000000000000000000000000000000000000000000\"\n"];
