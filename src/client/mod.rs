@@ -57,6 +57,12 @@ pub enum ClientError {
         /// The file.
         path: PathBuf,
     },
+    /// The address of the server is not a URL.
+    #[error("{url:?} is not the URL of a server: give one such as http://127.0.0.1:8080")]
+    Address {
+        /// The address.
+        url: String,
+    },
     /// No client can be created.
     #[error(
         "no client can be created for {url}: is it a URL, and does the system have certificates \
@@ -98,6 +104,9 @@ impl Client {
     /// has no certificates or no memory.
     pub fn new(url: &str, key: Option<String>, trusted: Option<&Path>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
+        if reqwest::Url::parse(&url).is_err() || !url.starts_with("http") {
+            return Err(ClientError::Address { url });
+        }
         // This fails if the process has a default already, which is then used.
         let _ = ring::default_provider().install_default();
         let builder = reqwest::Client::builder().no_proxy();
