@@ -205,7 +205,8 @@ impl Writer {
             return;
         }
         if let Err(error) = self.shared.check_space() {
-            refuse(group, || EngineError::DiskFull(error.to_string()));
+            let EngineError::DiskFull(reason) = error else { return refuse(group, || EngineError::Closed) };
+            refuse(group, || EngineError::DiskFull(reason.clone()));
             return;
         }
         let shared = Arc::clone(&self.shared);

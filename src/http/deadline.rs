@@ -3,7 +3,7 @@
 //! The time starts when the body has been read. Work that finishes when it is first polled needs no timer.
 
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -67,6 +67,12 @@ impl Deadline {
     {
         let too_late = move || Err(self.problem(self.write, "limits.write_ms").with_unknown_outcome());
         within(self.write, work).map(move |done| done.unwrap_or_else(too_late))
+    }
+
+    /// The time at which the last part of a write may begin, and the error of later parts, which are not
+    /// applied.
+    pub(super) fn end_of_writes(self) -> (Instant, Problem) {
+        (Instant::now() + self.write, self.problem(self.write, "limits.write_ms").with_no_effect())
     }
 
     /// The deadline of a query after a write that took this long: both together take at most the time of a

@@ -63,7 +63,13 @@ pub(super) async fn add(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
-    let into = Destination { state: state.clone(), collection: collection.clone(), unless_within, bucket };
+    let destination = |end| Destination {
+        state: state.clone(),
+        collection: collection.clone(),
+        unless_within,
+        bucket,
+        end,
+    };
     if kind == "application/x-ndjson" {
         let is_expecting = request.headers().contains_key(header::EXPECT);
         let body = request.into_body().into_data_stream();
@@ -72,13 +78,14 @@ pub(super) async fn add(
         if is_expecting {
             lines = bulk::after_first_chunk(lines).await;
         }
-        return bulk::respond(into, lines, Framing::Lines);
+        return bulk::respond(destination(None), lines, Framing::Lines);
     }
     let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
     let bytes =
         read_sized(request, size, "send many documents as a stream, application/x-ndjson, of any length")
             .await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        let into = destination(Some(deadline.end_of_writes()));
         let elements =
             parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
         let lines = bulk::elements(elements.await?, limits.document_bytes, unless_within.is_some());
@@ -128,9 +135,12 @@ pub(super) async fn get(
     _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
-) -> Result<Json<DocumentOut>, Problem> {
+) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
-    Ok(Json(DocumentOut::new(state.service.document(&collection, &id)?, is_signed)))
+    let document = state.service.document(&collection, &id).await?;
+    let bytes = document.row.held_bytes();
+    let write = move || Json(DocumentOut::new(document, is_signed)).into_response();
+    Ok(state.service.aside(bytes, write).await?)
 }
 
 /// Deletes a document.

@@ -186,6 +186,11 @@ impl Problem {
         Problem { outcome: Some("unknown"), ..self }
     }
 
+    /// The same for a write that was not begun.
+    pub(super) fn with_no_effect(self) -> Problem {
+        Problem { outcome: Some("not_applied"), ..self }
+    }
+
     /// The same as the answer of `/readyz`, with status 503 for every code.
     pub(super) fn of_readiness(self) -> Problem {
         Problem { is_unavailable: true, ..self }

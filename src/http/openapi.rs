@@ -21,7 +21,11 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
 #[openapi(
     info(
         title = "lookalike",
-        description = "Exact near-duplicate lookup: fingerprints, and documents within Hamming distance k."
+        description = "Exact near-duplicate lookup: fingerprints, and documents within Hamming distance \
+                       k.\n\n\
+                       The header `X-Timeout-Ms` (1 or more) shortens the time of a lookup, a fingerprint\n\
+                       or a write. After it the answer is 503 `deadline_exceeded`; elements of an array\n\
+                       that were not begun have this error."
     ),
     paths(
         fingerprint::fingerprint, compare::compare,

@@ -99,7 +99,7 @@ impl Service {
                 (Located { hash: *hash, signature: None, status: None }, None)
             }
             By::Id(id) => {
-                let row = self.document(collection.name(), id)?.row;
+                let row = self.document(collection.name(), id).await?.row;
                 let is_signed = collection.settings().signatures.is_some();
                 let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
                 (Located { hash: row.hash, signature, status: None }, Some(id.clone()))

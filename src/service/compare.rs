@@ -115,7 +115,8 @@ impl Service {
         }
         let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
         let [a, b] = sides;
-        let sides = [self.side(collection, a, is_other, "a")?, self.side(collection, b, is_other, "b")?];
+        let a = self.side(collection, a, is_other, "a").await?;
+        let sides = [a, self.side(collection, b, is_other, "b").await?];
         let work = move |cancel: &Cancel| {
             sides.iter().try_for_each(|side| reserve_for_explanation(side).map(Reserved::keep))?;
             compare(profile, sides, k, cancel)
@@ -123,7 +124,7 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    fn side(
+    async fn side(
         &self,
         collection: &CollectionName,
         by: By,
@@ -133,7 +134,7 @@ impl Service {
         Ok(match by {
             By::Content(content) => content,
             By::Id(id) => {
-                let row = self.document(collection, &id)?.row;
+                let row = self.document(collection, &id).await?.row;
                 match row.text {
                     Some(text) => Content::Text(text),
                     None if is_other => {

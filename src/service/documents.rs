@@ -323,8 +323,20 @@ impl Service {
     ///
     /// # Errors
     /// [`ServiceError::NoDocument`] if it does not exist.
-    pub fn document(&self, collection: &CollectionName, id: &DocumentId) -> Result<Document, ServiceError> {
-        let found = self.engine()?.get(collection, id)?;
+    pub async fn document(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Document, ServiceError> {
+        let engine = self.engine()?;
+        let found = if engine.settings(collection)?.keep_text {
+            // A text may have megabytes; reading it here would delay other requests.
+            let (engine, collection, id) = (Arc::clone(engine), collection.clone(), id.clone());
+            let read = move |_: &Cancel| engine.get(&collection, &id);
+            self.pool.run(Patience::Interactive, read).await??
+        } else {
+            engine.get(collection, id)?
+        };
         found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
     }
 

@@ -177,7 +177,7 @@ impl Service {
         }
         let measure = ask.measure;
         let limit = ask.matches(self.limits());
-        let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some())?;
+        let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let (query, status) = self.resolve(collection, &ask).await?;
         let judge = judge(compared, measure, sketch_bytes, least);
@@ -207,7 +207,7 @@ impl Service {
         Ok(self.pool.run(Patience::Interactive, work).await??)
     }
 
-    fn compared(
+    async fn compared(
         &self,
         collection: &CollectionName,
         by: &By,
@@ -219,7 +219,7 @@ impl Service {
             }
             By::Content(_) => None,
             By::Id(id) => {
-                let row = self.document(collection, id)?.row;
+                let row = self.document(collection, id).await?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
                 row.text.map(|text| Compared::Text(Content::Text(text))).or(sketch.map(Compared::Sketch))
             }

@@ -113,7 +113,9 @@ impl StoreError {
 
 fn full(free: u64, wanted: u64) -> String {
     if wanted == 0 {
-        return "the disk refuses writes: it is full, or a quota is exhausted".to_owned();
+        return "the disk refuses writes: it is full, a quota is exhausted, or less space is free than the \
+                memtables need that wait to be written"
+            .to_owned();
     }
     format!("the disk is full: {free} bytes are free, {wanted} are reserved (store.reserve_bytes)")
 }

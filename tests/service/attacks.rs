@@ -342,3 +342,56 @@ async fn long_queries_end_at_their_deadline_and_do_not_delay_others() {
         assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_array_ends_at_its_deadline_and_names_what_it_did_not_begin() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let spread = |id: u64| (id + 1).wrapping_mul(0xd134_2543_de82_ef95);
+    let documents: u64 = if by_hand() { 1_000_000 } else { 200_000 };
+    let lines = (0..documents).map(|id| format!("{{\"id\":\"{id}\",\"hash\":\"{:016x}\"}}\n", spread(id)));
+    server.stream("/documents", lines.collect()).await;
+    // Each of them is compared with all stored hashes.
+    let array: Vec<Value> = (0..5_000).map(|id| json!({"hash": format!("{:016x}", spread(!id))})).collect();
+    let url = format!("{}/documents?on_duplicate=skip&k=20", server.url);
+    let request = server.client.post(url).json(&array).header("x-timeout-ms", "300");
+    let answer: Value = request.send().await.unwrap().json().await.unwrap();
+    let summary = &answer["summary"];
+    let errors = summary["errors"].as_u64().unwrap_or_else(|| panic!("{answer}"));
+    assert!(errors > 0, "{summary}");
+    let counts = ["created", "updated", "duplicates"].map(|count| summary[count].as_u64().unwrap());
+    assert_eq!(counts.iter().sum::<u64>() + errors, 5_000, "{summary}");
+    assert_eq!(server.documents().await, documents + counts[0]);
+    let results = answer["results"].as_array().unwrap();
+    let error = &results.iter().find(|result| result["error"].is_object()).unwrap()["error"];
+    assert_eq!(
+        (&error["code"], &error["outcome"]),
+        (&json!("deadline_exceeded"), &json!("not_applied")),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_of_large_documents_do_not_delay_others() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/texts", json!({"keep_text": true})).await;
+    let text = "one of the words of a long text ".repeat(28_000);
+    let stored = server.put("/collections/texts/documents/a", json!({"text": text})).await;
+    assert!(stored.0.is_success(), "{}", stored.1);
+    let mut attack = JoinSet::new();
+    for _ in 0..60 {
+        let request = server.client.get(format!("{}/collections/texts/documents/a", server.url));
+        attack.spawn(async move {
+            for _ in 0..10 {
+                let response = request.try_clone().unwrap().send().await.unwrap();
+                assert!(matches!(response.status().as_u16(), 200 | 503), "{}", response.status());
+                response.bytes().await.unwrap();
+            }
+        });
+    }
+    check_other_clients(&server, 50, Duration::from_millis(50)).await;
+    while let Some(done) = attack.join_next().await {
+        done.unwrap();
+    }
+}

@@ -12,6 +12,7 @@ mod chunks;
 use std::convert::Infallible;
 use std::future::ready;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::http::header;
@@ -48,6 +49,16 @@ pub(super) struct Destination {
     pub(super) unless_within: Option<u32>,
     /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
+    /// The time after which no part of an array is written, and the error of these parts. A stream has none:
+    /// its client decides how long it takes.
+    pub(super) end: Option<(Instant, Problem)>,
+}
+
+impl Destination {
+    /// The error of parts that are not written any more.
+    fn too_late(&self) -> Option<Problem> {
+        self.end.as_ref().filter(|(end, _)| Instant::now() >= *end).map(|(_, problem)| problem.clone())
+    }
 }
 
 /// The format of the results.
@@ -109,6 +120,10 @@ async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
         bucket.wait_for(lines.len() as u64).await;
     }
     let numbers: Vec<u64> = lines.iter().map(|(number, _)| *number).collect();
+    if let Some(problem) = into.too_late() {
+        let lines = numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect();
+        return PreparedChunk { lines, reserved };
+    }
     let parse = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
     let documents = lines.into_iter().map(parse);
     let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, documents).await;
@@ -127,8 +142,9 @@ async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
 async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'static, ChunkResults> {
     let PreparedChunk { lines, reserved } = chunk;
     let (mut results, mut numbers, mut prepared) = (Vec::new(), Vec::new(), Vec::new());
+    let too_late = into.too_late();
     for (number, line) in lines {
-        match line {
+        match line.and_then(|document| too_late.clone().map_or(Ok(document), Err)) {
             Ok(document) => {
                 numbers.push(number);
                 prepared.push(document);
