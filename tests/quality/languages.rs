@@ -11,7 +11,12 @@ use crate::shared;
 
 /// The texts of a language; `None` if the set is missing.
 fn texts(language: &str) -> Option<Vec<String>> {
-    let path = shared(&format!("languages/{language}.jsonl.gz"))?;
+    texts_of(&format!("languages/{language}.jsonl.gz"))
+}
+
+/// The texts of a file; `None` if it is missing.
+fn texts_of(file: &str) -> Option<Vec<String>> {
+    let path = shared(file)?;
     let lines = BufReader::new(GzDecoder::new(File::open(path).unwrap())).lines();
     let text =
         |line: String| serde_json::from_str::<Json>(&line).unwrap()["text"].as_str().unwrap().to_owned();
@@ -75,6 +80,48 @@ fn copies_in_another_spelling_are_found() {
             let recall = texts.iter().filter(is_found).count() as f64 / texts.len() as f64;
             println!("{language}, {name}, {}: {recall:.3} of {} texts", profile.id(), texts.len());
             assert!(recall >= 0.95, "{language}, {name}, {}: {recall:.3}", profile.id());
+        }
+    }
+}
+
+/// An English text of which about a quarter, by bytes, is Chinese: a Chinese sentence after every few English
+/// ones.
+fn mixed(english: &str, chinese: &str) -> String {
+    let mut sentences = chinese.split_inclusive('。');
+    let (mut text, mut foreign) = (String::new(), 0);
+    for sentence in english.split_inclusive(". ") {
+        text.push_str(sentence);
+        while foreign * 3 < text.len() - foreign {
+            let Some(sentence) = sentences.next() else { break };
+            text.push_str(sentence);
+            foreign += sentence.len();
+        }
+    }
+    text
+}
+
+#[test]
+fn text_in_another_script_at_the_end_of_a_mixed_text_changes_little() {
+    let (Some(english), Some(chinese)) =
+        (texts_of("en_abstracts/docs.jsonl.gz"), texts_of("zh_edits/docs.jsonl.gz"))
+    else {
+        return;
+    };
+    let english: Vec<&String> = english.iter().filter(|text| text.len() > 800).take(400).collect();
+    let chinese: Vec<&String> = chinese.iter().filter(|text| text.chars().count() > 400).take(800).collect();
+    for (profile, k, least) in [("copies-64", 7, [0.95, 0.75]), ("copies-128", 23, [0.98, 0.95])] {
+        let profile = Profile::named(profile).unwrap();
+        for (characters, least) in [20, 50].into_iter().zip(least) {
+            let is_found = |(at, english): &(usize, &&String)| {
+                let own = mixed(english, chinese[*at]);
+                let end: String = chinese[at + 400].chars().skip(50).take(characters).collect();
+                let [own, copy] = [own.clone(), own + &end].map(|text| profile.fingerprint(&text).hash);
+                own.distance(copy).is_some_and(|distance| distance <= k)
+            };
+            let found = english.iter().enumerate().filter(is_found).count() as f64;
+            let recall = found / english.len() as f64;
+            println!("{characters} characters at the end, {}: {recall:.3}", profile.id());
+            assert!(recall >= least, "{characters} characters: {recall}");
         }
     }
 }
