@@ -279,6 +279,15 @@ impl Engine {
         Ok(row.map(|row| Document { id: id.clone(), row }))
     }
 
+    /// The bytes of a stored document, without reading it; 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`Engine::get`].
+    pub fn row_bytes(&self, collection: &CollectionName, id: &DocumentId) -> Result<usize, EngineError> {
+        let collection = self.shared.registry.get(collection)?.id;
+        Ok(self.shared.store.view().row_bytes(collection, id)?)
+    }
+
     /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.
     pub fn add_metadata(
         &self,

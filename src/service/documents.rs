@@ -329,8 +329,8 @@ impl Service {
         id: &DocumentId,
     ) -> Result<Document, ServiceError> {
         let engine = self.engine()?;
-        let found = if engine.settings(collection)?.keep_text {
-            // A text may have megabytes; reading it here would delay other requests.
+        let found = if Service::goes_aside(engine.row_bytes(collection, id)?) {
+            // The text may have megabytes; reading it here would delay other requests.
             let (engine, collection, id) = (Arc::clone(engine), collection.clone(), id.clone());
             let read = move |_: &Cancel| engine.get(&collection, &id);
             self.pool.run(Patience::Interactive, read).await??

@@ -52,6 +52,15 @@ impl<'a> View<'a> {
         value.map(|value| codec::read_row(&value)).transpose()
     }
 
+    /// The bytes of the row of a document; 0 if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the disk fails.
+    pub fn row_bytes(&self, collection: CollectionId, id: &DocumentId) -> Result<usize, StoreError> {
+        let rows = self.store.core.trees.tree(Tree::Rows);
+        Ok(rows.size_of(codec::row_key(collection, id), self.seqno)?.unwrap_or(0) as usize)
+    }
+
     /// The row of a document without its text; `None` if there is none.
     ///
     /// # Errors
