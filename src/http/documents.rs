@@ -127,7 +127,7 @@ pub(super) async fn put(
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The document.", body = DocumentOut),
-        NotFound, Refused,
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn get(
