@@ -45,6 +45,9 @@ pub(super) struct EvalArguments {
     /// whether it is found
     #[arg(long, conflicts_with_all = ["edits", "pages", "profile", "check", "minhash", "svg"])]
     containment: bool,
+    /// Measure the main text of pages in folders with ground-truth.json and html/NAME.html(.gz)
+    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "profile", "check", "minhash", "svg"])]
+    main_text: bool,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
     sentences: bool,
@@ -74,9 +77,9 @@ pub(super) struct EvalArguments {
     svg: Option<PathBuf>,
 }
 
-/// The part of a page that is used.
+/// The text of a page that is used.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum OfPage {
+pub(super) enum OfPage {
     /// The main text, as the server extracts it
     Main,
     /// All visible text
@@ -93,6 +96,9 @@ struct Document {
 pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     if arguments.containment {
         return containment(arguments);
+    }
+    if arguments.main_text {
+        return arguments.sets.iter().try_for_each(|folder| super::main_text::run(folder));
     }
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
     let profiles = wanted(known, arguments)?;

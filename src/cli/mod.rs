@@ -14,6 +14,7 @@ mod healthcheck;
 mod idf;
 mod import;
 mod keys;
+mod main_text;
 mod output;
 mod repair;
 mod restore;
