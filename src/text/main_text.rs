@@ -2,10 +2,10 @@
 //!
 //! Guarantees: no panic and no stack overflow on any input, and time nearly proportional to its length. A
 //! page whose tree exceeds a limit of `tree` (too deep, too large or too slow to walk) is not passed to the
-//! article finder; the result is its visible text. The result is also the visible text if no article is
-//! found. Not here: decoding of bytes to characters.
+//! article finder; the result is its visible text. If no article is found, the result is the visible text
+//! without notices. Not here: decoding of bytes to characters.
 //!
-//! The article finder is `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and
+//! Before the finder, `boilerplate` removes what surrounds the article (ADR 25). The article finder is `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and
 //! in some places it visits all descendants of each node. Therefore the limits are necessary.
 
 use std::convert::Infallible;
@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use dom_query::Document;
 use dom_smoothie::{Config, Readability};
 
+use super::boilerplate::{remove_boilerplate, remove_notices};
 use super::tree::tree_of;
 use super::visible::checked_visible_text;
 
@@ -58,14 +59,29 @@ pub fn main_text(html: &str) -> String {
 pub fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
     if let Some(document) = tree_of(html, &check)? {
         check()?;
+        remove_boilerplate(&document.tree);
+        check()?;
         if let Some(article) = article(document, html.len()) {
             check()?;
             // The finder's own text joins the last word of a block to the first word of the next.
             let text = checked_visible_text(&article, &check)?;
-            let text = without_edges(&text);
+            let text = without_start(&text);
             if !text.trim().is_empty() {
                 return Ok(text.to_owned());
             }
+        }
+    }
+    without_notices(html, check)
+}
+
+/// The visible text of a page in which no article was found, without notices as far as the tree is within
+/// the limits.
+fn without_notices<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
+    if let Some(document) = tree_of(html, &check)? {
+        check()?;
+        if remove_notices(&document.tree) {
+            check()?;
+            return checked_visible_text(&document.html(), check);
         }
     }
     checked_visible_text(html, check)
@@ -75,12 +91,12 @@ pub fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Re
 fn article(document: Document, page_bytes: usize) -> Option<String> {
     // A panic in the finder must not fail the request; the result is then the visible text.
     let found = std::panic::catch_unwind(move || {
-        let config = Config { char_threshold: ARTICLE, ..Config::default() };
+        let config = Config { char_threshold: ARTICLE, disable_json_ld: true, ..Config::default() };
         let mut reader = Readability::with_document(document, None, Some(config)).ok()?;
         let headings = reader.doc.select("h1, h2").length();
         // The title is shorter than the page, so it matters only if the page itself exceeds the limit.
         if headings.saturating_mul(page_bytes) > MAX_COMPARED {
-            let title = reader.get_article_metadata(reader.parse_json_ld()).title;
+            let title = reader.get_article_metadata(None).title;
             if headings.saturating_mul(title.len()) > MAX_COMPARED {
                 return None;
             }
@@ -90,21 +106,19 @@ fn article(document: Document, page_bytes: usize) -> Option<String> {
     found.ok().flatten()
 }
 
-/// A text without the lines before its first sentence and after its last one, which are remains of menus,
-/// captions and teasers. The whole text if less than half would remain, as for a list.
-fn without_edges(text: &str) -> &str {
+/// A text without the lines before its first sentence, which are remains of menus, captions and dates. The
+/// whole text if less than half would remain, as for a list. Lines after the last sentence remain: they are
+/// often the last items of a list.
+fn without_start(text: &str) -> &str {
     let is_sentence = |line: &&str| {
         let line = line.trim();
         let words = line.trim_end_matches(['"', '\'', '”', '’', '」', '』', '）', ')', '»']);
         let marks = ['.', '!', '?', '。', '．', '！', '？', '…', '；', '۔', '؟', '।', '။', '។'];
         line.chars().nth(SENTENCE - 1).is_some() || words.ends_with(marks)
     };
-    let start = |line: &str| line.as_ptr() as usize - text.as_ptr() as usize;
-    let mut sentences = text.lines().filter(is_sentence);
-    let Some(first) = sentences.next() else { return text };
-    let last = sentences.next_back().unwrap_or(first);
-    let inner = &text[start(first)..start(last) + last.len()];
-    if 2 * inner.len() < text.trim().len() { text } else { inner }
+    let Some(first) = text.lines().find(is_sentence) else { return text };
+    let rest = &text[first.as_ptr() as usize - text.as_ptr() as usize..];
+    if 2 * rest.len() < text.trim().len() { text } else { rest }
 }
 
 #[cfg(test)]
@@ -145,22 +159,22 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_not_sentences_are_cut_from_both_ends() {
+    fn lines_before_the_first_sentence_are_cut() {
         let sentence = "He said: \u{201c}it floats.\u{201d}";
         for (text, expected) in [
             (
-                format!("\nHome\nMenu\n{sentence}\nin between\n{sentence}\nShare\n"),
-                format!("{sentence}\nin between\n{sentence}"),
+                format!("\nHome\nMenu\n{sentence}\nin between\n{sentence}\nlast\n"),
+                format!("{sentence}\nin between\n{sentence}\nlast\n"),
             ),
             ("a list\nof words\nwithout marks".to_owned(), "a list\nof words\nwithout marks".to_owned()),
             (
-                "one.\na long list\nof things that\nhave no marks".to_owned(),
-                "one.\na long list\nof things that\nhave no marks".to_owned(),
+                "a long list\nof things that\nhave none\none.".to_owned(),
+                "a long list\nof things that\nhave none\none.".to_owned(),
             ),
-            (format!("x\n{}\ny", "字".repeat(SENTENCE)), "字".repeat(SENTENCE)),
+            (format!("x\n{}", "字".repeat(SENTENCE)), "字".repeat(SENTENCE)),
             (String::new(), String::new()),
         ] {
-            assert_eq!(without_edges(&text), expected, "{text}");
+            assert_eq!(without_start(&text), expected, "{text}");
         }
     }
 

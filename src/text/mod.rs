@@ -4,14 +4,18 @@
 //! embedded in the program and are loaded on first use. Not here: counts, weights and hashes (see
 //! `features`).
 
+mod boilerplate;
 mod bytes;
 mod charset;
 mod class;
+mod class_names;
 mod cppjieba;
 mod dictionary;
 mod lexicon;
 mod main_text;
+mod measure;
 mod normalise;
+mod notices;
 mod page;
 mod prepare;
 mod runs;

@@ -90,7 +90,7 @@ fn raw_content(name: &[u8]) -> Option<(State, bool)> {
 }
 
 /// Whether an element leaves the words before and after its tags in one block.
-fn is_inline(name: &[u8]) -> bool {
+pub(super) fn is_inline(name: &[u8]) -> bool {
     matches!(
         name,
         b"a" | b"abbr"
