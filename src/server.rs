@@ -314,6 +314,7 @@ fn limits(settings: &Settings) -> Limits {
     let limits = &settings.limits;
     Limits {
         document_bytes: limits.document_bytes,
+        page_bytes: limits.page_bytes,
         batch_bytes: limits.batch_bytes,
         metadata_bytes: limits.metadata_bytes,
         default_matches: limits.default_matches,

@@ -110,7 +110,7 @@ fn peak_memory_stays_within_the_reservation() {
     comparisons.check();
 
     let mut pages = Measured::default();
-    for bytes in [64 << 10, 256 << 10, 1 << 20] {
+    for bytes in [64 << 10, 256 << 10, 1 << 20, 4 << 20] {
         for (name, page) in (Inputs { bytes }).pages() {
             let (taken, _) = peak(|| main_text(&page));
             pages.add(format!("{name}, {bytes}"), taken, memory_for_page(page.len()));

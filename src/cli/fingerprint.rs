@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::Failure;
+use super::eval::OfPage;
 use crate::fingerprint::{Fingerprint, Profile, Status};
 use crate::profiles;
-use crate::text::{decode, main_text};
+use crate::text::{decode, main_text, visible_text};
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
@@ -23,9 +24,12 @@ pub(super) struct FingerprintArguments {
     /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
-    /// Treat the files as HTML pages and use their main text
+    /// Treat the files as HTML pages
     #[arg(long)]
     html: bool,
+    /// Which text of a page is used
+    #[arg(long, value_name = "WHICH", default_value = "main", requires = "html")]
+    page: OfPage,
     /// Charset of the files, such as gbk; by default UTF-8, else the declared or detected one
     #[arg(long)]
     charset: Option<String>,
@@ -41,7 +45,11 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
         let name = file.display().to_string();
         match read(file, arguments.charset.as_deref(), arguments.html) {
             Ok(text) => {
-                let text = if arguments.html { main_text(&text) } else { text };
+                let text = match arguments.page {
+                    _ if !arguments.html => text,
+                    OfPage::Main => main_text(&text),
+                    OfPage::Visible => visible_text(&text),
+                };
                 print(&name, profile, profile.fingerprint(&text), arguments.json)?;
             }
             Err(error) => {

@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 50] = [
+pub(super) static KEYS: [Key; 51] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
@@ -42,6 +42,7 @@ pub(super) static KEYS: [Key; 50] = [
     key("keys.file", Kind::Text),
     key("data.dir", Kind::Text),
     size("limits.document_bytes", 1, 1 << 30),
+    size("limits.page_bytes", 1, 1 << 30),
     size("limits.batch_bytes", 1, 1 << 30).not_below("limits.document_bytes"),
     size("limits.metadata_bytes", 0, 16 << 20),
     number("limits.default_matches", 1, 100_000, "matches"),

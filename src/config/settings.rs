@@ -132,8 +132,10 @@ impl Default for Data {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of one document's body, or of one line of a stream, 1 to 1 GiB.
+    /// Bytes of a text, also of the text of a page, 1 to 1 GiB.
     pub document_bytes: usize,
+    /// Bytes of a page, 1 to 1 GiB.
+    pub page_bytes: usize,
     /// Bytes of a body that is read whole and holds several documents or queries, `document_bytes` to 1 GiB.
     pub batch_bytes: usize,
     /// Bytes of a document's metadata, 0 to 16 MiB.
@@ -156,6 +158,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             document_bytes: 1 << 20,
+            page_bytes: 4 << 20,
             batch_bytes: 32 << 20,
             metadata_bytes: 16 << 10,
             default_matches: 10,

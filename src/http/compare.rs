@@ -30,10 +30,10 @@ pub(super) async fn compare(
     request: Request,
 ) -> Result<Json<ComparisonOut>, Problem> {
     check_type(request.headers(), &["application/json"])?;
-    let bytes = read(request, 2 * state.service.limits().document_bytes + 4096).await?;
+    let bytes = read(request, 2 * state.service.limits().body_bytes() + 4096).await?;
     let wanted: CompareIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
     let (profile, k) = (wanted.profile.clone(), wanted.k);
-    let sides = wanted.sides(state.service.limits().document_bytes)?;
+    let sides = wanted.sides(state.service.limits())?;
     let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
     Ok(Json(ComparisonOut::from(deadline.query(comparing).await?)))
 }

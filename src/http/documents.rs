@@ -73,14 +73,18 @@ pub(super) async fn add(
     if kind == "application/x-ndjson" {
         let is_expecting = request.headers().contains_key(header::EXPECT);
         let body = request.into_body().into_data_stream();
-        let mut lines =
-            bulk::lines(body, limits.document_bytes, bulk::enough(&state.service), unless_within.is_some());
+        let mut lines = bulk::lines(
+            body,
+            bulk::Sizes::of(&limits),
+            bulk::enough(&state.service),
+            unless_within.is_some(),
+        );
         if is_expecting {
             lines = bulk::after_first_chunk(lines).await;
         }
         return bulk::respond(destination(None), lines, Framing::Lines);
     }
-    let size = |first| if first == b'[' { limits.batch_bytes } else { limits.document_bytes };
+    let size = |first| if first == b'[' { limits.batch_bytes } else { limits.body_bytes() };
     let bytes =
         read_sized(request, size, "send many documents as a stream, application/x-ndjson, of any length")
             .await?;
@@ -88,11 +92,13 @@ pub(super) async fn add(
         let into = destination(Some(deadline.end_of_writes()));
         let elements =
             parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
-        let lines = bulk::elements(elements.await?, limits.document_bytes, unless_within.is_some());
+        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless_within.is_some());
         return bulk::respond(into, lines, Framing::Array);
     }
-    let offered =
-        parse_aside(&state, deadline, bytes, |bytes| parse_object::<DocumentIn>(bytes)?.offered()).await?;
+    let offered = parse_aside(&state, deadline, bytes, move |bytes| {
+        parse_object::<DocumentIn>(bytes)?.offered(&limits)
+    });
+    let offered = offered.await?;
     store(&state, &collection, offered, unless_within, deadline).await
 }
 
@@ -117,7 +123,7 @@ pub(super) async fn put(
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
     let unless_within = unless_within(&state, &collection, &params)?;
-    let offered = document.offered_as(&id)?;
+    let offered = document.offered_as(&id, state.service.limits())?;
     store(&state, &collection, offered, unless_within, deadline).await
 }
 

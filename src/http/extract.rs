@@ -334,7 +334,7 @@ pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Proble
 fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     let size =
         announced.map_or_else(|| "is too large".to_owned(), |announced| format!("has {announced} bytes"));
-    let limits = "limits.document_bytes, limits.batch_bytes";
+    let limits = "limits.document_bytes, limits.page_bytes, limits.batch_bytes";
     let detail = format!("the body {size}; at most {most} bytes are accepted here ({limits}): {way_out}");
     Problem::new(Code::TooLarge, detail)
 }
@@ -381,7 +381,7 @@ pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
     }
 }
 
-/// The extractor of a JSON body of at most `limits.document_bytes`.
+/// The extractor of a JSON body with one document.
 pub(super) struct Document<T>(pub(super) T);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Document<T> {
@@ -390,7 +390,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Documen
     async fn from_request(request: Request, state: &super::State) -> Result<Document<T>, Problem> {
         check_type(request.headers(), &["application/json"])?;
         let deadline = Deadline::of(request.headers(), state.service.limits())?;
-        let bytes = read(request, state.service.limits().document_bytes).await?;
+        let bytes = read(request, state.service.limits().body_bytes()).await?;
         parse_aside(state, deadline, bytes, |bytes| parse_object(bytes)).await.map(Document)
     }
 }

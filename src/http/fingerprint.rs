@@ -11,8 +11,10 @@ use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
 use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::route::Route;
-use super::wire::{Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
-use crate::service::Content;
+use super::wire::{
+    Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, check_size, page,
+};
+use crate::service::{Content, Limits};
 
 /// Computes the fingerprint of a text or a page, or the fingerprints of several texts.
 ///
@@ -37,7 +39,11 @@ pub(super) async fn fingerprint(
 ) -> Result<Response, Problem> {
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
-    let limit = if kind == "application/json" { limits.batch_bytes } else { limits.document_bytes };
+    let limit = match kind {
+        "application/json" => limits.batch_bytes.max(limits.body_bytes()),
+        "text/plain" => limits.document_bytes,
+        _ => limits.page_bytes,
+    };
     let charset = charset(request.headers()).map(str::to_owned);
     let bytes = read(request, limit).await?;
     let wanted = parse_aside(&state, deadline, bytes, move |bytes| {
@@ -52,7 +58,7 @@ pub(super) async fn fingerprint(
     let profile = state.service.profile(wanted.profile.as_deref())?;
     let explain = wanted.explain;
     let is_list = wanted.texts.is_some();
-    let contents = contents(wanted, limits.document_bytes, limits.batch_items)?;
+    let contents = contents(wanted, &limits)?;
     if explain {
         let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
         let explained = deadline.query(state.service.explain(profile, content)).await?;
@@ -69,10 +75,12 @@ pub(super) async fn fingerprint(
     }
 }
 
-fn contents(wanted: FingerprintIn, limit: usize, most: usize) -> Result<Vec<Content>, Problem> {
-    let contents: Vec<Content> = match (wanted.text, wanted.html, wanted.texts) {
+fn contents(wanted: FingerprintIn, limits: &Limits) -> Result<Vec<Content>, Problem> {
+    let most = limits.batch_items;
+    let html = page(wanted.html, wanted.page)?;
+    let contents: Vec<Content> = match (wanted.text, html, wanted.texts) {
         (Some(text), None, None) => vec![Content::Text(text)],
-        (None, Some(html), None) => vec![Content::Html(html)],
+        (None, Some((html, which)), None) => vec![Content::Html(html, which)],
         (None, None, Some(_)) if wanted.explain => {
             let detail = "explain can be combined with text or html, not with texts; send one text at a time";
             return Err(Problem::field(Code::InvalidField, "/explain", detail));
@@ -87,17 +95,8 @@ fn contents(wanted: FingerprintIn, limit: usize, most: usize) -> Result<Vec<Cont
         (None, None, Some(Few(texts))) => texts.into_iter().map(Content::Text).collect(),
         _ => return Err(Problem::new(Code::InvalidField, "exactly one of text, html and texts is needed")),
     };
-    let too_long = contents.iter().find_map(|content| match content {
-        Content::Text(text) | Content::Html(text) if text.len() > limit => Some(text.len()),
-        _ => None,
-    });
-    match too_long {
-        None => Ok(contents),
-        Some(bytes) => {
-            let detail = format!("a text has {bytes} bytes; the limit is {limit} (limits.document_bytes)");
-            Err(Problem::new(Code::TooLarge, detail))
-        }
-    }
+    contents.iter().try_for_each(|content| check_size("a text", content, limits))?;
+    Ok(contents)
 }
 
 fn decode(bytes: &[u8], charset: Option<&str>, is_page: bool) -> Result<String, Problem> {

@@ -117,9 +117,10 @@ impl Service {
         let [a, b] = sides;
         let a = self.side(collection, a, is_other, "a").await?;
         let sides = [a, self.side(collection, b, is_other, "b").await?];
+        let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
-            sides.iter().try_for_each(|side| reserve_for_explanation(side).map(Reserved::keep))?;
-            compare(profile, sides, k, cancel)
+            sides.iter().try_for_each(|side| reserve_for_explanation(side, most).map(Reserved::keep))?;
+            compare(profile, sides, k, most, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
     }
@@ -159,6 +160,7 @@ fn compare(
     profile: &'static Profile,
     sides: [Content; 2],
     k: u32,
+    most: usize,
     cancel: &Cancel,
 ) -> Result<Comparison, ServiceError> {
     let mut texts: Vec<String> = Vec::with_capacity(2);
@@ -179,9 +181,9 @@ fn compare(
                 known.push(Side { hash: signature_name(&signature), explanation: None });
                 signatures.push(signature);
             }
-            Content::Text(_) | Content::Html(_) => {
+            Content::Text(_) | Content::Html(..) => {
                 cancel.check()?;
-                let text = side.into_text(cancel)?.unwrap_or_default();
+                let text = side.into_text(most, cancel)?.unwrap_or_default();
                 cancel.check()?;
                 let mut explanation = profile.explain(&text);
                 if explanation.fingerprint.status == Status::Empty {
@@ -342,7 +344,7 @@ mod tests {
 
     fn texts(a: &str, b: &str) -> Comparison {
         let sides = [a, b].map(|text| Content::Text(text.to_owned()));
-        compare(Profile::default_profile(), sides, 7, &Cancel::default()).unwrap()
+        compare(Profile::default_profile(), sides, 7, 1 << 20, &Cancel::default()).unwrap()
     }
 
     #[test]
@@ -397,7 +399,8 @@ mod tests {
         let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
-            let compared = compare(profile, both.clone().map(Content::Text), 3, &Cancel::default()).unwrap();
+            let compared =
+                compare(profile, both.clone().map(Content::Text), 3, 1 << 20, &Cancel::default()).unwrap();
             // For each bit that differs, the sum of the votes without each feature in turn.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
@@ -425,10 +428,10 @@ mod tests {
     #[test]
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| Content::Hash(Hash::from_u64(hash)));
-        let compared = compare(Profile::default_profile(), sides, 1, &Cancel::default()).unwrap();
+        let compared = compare(Profile::default_profile(), sides, 1, 1 << 20, &Cancel::default()).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         let sides = [Content::Hash(Hash::from_u64(0)), Content::Hash(Hash::from_u128(0))];
-        assert!(compare(Profile::default_profile(), sides, 1, &Cancel::default()).is_err());
+        assert!(compare(Profile::default_profile(), sides, 1, 1 << 20, &Cancel::default()).is_err());
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl Preparation {
             }
             content => {
                 let field = content.field();
-                let text = content.into_text(cancel)?.unwrap_or_default();
+                let text = content.into_text(self.limits.document_bytes, cancel)?.unwrap_or_default();
                 let Signed { fingerprint, signature } =
                     self.profile.checked_sign(&text, || cancel.check())?;
                 if fingerprint.status == Status::Empty {
@@ -198,7 +198,8 @@ impl Service {
             return preparation.prepare(offered, &Cancel::default());
         }
         let work = move |cancel: &Cancel| {
-            let _working = reserve_for_fingerprint(preparation.profile, &offered.content)?;
+            let most = preparation.limits.document_bytes;
+            let _working = reserve_for_fingerprint(preparation.profile, &offered.content, most)?;
             preparation.prepare(offered, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
@@ -414,8 +415,7 @@ pub(super) fn check_expiry(at_ms: u64, now_ms: u64) -> Result<(), ServiceError> 
     Ok(())
 }
 
-/// Rejects a text that is too long to be stored. The main text of a page may be longer than the page,
-/// because an entity may be shorter than the character that it represents.
+/// Rejects a text that is too long to be stored.
 pub(super) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), ServiceError> {
     if text.len() > limit {
         let detail =

@@ -9,15 +9,15 @@ use crate::engine::EngineError;
 use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience, PoolError};
-use crate::text::{checked_main_text, memory_for_page};
+use crate::text::{PageText, checked_page_text, memory_for_page};
 
 /// The content of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A text.
     Text(String),
-    /// An HTML page. Its main text is fingerprinted.
-    Html(String),
+    /// An HTML page, and which text of it is fingerprinted.
+    Html(String, PageText),
     /// A hash made by the client.
     Hash(Hash),
     /// A signature made by the client.
@@ -36,26 +36,31 @@ pub struct Fingerprinted {
 }
 
 /// The maximum memory in bytes for fingerprinting a text or page of `bytes` bytes by any profile, in
-/// addition to the memory that every thread may use.
-pub fn working_bytes(bytes: usize) -> usize {
+/// addition to the memory that every thread may use. No text has more than `most` bytes.
+pub fn working_bytes(bytes: usize, most: usize) -> usize {
     let per_byte = Profile::all().iter().map(Profile::memory_per_byte).max().unwrap_or_default();
-    if Service::goes_aside(bytes) { memory_for_page(bytes).max(per_byte * bytes) } else { 0 }
+    if Service::goes_aside(bytes) { memory_for_page(bytes).max(per_byte * bytes.min(most)) } else { 0 }
 }
 
-/// Reserves memory for fingerprinting a content.
-pub(super) fn reserve_for_fingerprint(profile: &Profile, content: &Content) -> Result<Reserved, NoMemory> {
-    reserve_for(content, profile.memory_per_byte())
+/// Reserves memory for fingerprinting a content, of which the text of a page has at most `most` bytes.
+pub(super) fn reserve_for_fingerprint(
+    profile: &Profile,
+    content: &Content,
+    most: usize,
+) -> Result<Reserved, NoMemory> {
+    reserve_for(content, most, profile.memory_per_byte())
 }
 
-/// Reserves memory for the explanation of a content.
-pub(super) fn reserve_for_explanation(content: &Content) -> Result<Reserved, NoMemory> {
-    reserve_for(content, Profile::EXPLAINED_PER_BYTE)
+/// Reserves memory for the explanation of a content. The text of a page has at most `most` bytes.
+pub(super) fn reserve_for_explanation(content: &Content, most: usize) -> Result<Reserved, NoMemory> {
+    reserve_for(content, most, Profile::EXPLAINED_PER_BYTE)
 }
 
-fn reserve_for(content: &Content, per_byte: usize) -> Result<Reserved, NoMemory> {
+fn reserve_for(content: &Content, most: usize, per_byte: usize) -> Result<Reserved, NoMemory> {
     let bytes = content.len();
-    let mut reserved = reserve_for_text(bytes, per_byte)?;
-    if matches!(content, Content::Html(_)) && Service::goes_aside(bytes) {
+    let is_page = matches!(content, Content::Html(..));
+    let mut reserved = reserve_for_text(if is_page { bytes.min(most) } else { bytes }, per_byte)?;
+    if is_page && Service::goes_aside(bytes) {
         reserved.grow_to(memory_for_page(bytes))?;
     }
     Ok(reserved)
@@ -89,7 +94,7 @@ impl Content {
     pub(super) fn field(&self) -> &'static str {
         match self {
             Content::Text(_) => "text",
-            Content::Html(_) => "html",
+            Content::Html(..) => "html",
             Content::Hash(_) => "hash",
             Content::Signature(_) => "signature",
         }
@@ -98,19 +103,36 @@ impl Content {
     /// The length in bytes of a text or a page; 0 for others.
     pub(super) fn len(&self) -> usize {
         match self {
-            Content::Text(text) | Content::Html(text) => text.len(),
+            Content::Text(text) | Content::Html(text, _) => text.len(),
             Content::Hash(_) | Content::Signature(_) => 0,
         }
     }
 
-    /// The text to fingerprint; `None` for hashes and signatures.
+    /// The text to fingerprint, which may have `most` bytes if it is that of a page; `None` for hashes and
+    /// signatures.
     ///
     /// # Errors
-    /// [`PoolError::Cancelled`].
-    pub(super) fn into_text(self, cancel: &Cancel) -> Result<Option<String>, PoolError> {
+    /// [`ServiceError::Invalid`] if it is longer; [`PoolError::Cancelled`].
+    pub(super) fn into_text(self, most: usize, cancel: &Cancel) -> Result<Option<String>, ServiceError> {
+        let is_page = matches!(self, Content::Html(..));
+        let text = self.into_any_text(cancel)?;
+        match &text {
+            Some(text) if is_page && text.len() > most => {
+                let detail = format!(
+                    "the text of the page has {} bytes; at most {most} are accepted (limits.document_bytes)",
+                    text.len()
+                );
+                Err(ServiceError::invalid("html", detail))
+            }
+            _ => Ok(text),
+        }
+    }
+
+    /// [`Content::into_text`] for a content whose text is known not to be too long.
+    pub(super) fn into_any_text(self, cancel: &Cancel) -> Result<Option<String>, PoolError> {
         match self {
             Content::Text(text) => Ok(Some(text)),
-            Content::Html(html) => checked_main_text(&html, || cancel.check()).map(Some),
+            Content::Html(html, which) => checked_page_text(&html, which, || cancel.check()).map(Some),
             Content::Hash(_) | Content::Signature(_) => Ok(None),
         }
     }
@@ -146,12 +168,13 @@ impl Service {
         profile: &'static Profile,
         contents: Vec<Content>,
     ) -> Result<Vec<Fingerprinted>, ServiceError> {
+        let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
             let mut made = Vec::with_capacity(contents.len());
             for content in contents {
                 cancel.check()?;
-                let _working = reserve_for_fingerprint(profile, &content)?;
-                let Some(text) = content.into_text(cancel)? else { continue };
+                let _working = reserve_for_fingerprint(profile, &content, most)?;
+                let Some(text) = content.into_text(most, cancel)? else { continue };
                 let Signed { fingerprint, signature } = profile.checked_sign(&text, || cancel.check())?;
                 made.push(Fingerprinted { profile, fingerprint, signature });
             }
@@ -170,10 +193,11 @@ impl Service {
         profile: &'static Profile,
         content: Content,
     ) -> Result<Explained, ServiceError> {
+        let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
             // Not released here: the features and their text are a part of the answer.
-            reserve_for_explanation(&content)?.keep();
-            let text = content.into_text(cancel)?.unwrap_or_default();
+            reserve_for_explanation(&content, most)?.keep();
+            let text = content.into_text(most, cancel)?.unwrap_or_default();
             cancel.check()?;
             let explanation = profile.explain(&text);
             cancel.check()?;

@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use super::fingerprints::Content;
+
 /// Limits with their units. The configuration sets them.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum bytes of the body of one document, or of one line of a stream.
+    /// Maximum bytes of a text, also of the text of a page.
     pub document_bytes: usize,
+    /// Maximum bytes of a page.
+    pub page_bytes: usize,
     /// Maximum bytes of a body with several documents or queries that is read as a whole.
     pub batch_bytes: usize,
     /// Maximum bytes of a document's metadata.
@@ -31,6 +35,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             document_bytes: 1 << 20,
+            page_bytes: 4 << 20,
             batch_bytes: 32 << 20,
             metadata_bytes: 16 << 10,
             default_matches: 10,
@@ -41,5 +46,23 @@ impl Default for Limits {
             write_time: Duration::from_secs(5),
             slow_query: Duration::from_millis(200),
         }
+    }
+}
+
+impl Limits {
+    /// Maximum bytes of a body with one document, or of one line of a stream. It can be a page.
+    pub fn body_bytes(&self) -> usize {
+        self.document_bytes.max(self.page_bytes)
+    }
+
+    /// If a text or page is too long: its bytes, the setting that it exceeds, and the value of that.
+    pub fn exceeded_by(&self, content: &Content) -> Option<(usize, &'static str, usize)> {
+        let (setting, most) = match content {
+            Content::Text(_) => ("limits.document_bytes", self.document_bytes),
+            Content::Html(..) => ("limits.page_bytes", self.page_bytes),
+            Content::Hash(_) | Content::Signature(_) => return None,
+        };
+        let bytes = content.len();
+        (bytes > most).then_some((bytes, setting, most))
     }
 }

@@ -54,7 +54,7 @@ pub use crate::engine::{
 pub use crate::eval::{Banded, Judged, Measured, Recommendation};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, SharedPassage, Status};
 pub use crate::pool::{Cancel, Patience, PoolError};
-pub use crate::text::decode;
+pub use crate::text::{PageText, decode};
 
 use crate::call::{self, Client};
 use crate::engine::{Engine, Progress};

@@ -108,7 +108,7 @@ impl Prepared {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(content) => {
-                let text = content.into_text(cancel)?.unwrap_or_default();
+                let text = content.into_any_text(cancel)?.unwrap_or_default();
                 Ok(Prepared {
                     exact: Some(Exact::of(&text, measure)),
                     sketch: sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes))),
@@ -129,13 +129,15 @@ impl Prepared {
 }
 
 /// A judge that processes one row at a time. It prepares the subject at the first row.
-fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64) -> Judge {
+///
+/// The text of a page as the subject has at most `most` bytes: it was fingerprinted before.
+fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64, most: usize) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
     Box::new(move |row, cancel| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
-                reserve_for_explanation(content)?.keep();
+                reserve_for_explanation(content, most)?.keep();
             }
             prepared = Some(Prepared::of(compared, measure, sketch_bytes, cancel)?);
         }
@@ -180,7 +182,7 @@ impl Service {
         let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let (query, status) = self.resolve(collection, &ask).await?;
-        let judge = judge(compared, measure, sketch_bytes, least);
+        let judge = judge(compared, measure, sketch_bytes, least, self.limits.document_bytes);
         let answer = self.judged(collection, query.clone(), judge).await?;
         let mut found = self.counted(collection, &query, status, answer);
         // The sort is stable: equally similar documents remain in the order of distance, then id.
@@ -214,7 +216,7 @@ impl Service {
         has_sketches: bool,
     ) -> Result<Compared, ServiceError> {
         let compared = match by {
-            By::Content(content @ (Content::Text(_) | Content::Html(_))) => {
+            By::Content(content @ (Content::Text(_) | Content::Html(..))) => {
                 Some(Compared::Text(content.clone()))
             }
             By::Content(_) => None,

@@ -5,8 +5,9 @@
 //! article finder; the result is its visible text. If no article is found, the result is the visible text
 //! without notices. Not here: decoding of bytes to characters.
 //!
-//! Before the finder, `boilerplate` removes what surrounds the article (ADR 25). The article finder is `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and
-//! in some places it visits all descendants of each node. Therefore the limits are necessary.
+//! Before the finder, `boilerplate` removes what surrounds the article (ADR 25). The article finder is
+//! `dom_smoothie`, a port of Mozilla's Readability. It walks trees recursively, and in some places it visits
+//! all descendants of each node. Therefore the limits are necessary.
 
 use std::convert::Infallible;
 
@@ -40,6 +41,31 @@ pub fn memory_for_page(bytes: usize) -> usize {
     (PER_BYTE_IF_SHORT * bytes).min(OF_TREE.max(PER_BYTE_IF_LONG * bytes))
 }
 
+/// Which text of a page is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageText {
+    /// The main text.
+    #[default]
+    Main,
+    /// All visible text.
+    Visible,
+}
+
+/// The chosen text of a page.
+///
+/// # Errors
+/// The error of `check`, which is called between the steps, and every few hundred tokens of the page.
+pub fn checked_page_text<E>(
+    html: &str,
+    which: PageText,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<String, E> {
+    match which {
+        PageText::Main => checked_main_text(html, check),
+        PageText::Visible => checked_visible_text(html, check),
+    }
+}
+
 /// The main text of a page; all its visible text if no article is found.
 ///
 /// ```
@@ -51,12 +77,10 @@ pub fn main_text(html: &str) -> String {
     text
 }
 
-/// [`main_text`] that ends early if it is no longer needed.
-///
-/// # Errors
-/// The error of `check`, which is called between the steps, and every few hundred tokens of the page. The
-/// article finder is not interrupted: the limits of the tree bound its work, whatever the size of the page.
-pub fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
+/// [`main_text`] that ends early with the error of `check`, which is called between the steps, and every few
+/// hundred tokens of the page. The article finder is not interrupted: the limits of the tree bound its work,
+/// whatever the size of the page.
+fn checked_main_text<E>(html: &str, check: impl Fn() -> Result<(), E>) -> Result<String, E> {
     if let Some(document) = tree_of(html, &check)? {
         check()?;
         remove_boilerplate(&document.tree);

@@ -28,7 +28,7 @@ mod visible;
 
 pub use charset::{WrongBytes, decode};
 pub use dictionary::{Dictionary, WrongWord};
-pub use main_text::{checked_main_text, main_text, memory_for_page};
+pub use main_text::{PageText, checked_page_text, main_text, memory_for_page};
 pub use normalise::normalise;
 pub use prepare::Preparation;
 pub use runs::{Run, System, runs};

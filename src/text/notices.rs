@@ -50,39 +50,40 @@ const LISTS: [(List, &str); 9] = [
          to our cookie,uses cookies to,use cookies to,use cookies and,use of cookies.,cookie policy,\
          cookie settings,cookie notice,cookie preferences,accept cookies,accept all cookies,manage cookies,\
          cookies to improve,cookies to give,cookies to ensure,cookies to provide,cookies to personali,\
-         cookies and similar,\
-         verwendet cookies,verwenden cookies,nutzt cookies,nutzen cookies,verwendung von cookies,\
-         einsatz von cookies,cookie-einstellungen,setzen cookies,setzt cookies,\
+         cookies and similar,verwendet cookies,verwenden cookies,nutzt cookies,nutzen cookies,\
+         verwendung von cookies,einsatz von cookies,cookie-einstellungen,setzen cookies,setzt cookies,\
          utilise des cookies,utilisons des cookies,utilisation de cookies,utilisation des cookies,\
-         accepter les cookies,politique de cookies,gérer les cookies,\
-         utiliza cookies,utilizamos cookies,usamos cookies,usa cookies,uso de cookies,política de cookies,\
-         aceptar cookies,aceptar las cookies,aceitar cookies,\
-         utilizza cookie,utilizza i cookie,utilizziamo cookie,utilizziamo i cookie,usa i cookie,\
-         uso dei cookie,uso di cookie,utilizzo dei cookie,sui cookie,\
-         gebruikt cookies,gebruiken cookies,gebruik van cookies,plaatst cookies,cookiebeleid,\
-         pliki cookie,plików cookie,ciasteczek,używa cookies,\
-         использует файлы cookie,используем файлы cookie,использование файлов cookie,\
-         использованием файлов cookie,использует cookie,используем cookie,использует куки,используем куки,\
+         accepter les cookies,politique de cookies,gérer les cookies,utiliza cookies,utilizamos cookies,\
+         usamos cookies,usa cookies,uso de cookies,política de cookies,aceptar cookies,\
+         aceptar las cookies,aceitar cookies,utilizza cookie,utilizza i cookie,utilizziamo cookie,\
+         utilizziamo i cookie,usa i cookie,uso dei cookie,uso di cookie,utilizzo dei cookie,sui cookie,\
+         gebruikt cookies,gebruiken cookies,gebruik van cookies,plaatst cookies,cookiebeleid,pliki cookie,\
+         plików cookie,ciasteczek,używa cookies,использует файлы cookie,\
+         используем файлы cookie,использование файлов cookie,\
+         использованием файлов cookie,использует cookie,\
+         используем cookie,использует куки,используем куки,\
          файли cookie,файлів cookie,çerezleri kullan,çerez kullan,çerez politika,\
          använder cookies,användningen av cookies,bruger cookies,bruker cookies,informasjonskapsler,\
          evästeitä,soubory cookie,souborů cookie,používá cookies,sütiket,folosește cookie,\
-         χρησιμοποιεί cookies,χρησιμοποιούμε cookies,\
-         使用cookie,使用 cookie,cookie政策,cookie 政策,接受cookie,接受 cookie,\
-         cookieを使用,cookie を使用,cookieを利用,cookieの使用,クッキーを使用,クッキーを利用,\
-         쿠키를 사용,쿠키를 이용,쿠키 사용,ملفات تعريف الارتباط,कुकीज़ का उपयोग,\
-         sử dụng cookie,ใช้คุกกี้,menggunakan cookie",
+         χρησιμοποιεί cookies,χρησιμοποιούμε cookies,使用cookie,使用 cookie,\
+         cookie政策,cookie 政策,接受cookie,接受 cookie,cookieを使用,cookie を使用,\
+         cookieを利用,cookieの使用,クッキーを使用,クッキーを利用,쿠키를 사용,\
+         쿠키를 이용,쿠키 사용,ملفات تعريف الارتباط,\
+         कुकीज़ का उपयोग,sử dụng cookie,ใช้คุกกี้,\
+         menggunakan cookie",
     ),
     (
         List::Data,
-        "consent,your privacy,personal data,legitimate interest,your device,einwilligung,zustimm,ihre daten,\
-         consentement,vos données,consentimiento,sus datos,consenso,consentimento,seus dados,toestemming,\
-         zgod,согласи,同意,동의",
+        "consent,your privacy,personal data,legitimate interest,your device,einwilligung,zustimm,\
+         ihre daten,consentement,vos données,consentimiento,sus datos,consenso,consentimento,seus dados,\
+         toestemming,zgod,согласи,同意,동의",
     ),
     (
         List::Partners,
         " our partners,partners store,and our vendors,our vendors,partners and we,and our advertis,\
          unsere partner,unseren partnern,nos partenaires,nuestros socios,nostri partner,nossos parceiros,\
-         onze partners,nasi partnerzy,наши партн,我们的合作伙伴,パートナー企業,파트너",
+         onze partners,nasi partnerzy,наши партн,我们的合作伙伴,パートナー企業,\
+         파트너",
     ),
     (
         List::Subscribers,
@@ -90,18 +91,18 @@ const LISTS: [(List, &str); 9] = [
          exclusive to subscribers,subscriber-only,subscriber exclusive,subscribe to read,\
          subscribe to continue,subscribe to unlock,your free articles,free articles left,\
          free articles remaining,free article limit,log in to read,sign in to read,register to read,\
-         unlock this article,to read the full article,become a subscriber,\
-         jetzt weiterlesen,um weiterzulesen,artikel ist exklusiv,nur für abonnenten,bereits abonnent,\
-         diesen artikel weiterlesen,\
-         réservé aux abonnés,réservée aux abonnés,réservé à nos abonnés,pour lire la suite,déjà abonné,\
-         de cet article à lire,\
+         unlock this article,to read the full article,become a subscriber,jetzt weiterlesen,\
+         um weiterzulesen,artikel ist exklusiv,nur für abonnenten,bereits abonnent,\
+         diesen artikel weiterlesen,réservé aux abonnés,réservée aux abonnés,\
+         réservé à nos abonnés,pour lire la suite,déjà abonné,de cet article à lire,\
          para suscriptores,suscríbete para,para seguir leyendo,para continuar leyendo,ya eres suscriptor,\
-         riservato agli abbonati,per continuare a leggere,sei già abbonato,\
-         exclusivo para assinantes,assine para,para continuar lendo,já é assinante,\
-         voor abonnees,om verder te lezen,dla prenumeratorów,aby czytać dalej,\
-         доступен подписчикам,только для подписчиков,доступно по подписке,чтобы продолжить чтение,\
-         订阅后,会员专享,付费阅读,登录后阅读,訂閱後,\
-         会員限定,有料会員,有料記事,続きを読むには,구독자 전용,유료회원,계속 읽으려면",
+         riservato agli abbonati,per continuare a leggere,sei già abbonato,exclusivo para assinantes,\
+         assine para,para continuar lendo,já é assinante,voor abonnees,om verder te lezen,\
+         dla prenumeratorów,aby czytać dalej,доступен подписчикам,\
+         только для подписчиков,доступно по подписке,\
+         чтобы продолжить чтение,订阅后,会员专享,付费阅读,登录后阅读,\
+         訂閱後,会員限定,有料会員,有料記事,続きを読むには,구독자 전용,\
+         유료회원,계속 읽으려면",
     ),
     (
         List::Subscription,
@@ -112,8 +113,8 @@ const LISTS: [(List, &str); 9] = [
         List::Access,
         "unlimited access,full access,free trial,cancel any,log in,sign in,continue reading,per month,\
          einloggen,anmelden,weiterlesen,lire la suite,connectez-vous,iniciar sesión,inicia sesión,\
-         seguir leyendo,accedi,continua a leggere,faça login,inloggen,verder lezen,zaloguj,\
-         войдите,продолжить чтение,继续阅读,登录,ログイン,로그인",
+         seguir leyendo,accedi,continua a leggere,faça login,inloggen,verder lezen,zaloguj,войдите,\
+         продолжить чтение,继续阅读,登录,ログイン,로그인",
     ),
     (
         List::Request,
@@ -122,12 +123,13 @@ const LISTS: [(List, &str); 9] = [
          subscribe now,subscribe to our,subscribe and stay,click here to get the,you may also like,\
          you might also like,may earn a commission,may earn an affiliate,may not be published,\
          abonnez-vous à,unseren newsletter,suscríbete a,iscriviti alla,assine nossa,assine a,\
-         подпишитесь на,подписывайтесь,читайте также,订阅我们,版权所有,未经授权,未经许可,無断転載,무단전재",
+         подпишитесь на,подписывайтесь,читайте также,订阅我们,\
+         版权所有,未经授权,未经许可,無断転載,무단전재",
     ),
     (
         List::Follow,
-        "follow us,follow him,follow her,follow me,follow them,find us,join us,like us,\
-         folgen sie uns,folge uns,suivez-nous,síguenos,seguici,siga-nos,volg ons,следите за",
+        "follow us,follow him,follow her,follow me,follow them,find us,join us,like us,folgen sie uns,\
+         folge uns,suivez-nous,síguenos,seguici,siga-nos,volg ons,следите за",
     ),
     (List::Network, "twitter,facebook,instagram,telegram,youtube,linkedin,whatsapp,tiktok,mastodon"),
 ];
@@ -239,7 +241,7 @@ mod tests {
         ] {
             assert_eq!(notice_in(text), Some(Notice::Paywall), "{text}");
         }
-        for text in ["Get it in your inbox.", "Follow us on Twitter", " Advertisement ", "читайте также:"]
+        for text in ["In your inbox.", "Follow us on Twitter", " Advertisement ", "читайте также"]
         {
             assert_eq!(notice_in(text), Some(Notice::Solicitation), "{text}");
         }

@@ -88,7 +88,7 @@ impl Inputs {
     let cell = format!("<div><p>{sentence}</p><p>d, e</p></div>");
     let list = format!("<ul><li>{sentence}</ul>");
     let blocks = format!("{}x{}", "<div>".repeat(200), "</div>".repeat(200));
-    vec![
+    let mut pages = vec![
         ("ampersands and spaces", self.full_of("& ")),
         ("ampersands", self.full_of("&")),
         ("entities without semicolon", self.full_of("&amp")),
@@ -178,19 +178,28 @@ impl Inputs {
             format!("<base href=http://a/{}>{}", "a".repeat(self.bytes / 2), LINKS.repeat(self.bytes / 60))),
         ("structured data", self.between(STRUCTURED_DATA, "[{", "</script>")),
         ("many bodies", self.numbered("", |n| format!("<body a{n}=1>"))),
-        ("notices", self.full_of("<p>We use cookies.</p>")),
-        ("notices in nested blocks", self.nested(240, "<div>", "<p>We use cookies.</p>", "</div>")),
-        ("notices within each other", self.full_of("<div>We use cookies.")),
-        ("one long notice", self.between("<p>", "we use cookies to ", "</p>")),
-        ("names of parts", self.full_of("<div class='readMore share-comment a b c d'>x, y</div>")),
-        ("a name of many words", self.full_of("<i id='a b c d e f g h i j k l m n o p q r s t'>")),
-        ("embedded quotations", self.full_of("<div class=embed><blockquote>x, y</blockquote></div>")),
-        ("many articles", self.full_of("<article><h1>x</h1>y</article>")),
-        ("texts of articles", self.nested(240, "<div itemprop=articleBody>", "x, ", "</div>")),
         ("zero bytes", self.full_of("\0<p>")),
         ("carriage returns", self.full_of("\r")),
-    ]
+    ];
+    pages.extend(self.parts());
+    pages
 }
+
+    /// Parts of pages that are removed before an article is sought.
+    #[rustfmt::skip]
+    fn parts(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("notices", self.full_of("<p>We use cookies.</p>")),
+            ("notices in nested blocks", self.nested(240, "<div>", "<p>We use cookies.</p>", "</div>")),
+            ("notices within each other", self.full_of("<div>We use cookies.")),
+            ("one long notice", self.between("<p>", "we use cookies to ", "</p>")),
+            ("names of parts", self.full_of("<div class='readMore share-comment a b c d'>x, y</div>")),
+            ("a name of many words", self.full_of("<i id='a b c d e f g h i j k l m n o p q r s t'>")),
+            ("embedded quotations", self.full_of("<div class=embed><blockquote>x, y</blockquote></div>")),
+            ("many articles", self.full_of("<article><h1>x</h1>y</article>")),
+            ("texts of articles", self.nested(240, "<div itemprop=articleBody>", "x, ", "</div>")),
+        ]
+    }
 
 #[rustfmt::skip]
     pub fn texts(&self) -> Vec<(&'static str, String)> {

@@ -11,7 +11,7 @@ const GOOD: &str = r#"{"id":"good-1","hash":"00000000000000ff"}"#;
 async fn an_invalid_line_fails_alone_with_a_reason() {
     let data = directory();
     let server = Server::start(data.path()).await;
-    let long = format!(r#"{{"id":"long","text":"{}"}}"#, "x".repeat(1 << 20));
+    let long = format!(r#"{{"id":"long","text":"{}"}}"#, "x".repeat((1 << 20) + 1));
     let lines = [
         GOOD,
         "{not json",

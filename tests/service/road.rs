@@ -327,3 +327,122 @@ async fn a_page_is_fingerprinted_by_its_main_text() {
         assert!(vote == 0.0 || (vote > 0.0) == (hash >> bit & 1 == 1), "bit {bit}");
     }
 }
+
+/// A recipe whose page has the same notice and menus as other pages of its site.
+fn recipe(name: &str, steps: &str) -> String {
+    let notice = "This website uses cookies to improve your experience. We'll assume you're ok with this, \
+                  but you can opt out if you wish. We and our partners store data on your device.";
+    format!(
+        "<html><head><title>{name}</title></head><body><div id=cookie-law-info-bar><p>{notice}</p>\
+         <a role=button>Accept</a> <a href=/privacy>Read more</a></div><ul><li><a href=/>Home</a></ul>\
+         <div><div><h2>{name}</h2><p>{steps}</p></div></div><div><p>{notice}</p></div></body></html>"
+    )
+}
+
+#[tokio::test]
+async fn two_recipes_with_one_notice_have_different_hashes() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let recipes = [recipe("Ferry", TEXTS[0].1), recipe("Bridge", TEXTS[2].1)];
+    let (_, compared) =
+        server.post("/compare", json!({"a": {"html": recipes[0]}, "b": {"html": recipes[1]}})).await;
+    assert_eq!(compared["match"], false, "{compared}");
+    assert_eq!(compared["containment"]["count"], 0, "{compared}");
+    // The whole pages have the notice in common.
+    let visible = |page: &str| json!({"html": page, "page": "visible"});
+    let (_, compared) =
+        server.post("/compare", json!({"a": visible(&recipes[0]), "b": visible(&recipes[1])})).await;
+    assert!(compared["containment"]["count"].as_u64().unwrap() > 0, "{compared}");
+}
+
+#[tokio::test]
+async fn all_visible_text_of_a_page_can_be_used() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let page = recipe("Ferry", TEXTS[0].1);
+    let hash = async |body: Value| {
+        let (status, made) = server.post("/fingerprint", body).await;
+        assert_eq!(status, StatusCode::OK, "{made}");
+        made["hash"].as_str().unwrap().to_owned()
+    };
+    let (main, visible) =
+        (hash(json!({"html": page})).await, hash(json!({"html": page, "page": "visible"})).await);
+    assert_eq!(main, hash(json!({"html": page, "page": "main"})).await);
+    assert_ne!(main, visible);
+    let (_, stored) = server.post("/documents", json!({"id": "a", "html": page, "page": "visible"})).await;
+    assert_eq!(stored["hash"], visible);
+    for (of_page, found) in [("visible", 1), ("main", 0)] {
+        let (_, answer) = server.post("/similar", json!({"html": page, "page": of_page, "k": 0})).await;
+        assert_eq!(answer["similar"].as_array().unwrap().len(), found, "{answer}");
+        let queries = json!({"queries": [{"html": page, "page": of_page, "k": 0}]});
+        let (_, answer) = server.post("/similar", queries).await;
+        assert_eq!(answer["results"][0]["similar"].as_array().unwrap().len(), found, "{answer}");
+    }
+    for (path, body, pointer) in [
+        ("/fingerprint", json!({"text": "a b c", "page": "main"}), "/page"),
+        ("/documents", json!({"text": "a b c", "page": "visible"}), "/page"),
+        ("/similar", json!({"text": "a b c", "page": "visible"}), "/page"),
+        ("/compare", json!({"a": {"text": "a b c", "page": "main"}, "b": {"text": "a"}}), "/a/page"),
+        ("/fingerprint", json!({"html": "a b c", "page": "all"}), "/page"),
+    ] {
+        let (status, problem) = server.post(path, body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{path}: {problem}");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{path}: {problem}");
+    }
+}
+
+/// A page of 1.5 MB: an article with long scripts, styles, drawings and menus around it.
+fn long_page(article: &str) -> String {
+    let script = format!("<script>{}</script>", "var a = {\"b\": '<p>c</p>', d: [1, 2, 3]};".repeat(6_000));
+    let style = format!("<style>{}</style>", ".a > .b { margin: 0 auto; color: #fff }\n".repeat(8_000));
+    let drawing = format!("<svg><path d='{}'/></svg>", "M10 10 L20 20 ".repeat(500));
+    let menu: String =
+        (0..2_000).map(|n| format!("<li class='item x-{n}'><a href=/{n}>Page {n}</a>")).collect();
+    let paragraph = format!("<p class=text>{article}</p>");
+    format!(
+        "<html><head><title>News</title>{script}{style}</head><body><nav><ul>{menu}</ul></nav>{drawing}\
+         <main><article><h1>News</h1>{}</article></main>{script}{style}{script}<footer>{menu}</footer>",
+        paragraph.repeat(8)
+    )
+}
+
+#[tokio::test]
+async fn long_pages_are_accepted_and_the_limits_are_named() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let article = TEXTS[0].1;
+    let page = long_page(article);
+    assert!((1_400_000..1_700_000).contains(&page.len()), "{}", page.len());
+    let (status, made) = server.post("/fingerprint", json!({"html": page})).await;
+    assert_eq!(status, StatusCode::OK, "{made}");
+    let (_, text) = server.post("/fingerprint", json!({"text": format!("{article}\n").repeat(8)})).await;
+    assert_eq!(made["hash"], text["hash"]);
+    let (status, stored) = server.post("/documents", json!({"id": "a", "html": page})).await;
+    assert_eq!((status, &stored["hash"]), (StatusCode::CREATED, &made["hash"]), "{stored}");
+    let line = json!({"id": "b", "html": page}).to_string();
+    let (results, _) = server.stream("/documents", line).await;
+    assert_eq!(results[0]["outcome"], "created", "{results:?}");
+    let request = server.client.post(format!("{}/fingerprint", server.url));
+    let raw = request.header("content-type", "text/html").body(page.clone()).send().await.unwrap();
+    assert_eq!(raw.status(), StatusCode::OK);
+    let (status, compared) = server.post("/compare", json!({"a": {"html": page}, "b": {"id": "a"}})).await;
+    assert_eq!((status, &compared["match"]), (StatusCode::OK, &json!(true)), "{compared}");
+
+    let words = |bytes: usize| "word ".repeat(bytes / 5);
+    let large = format!("{}<!--{}-->", page, "x".repeat(4 << 20));
+    let of_text = (413, "too_large", "limits.document_bytes");
+    for (path, body, (status, code, limit)) in [
+        ("/fingerprint", json!({"html": large}), (413, "too_large", "limits.page_bytes")),
+        ("/documents", json!({"html": large}), (413, "too_large", "limits.page_bytes")),
+        ("/fingerprint", json!({"text": words(3 << 19)}), of_text),
+        ("/documents", json!({"text": words(3 << 19)}), of_text),
+        ("/compare", json!({"a": {"text": words(3 << 19)}, "b": {"text": "a"}}), of_text),
+        ("/fingerprint", json!({"html": words(3 << 19)}), (422, "invalid_field", "limits.document_bytes")),
+        ("/documents", json!({"html": words(3 << 19)}), (422, "invalid_field", "limits.document_bytes")),
+    ] {
+        let (found, problem) = server.post(path, body).await;
+        assert_eq!((found.as_u16(), problem["code"].as_str()), (status, Some(code)), "{path}: {problem}");
+        let detail = problem["errors"][0]["detail"].as_str().or(problem["detail"].as_str()).unwrap();
+        assert!(detail.contains(limit), "{path}: {problem}");
+    }
+}

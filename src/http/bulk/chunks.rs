@@ -21,7 +21,7 @@ use memchr::memchr;
 use super::super::error::{Code, Problem};
 use super::super::extract::broken;
 use crate::call::{Call, NoMemory, Reserved, reserve_in_time};
-use crate::service::working_bytes;
+use crate::service::{Limits, working_bytes};
 
 /// Maximum number of lines in a chunk.
 const CHUNK_LINES: usize = 256;
@@ -41,6 +41,19 @@ const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The number of a line or an element, and the line or why it is refused.
 pub(super) type Line = (u64, Result<Bytes, Problem>);
+
+/// The most bytes of a line, and of the text of a page in it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::http) struct Sizes {
+    line: usize,
+    text: usize,
+}
+
+impl Sizes {
+    pub(in crate::http) fn of(limits: &Limits) -> Sizes {
+        Sizes { line: limits.body_bytes(), text: limits.document_bytes }
+    }
+}
 
 /// Lines that are fingerprinted and written together.
 pub(in crate::http) struct Chunk {
@@ -82,18 +95,18 @@ impl Counter {
     }
 }
 
-/// Splits a body into chunks of lines. A line longer than `limit` is skipped, and fails alone. While `enough`
+/// Splits a body into chunks of lines. A line that is too long is skipped, and fails alone. While `enough`
 /// chunks are being fingerprinted, a chunk that is not full waits for more of the body. `is_checked` is
 /// whether a line may be a duplicate.
 pub(in crate::http) fn lines<E: Error + Send + 'static>(
     body: impl Stream<Item = Result<Bytes, E>> + Send + Unpin + 'static,
-    limit: usize,
+    sizes: Sizes,
     enough: usize,
     is_checked: bool,
 ) -> BoxStream<'static, Chunk> {
     let splitter = Splitter {
         body,
-        limit,
+        sizes,
         rest: Bytes::new(),
         partial: Vec::new(),
         is_too_long: false,
@@ -114,12 +127,12 @@ pub(in crate::http) fn lines<E: Error + Send + 'static>(
 /// Splits the elements of an array into chunks.
 pub(in crate::http) fn elements(
     elements: Vec<Bytes>,
-    limit: usize,
+    sizes: Sizes,
     is_checked: bool,
 ) -> BoxStream<'static, Chunk> {
     let mut numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
-        let fits = element.len() <= limit;
-        (number, if fits { Ok(element) } else { Err(too_long(limit)) })
+        let fits = element.len() <= sizes.line;
+        (number, if fits { Ok(element) } else { Err(too_long(sizes.line)) })
     });
     // Nothing waits for the counter, because all elements have arrived.
     let (counter, call) = (Arc::<Counter>::default(), Call::current());
@@ -128,7 +141,7 @@ pub(in crate::http) fn elements(
         (!lines.is_empty()).then_some(lines)
     });
     stream::iter(chunks)
-        .then(move |lines| chunk(call.clone(), lines, Arc::clone(&counter), is_checked))
+        .then(move |lines| chunk(call.clone(), lines, Arc::clone(&counter), sizes.text, is_checked))
         .boxed()
 }
 
@@ -137,6 +150,7 @@ async fn chunk(
     call: Option<Arc<Call>>,
     mut lines: Vec<Line>,
     counter: Arc<Counter>,
+    most_text: usize,
     is_checked: bool,
 ) -> Chunk {
     let len = |line: &Line| line.1.as_ref().map_or(0, Bytes::len);
@@ -145,7 +159,7 @@ async fn chunk(
     // The rest is for the incomplete line after these.
     let most = call.as_ref().map_or(usize::MAX, |call| call.most() / 4 * 3);
     let per_line = if is_checked { MEMORY_PER_CHECKED_LINE } else { MEMORY_PER_LINE };
-    let wanted = MEMORY_PER_BYTE * bytes + per_line * lines.len() + working_bytes(longest);
+    let wanted = MEMORY_PER_BYTE * bytes + per_line * lines.len() + working_bytes(longest, most_text);
     let reserved = match reserve_within_timeout(call.as_ref(), wanted.min(most)).await {
         Ok(reserved) => reserved,
         // These lines fail; the lines after them may succeed.
@@ -174,7 +188,7 @@ async fn reserve_within_timeout(call: Option<&Arc<Call>>, bytes: usize) -> Resul
 
 struct Splitter<S> {
     body: S,
-    limit: usize,
+    sizes: Sizes,
     /// The rest of the last part, which is not split.
     rest: Bytes,
     /// The start of an incomplete line.
@@ -231,7 +245,10 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
         if lines.is_empty() {
             return None;
         }
-        Some(chunk(self.call.clone(), lines, Arc::clone(&self.counter), self.is_checked).await)
+        Some(
+            chunk(self.call.clone(), lines, Arc::clone(&self.counter), self.sizes.text, self.is_checked)
+                .await,
+        )
     }
 
     /// Waits for memory for the incomplete line, if it is longer than [`UNRESERVED_BYTES`].
@@ -272,7 +289,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
             let line = part.split_to(end);
             part.advance(1);
             // Nearly all lines are complete within one part, and are not copied.
-            if self.partial.is_empty() && !self.is_too_long && line.len() <= self.limit {
+            if self.partial.is_empty() && !self.is_too_long && line.len() <= self.sizes.line {
                 self.push_line(line, lines);
             } else {
                 self.push_partial(&line);
@@ -284,7 +301,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
 
     /// Appends bytes to the incomplete line.
     fn push_partial(&mut self, piece: &[u8]) {
-        if self.partial.len() + piece.len() > self.limit {
+        if self.partial.len() + piece.len() > self.sizes.line {
             self.is_too_long = true;
             self.partial.clear();
         }
@@ -297,7 +314,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
     fn end_line(&mut self, lines: &mut Vec<Line>) {
         let line = std::mem::take(&mut self.partial);
         if std::mem::take(&mut self.is_too_long) {
-            lines.push((self.number, Err(too_long(self.limit))));
+            lines.push((self.number, Err(too_long(self.sizes.line))));
             self.number += 1;
         } else {
             self.push_line(line.into(), lines);
@@ -315,7 +332,8 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
 
 fn too_long(limit: usize) -> Problem {
     let detail = format!(
-        "the document has more than {limit} bytes (limits.document_bytes); shorten it, or raise the limit"
+        "the document has more than {limit} bytes (the larger of limits.document_bytes and \
+         limits.page_bytes); shorten it, or raise the limit"
     );
     Problem::new(Code::TooLarge, detail)
 }
@@ -328,6 +346,10 @@ mod tests {
 
     use super::*;
 
+    fn sizes(line: usize) -> Sizes {
+        Sizes { line, text: line }
+    }
+
     fn flat(chunks: Vec<Chunk>) -> impl Iterator<Item = Line> {
         chunks.into_iter().flat_map(|chunk| chunk.lines)
     }
@@ -335,7 +357,7 @@ mod tests {
     async fn split(parts: &'static [&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
         let body =
             stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes()))));
-        let chunks: Vec<Chunk> = lines(body, limit, 2, false).collect().await;
+        let chunks: Vec<Chunk> = lines(body, sizes(limit), 2, false).collect().await;
         let text = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
         flat(chunks).map(|(number, line)| (number, line.ok().map(text))).collect()
     }
@@ -363,7 +385,7 @@ mod tests {
             let slice = |ends: &[usize]| Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]);
             let part = |ends: &[usize]| Ok::<_, Infallible>(slice(ends));
             let parts: Vec<_> = cuts.windows(2).map(part).collect();
-            let chunks = lines(stream::iter(parts), limit, 2, false).collect();
+            let chunks = lines(stream::iter(parts), sizes(limit), 2, false).collect();
             let chunks: Vec<Chunk> = futures::executor::block_on(chunks);
             let found: Vec<_> = flat(chunks).map(|(number, line)| (number, line.ok())).collect();
             let fits = |line: &str| (line.len() <= limit).then(|| Bytes::copy_from_slice(line.as_bytes()));
@@ -377,7 +399,7 @@ mod tests {
     #[tokio::test]
     async fn a_chunk_does_not_wait_for_lines_while_the_pool_is_idle() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
-        let mut chunks = lines(parts, 100, 1, false);
+        let mut chunks = lines(parts, sizes(100), 1, false);
         for number in 0..3 {
             send.unbounded_send(Ok(Bytes::from_static(b"line\nbegun"))).unwrap();
             let chunk = chunks.next().await.unwrap();
@@ -393,7 +415,7 @@ mod tests {
         for body in [vec![], vec!["\n", " \n"]] {
             let body =
                 stream::iter(body).map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes())));
-            let chunks = super::super::after_first_chunk(lines(body, 100, 2, false)).await;
+            let chunks = super::super::after_first_chunk(lines(body, sizes(100), 2, false)).await;
             assert_eq!(chunks.count().await, 0);
         }
     }
@@ -402,7 +424,7 @@ mod tests {
     async fn a_chunk_waits_for_lines_while_the_pool_is_busy() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
         let push = |text: &'static str| send.unbounded_send(Ok(Bytes::from_static(text.as_bytes()))).unwrap();
-        let mut chunks = lines(parts, 2 * CHUNK_BYTES, 2, false);
+        let mut chunks = lines(parts, sizes(2 * CHUNK_BYTES), 2, false);
         let mut in_progress = Vec::new();
         for number in 0..2 {
             push("line\n");
@@ -423,8 +445,12 @@ mod tests {
         assert_eq!(woken.expect("it is woken").unwrap().0.unwrap().lines.len(), 2);
 
         // A full chunk does not wait.
-        let mut chunks =
-            lines(stream::iter(vec![Ok::<_, Infallible>(Bytes::from("line\n".repeat(600)))]), 9, 0, false);
+        let mut chunks = lines(
+            stream::iter(vec![Ok::<_, Infallible>(Bytes::from("line\n".repeat(600)))]),
+            sizes(9),
+            0,
+            false,
+        );
         assert_eq!(chunks.next().now_or_never().unwrap().unwrap().lines.len(), CHUNK_LINES);
     }
 
@@ -432,7 +458,7 @@ mod tests {
     async fn a_line_longer_than_a_chunk_fails_alone() {
         let part = Bytes::from(vec![b'x'; CHUNK_BYTES]);
         let parts = [part.clone(), part.clone(), part, Bytes::from_static(b"\nab")].map(Ok::<_, Infallible>);
-        let chunks: Vec<Chunk> = lines(stream::iter(parts), 2 * CHUNK_BYTES, 2, false).collect().await;
+        let chunks: Vec<Chunk> = lines(stream::iter(parts), sizes(2 * CHUNK_BYTES), 2, false).collect().await;
         let found: Vec<(u64, bool)> = flat(chunks).map(|(n, line)| (n, line.is_ok())).collect();
         assert_eq!(found, [(0, false), (1, true)]);
     }

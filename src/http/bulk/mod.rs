@@ -23,7 +23,7 @@ use futures::{Stream, StreamExt};
 use serde::Serialize;
 
 use chunks::Line;
-pub(super) use chunks::{Chunk, elements, lines};
+pub(super) use chunks::{Chunk, Sizes, elements, lines};
 
 use super::State;
 use super::error::Problem;
@@ -124,7 +124,8 @@ async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
         let lines = numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect();
         return PreparedChunk { lines, reserved };
     }
-    let parse = |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered();
+    let limits = *into.state.service.limits();
+    let parse = move |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered(&limits);
     let documents = lines.into_iter().map(parse);
     let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, documents).await;
     drop(in_progress);

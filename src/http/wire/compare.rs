@@ -5,11 +5,12 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::content::{PageIn, check_size, page};
 use super::similar::subject;
 use super::values::{Hex, Id, SignatureHex, StatusOut};
-use crate::http::error::{Code, Problem};
+use crate::http::error::Problem;
 use crate::service::{
-    By, Change, ComparedPassages, Comparison, Content, FeatureComparison, SharedPassage, Side,
+    By, Change, ComparedPassages, Comparison, FeatureComparison, Limits, SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
@@ -38,8 +39,10 @@ pub(in crate::http) struct CompareIn {
 pub(in crate::http) struct SideIn {
     /// A text.
     text: Option<String>,
-    /// An HTML page. Its main text is used.
+    /// An HTML page.
     html: Option<String>,
+    /// Which text of the page is used. Default: `main`.
+    page: Option<PageIn>,
     /// The id of a stored document.
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
@@ -53,21 +56,15 @@ pub(in crate::http) struct SideIn {
 
 impl CompareIn {
     /// Converts both sides for the service.
-    pub(in crate::http) fn sides(self, text_limit: usize) -> Result<[By; 2], Problem> {
-        let side = |side: SideIn, at: &str| {
-            let by = subject(side.id, side.text, side.html, side.hash, side.signature)
+    pub(in crate::http) fn sides(self, limits: &Limits) -> Result<[By; 2], Problem> {
+        let side = |side: SideIn, at: &str| -> Result<By, Problem> {
+            let by = page(side.html, side.page)
+                .and_then(|html| subject(side.id, side.text, html, side.hash, side.signature))
                 .map_err(|problem| problem.within(at))?;
-            match &by {
-                By::Content(Content::Text(text) | Content::Html(text)) if text.len() > text_limit => {
-                    let bytes = text.len();
-                    let detail = format!(
-                        "{at} has {bytes} bytes; at most {text_limit} are accepted (limits.document_bytes): \
-                         send a shorter text"
-                    );
-                    Err(Problem::new(Code::TooLarge, detail))
-                }
-                _ => Ok(by),
+            if let By::Content(content) = &by {
+                check_size(at, content, limits)?;
             }
+            Ok(by)
         };
         Ok([side(self.a, "/a")?, side(self.b, "/b")?])
     }

@@ -3,12 +3,13 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::content::{PageIn, check_size, one_content, page};
 use super::few::Few;
 use super::found::MatchOut;
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Explained, Fingerprinted, Match, Offered, status};
+use crate::service::{Added, Expires, Explained, Fingerprinted, Limits, Match, Offered, status};
 
 /// A document to store: exactly one of text, html, hash and signature.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -20,8 +21,10 @@ pub(in crate::http) struct DocumentIn {
     id: Option<Id>,
     /// Its text.
     text: Option<String>,
-    /// Its HTML page. The main text of the page is used.
+    /// Its HTML page.
     html: Option<String>,
+    /// Which text of the page is used. Default: `main`.
+    page: Option<PageIn>,
     /// Its hash, computed elsewhere with the profile of the collection.
     #[schema(value_type = Option<Hex>)]
     hash: Option<Hex>,
@@ -43,8 +46,9 @@ pub(in crate::http) struct DocumentIn {
 
 impl DocumentIn {
     /// Converts it for the service.
-    pub(in crate::http) fn offered(self) -> Result<Offered, Problem> {
-        let content = one_content(self.text, self.html, self.hash, self.signature)?;
+    pub(in crate::http) fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
+        let content = one_content(self.text, page(self.html, self.page)?, self.hash, self.signature)?;
+        check_size("the document", &content, limits)?;
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
             (Some(_), Some(_)) => {
@@ -60,30 +64,18 @@ impl DocumentIn {
     }
 
     /// The same for a route with the id in the path.
-    pub(in crate::http) fn offered_as(self, id: &crate::ids::DocumentId) -> Result<Offered, Problem> {
-        let mut offered = self.offered()?;
+    pub(in crate::http) fn offered_as(
+        self,
+        id: &crate::ids::DocumentId,
+        limits: &Limits,
+    ) -> Result<Offered, Problem> {
+        let mut offered = self.offered(limits)?;
         if offered.id.as_ref().is_some_and(|named| named != id) {
             let detail = "the id in the body differs from the id in the path; leave it out";
             return Err(Problem::field(Code::InvalidField, "/id", detail));
         }
         offered.id = Some(id.clone());
         Ok(offered)
-    }
-}
-
-/// The content of the one field that is set.
-pub(super) fn one_content(
-    text: Option<String>,
-    html: Option<String>,
-    hash: Option<Hex>,
-    signature: Option<SignatureHex>,
-) -> Result<Content, Problem> {
-    match (text, html, hash, signature) {
-        (Some(text), None, None, None) => Ok(Content::Text(text)),
-        (None, Some(html), None, None) => Ok(Content::Html(html)),
-        (None, None, Some(hash), None) => Ok(Content::Hash(hash.0)),
-        (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
-        _ => Err(Problem::new(Code::InvalidField, "exactly one of text, html, hash and signature is needed")),
     }
 }
 
@@ -375,8 +367,10 @@ pub(in crate::http) enum FingerprintedOneOrSeveral {
 pub(in crate::http) struct FingerprintIn {
     /// A text.
     pub(in crate::http) text: Option<String>,
-    /// An HTML page. Its main text is used.
+    /// An HTML page.
     pub(in crate::http) html: Option<String>,
+    /// Which text of the page is used. Default: `main`.
+    pub(in crate::http) page: Option<PageIn>,
     /// Several texts.
     #[schema(value_type = Option<Vec<String>>)]
     pub(in crate::http) texts: Option<Few<String>>,

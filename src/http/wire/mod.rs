@@ -5,6 +5,7 @@
 mod calibrate;
 mod collections;
 mod compare;
+mod content;
 mod documents;
 mod few;
 mod found;
@@ -17,6 +18,7 @@ pub(super) use collections::{
     CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
+pub(super) use content::{check_size, page};
 pub(super) use documents::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,

@@ -9,13 +9,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use super::documents::one_content;
+use super::content::{PageIn, one_content, page};
 use super::few::{Few, MAX_ELEMENTS};
 use super::values::{Bits, Count, Hex, Id, SignatureHex, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
 use crate::ids::DocumentId;
-use crate::service::{Ask, By, Filter, Measure, Strict, told};
+use crate::service::{Ask, By, Filter, Measure, PageText, Strict, told};
 
 /// Maximum number of queries of a batch that are kept. `limits.batch_items` allows no more.
 const MAX_QUERIES: usize = MAX_ELEMENTS;
@@ -104,8 +104,10 @@ macro_rules! body_query {
                 signature: Option<SignatureHex>,
                 /// The subject is a text.
                 text: Option<String>,
-                /// The subject is the main text of an HTML page.
+                /// The subject is the text of an HTML page.
                 html: Option<String>,
+                /// Which text of the page. Default: `main`.
+                page: Option<PageIn>,
                 /// The subject is a stored document, which is excluded from the answer.
                 #[schema(value_type = Option<Id>)]
                 id: Option<Id>,
@@ -124,6 +126,7 @@ macro_rules! body_query {
             /// Converts it for the service.
             pub(in crate::http) fn ask(mut self) -> Result<Ask, Problem> {
                 let (hash, text, html) = (self.hash.take(), self.text.take(), self.html.take());
+                let html = page(html, self.page.take())?;
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
                 let filter = self.filter.take().map(|filter| Box::new(Filter::from(*filter)));
                 let min_similarity = self.min_similarity;
@@ -333,6 +336,7 @@ impl SimilarIn {
     pub(in crate::http) fn has_single(&self) -> bool {
         let made = self.hash.is_some() || self.signature.is_some();
         let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
+        let by = by || self.page.is_some();
         let near = self.k.is_some() || self.threshold.is_some();
         let how = near || self.limit.is_some() || self.cursor.is_some();
         let check = self.min_similarity.is_some() || self.measure.is_some();
@@ -388,7 +392,7 @@ impl NearIdParams {
 pub(super) fn subject(
     id: Option<Id>,
     text: Option<String>,
-    html: Option<String>,
+    html: Option<(String, PageText)>,
     hash: Option<Hex>,
     signature: Option<SignatureHex>,
 ) -> Result<By, Problem> {
