@@ -14,6 +14,7 @@
 //! Not here: counts, and weights other than the choice of shingles with half the weight.
 
 use super::digest::Kind;
+use super::weights::ONE;
 use crate::text::{Dictionary, NewWords, Run, System, is_word_character, runs, words};
 
 /// The parameters of the cut into shingles.
@@ -26,22 +27,16 @@ pub struct ShinglePlan {
     /// after it, and at every letter after the 24th. The last gram of a run is always included, so that no
     /// trailing letter is lost.
     pub step: usize,
-    /// The longest spaced run, in bytes, that is cut into words and not into grams. It does not apply to
-    /// texts above `share`.
-    pub name: usize,
-    /// A percentage of the bytes of all runs. If spaced runs have at least this share, all of them are cut
-    /// into grams, whatever their length.
-    pub share: usize,
-    /// The shingles with half the weight.
+    /// The weight of a gram in percent of the weight of a word, 1 to 100, in a text with next to no spaced
+    /// script. It grows in proportion to the share of spaced scripts, up to 100 in a text of nothing else.
+    pub gram_weight: u64,
+    /// The words with half the weight.
     pub half: Half,
 }
 
-/// The shingles that have half the weight of others.
+/// The words that have half the weight of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Half {
-    /// Grams: with step 1 about five grams begin in an English word, whereas a Chinese word is one word and
-    /// begins one pair. In a text that has only grams this has no effect.
-    Grams,
     /// Words of one character: most are particles, which occur in every text, and the pairs contain them as
     /// well.
     SingleCharacters,
@@ -51,17 +46,13 @@ pub enum Half {
 
 impl Half {
     /// All choices, with their names in profile definitions.
-    pub const NAMES: [(&'static str, Half); 3] =
-        [("grams", Half::Grams), ("single-characters", Half::SingleCharacters), ("nothing", Half::Nothing)];
+    pub const NAMES: [(&'static str, Half); 2] =
+        [("single-characters", Half::SingleCharacters), ("nothing", Half::Nothing)];
 
-    /// Whether a shingle has half the weight.
+    /// Whether a word has half the weight.
     #[inline]
     pub fn takes(self, kind: Kind, text: &str) -> bool {
-        match self {
-            Half::Grams => kind == Kind::Gram,
-            Half::SingleCharacters => kind == Kind::Word && is_single(text),
-            Half::Nothing => false,
-        }
+        self == Half::SingleCharacters && kind == Kind::Word && is_single(text)
     }
 }
 
@@ -76,11 +67,9 @@ fn is_single(text: &str) -> bool {
 const LONG_WORD: usize = 24;
 
 impl ShinglePlan {
-    /// The plan for fingerprints of 64 bits. Texts of at least 85 % spaced runs are grams throughout, so that
-    /// a foreign name in an article adds only the shingles of the name (ADR 13). In other texts each spaced
-    /// run is cut by its own length, so that text in another script changes no long run (ADR 22).
+    /// The plan for fingerprints of 64 bits.
     pub const COPIES_64: ShinglePlan =
-        ShinglePlan { gram: 5, step: 3, name: 240, share: 85, half: Half::SingleCharacters };
+        ShinglePlan { gram: 5, step: 3, gram_weight: 75, half: Half::SingleCharacters };
     /// The plan for fingerprints of 128 bits: single characters have their full weight.
     pub const COPIES_128: ShinglePlan = ShinglePlan { half: Half::Nothing, ..ShinglePlan::COPIES_64 };
     /// The plan for sets that are compared by Jaccard similarity. With longer grams the same similarity
@@ -88,7 +77,8 @@ impl ShinglePlan {
     pub const SETS: ShinglePlan = ShinglePlan { gram: 8, ..ShinglePlan::COPIES_64 };
 }
 
-/// Passes every shingle of a normalised text to `each`, once per occurrence.
+/// Passes every shingle of a normalised text to `each`, once per occurrence. Returns the weight of a gram in
+/// fixed point ([`ONE`] is that of a word). The shingles of a run depend on the run alone.
 ///
 /// ```
 /// use lookalike::features::{Kind, ShinglePlan, shingles};
@@ -110,20 +100,21 @@ pub fn shingles(
     plan: ShinglePlan,
     dictionary: &Dictionary,
     mut each: impl FnMut(Kind, &str),
-) {
+) -> u64 {
     let mut line = String::new();
     let mut grams = Grams::new(plan);
-    let runs: Vec<Run<'_>> = runs(normalised).collect();
-    let bytes = |runs: &mut dyn Iterator<Item = &Run<'_>>| runs.map(|run| run.text.len()).sum::<usize>();
-    let spaced = bytes(&mut runs.iter().filter(|run| run.system == System::Spaced));
-    let all_are_grams = spaced * 100 >= plan.share * bytes(&mut runs.iter());
-    for &run in &runs {
-        if run.system == System::Spaced && (all_are_grams || run.text.len() > plan.name) {
+    let (mut spaced, mut all) = (0, 0);
+    for run in runs(normalised) {
+        all += run.text.len() as u64;
+        if run.system == System::Spaced {
+            spaced += run.text.len() as u64;
             grams.of(run.text, &mut line, |gram| each(Kind::Gram, gram));
         } else {
             words_and_pairs(run, dictionary, &mut line, &mut each);
         }
     }
+    let percent = plan.gram_weight * all + (100 - plan.gram_weight) * spaced;
+    percent * ONE / (100 * all.max(1))
 }
 
 /// Passes the words and pairs of a run. The words are written into one line with spaces between them, so
@@ -251,9 +242,9 @@ fn after(n: usize, is_letter: bool) -> usize {
 mod tests {
     use super::*;
 
-    /// Grams at every letter of long runs.
+    /// Grams at every letter.
     const AT_EVERY_LETTER: ShinglePlan =
-        ShinglePlan { gram: 5, step: 1, name: 32, share: 100, half: Half::Grams };
+        ShinglePlan { gram: 5, step: 1, gram_weight: 50, half: Half::Nothing };
 
     fn found(text: &str) -> Vec<(Kind, String)> {
         let mut found = Vec::new();
@@ -276,7 +267,7 @@ mod tests {
             ("день", &[(Gram, "день")]),
             ("день и", &[(Gram, "день "), (Gram, "ень и")]),
             ("हिन्दी", &[(Gram, "हिन्द"), (Gram, "िन्दी")]),
-            ("用rust写", &[(Word, "用"), (Word, "rust"), (Word, "写")]),
+            ("用rust写", &[(Word, "用"), (Gram, "rust"), (Word, "写")]),
             (
                 "我来到,北京。",
                 &[(Word, "我"), (Word, "来到"), (Pair, "我 来到"), (Word, "北京"), (Pair, "来到 北京")],
@@ -329,17 +320,26 @@ mod tests {
             });
             found
         };
-        let article = "the first sentence of an article, and one more about the harbour and the ferries";
+        let article = "the first sentence of an article, and one more";
         let with = set(&format!("中文 {article} 中文"));
         assert_eq!(with.difference(&set(article)).collect::<Vec<_>>(), [&(Kind::Word, "中文".to_owned())]);
         assert_eq!(set(article).difference(&with).count(), 0);
         // A difference directly before a foreign word changes the set.
         let [a, b] = ["14", "15"].map(|number| set(&format!("{article}, which costs {number} 元")));
         assert_ne!(a, b);
-        // Names in Chinese are words.
-        let grams = |text: &str| set(text).iter().filter(|(kind, _)| *kind == Kind::Gram).count();
-        assert_eq!(grams("用 rust 写的 api 服务"), 0);
-        assert!(grams("an api server in rust for all of us and others 服务") > 7);
+    }
+
+    #[test]
+    fn the_weight_of_grams_grows_with_the_share_of_their_scripts() {
+        let weight = |text: &str| shingles(text, ShinglePlan::COPIES_64, Dictionary::built_in(), |_, _| ());
+        assert_eq!(
+            [weight(""), weight("中文"), weight("中ab文"), weight("letters")],
+            [0, ONE * 3 / 4, ONE * 13 / 16, ONE]
+        );
+        let half = "letters of a text ".repeat(10);
+        let both = format!("{half}{}", "中文文字".repeat(15));
+        let more = weight(&format!("{both}中"));
+        assert!(more < weight(&both) && weight(&both) - more < ONE / 200);
     }
 
     proptest::proptest! {
@@ -376,11 +376,14 @@ mod tests {
         assert_eq!(found("臺灣的電腦軟體"), found("台湾的电脑软件"));
     }
 
-    #[test]
-    fn a_long_spaced_run_is_grams_even_among_other_scripts() {
-        let sentence = "a sentence of more than thirty-two bytes";
-        let grams = |text: &str| found(text).iter().filter(|(kind, _)| *kind == Kind::Gram).count();
-        assert_eq!(grams(&format!("{sentence}中")), sentence.len() - 5 + 1);
-        assert_eq!(grams("a short one 中"), 0);
+    proptest::proptest! {
+        #[test]
+        fn the_shingles_of_a_text_are_those_of_its_runs(
+            text in "[a-c ,]{0,12}[中文字 ]{0,6}[a-cд ]{0,12}[中国]{0,4}",
+        ) {
+            let whole = found(&text);
+            let of_runs: Vec<_> = runs(&text).flat_map(|run| found(run.text)).collect();
+            proptest::prop_assert_eq!(whole, of_runs);
+        }
     }
 }

@@ -10,11 +10,11 @@ use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Digest, Half, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed,
-    keywords, logarithmic, longest_sentences, shingles, to_number,
+    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
+    logarithmic, longest_sentences, shingles, to_number,
 };
 use crate::ids::{Hash, SignatureShape, Width};
-use crate::text::{Dictionary, Preparation};
+use crate::text::{Dictionary, Preparation, Run, System, runs};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
@@ -69,7 +69,7 @@ pub(crate) enum Weights {
     One,
     /// Its count.
     Count,
-    /// 1 + ln of its count; half of this for shingles with half the weight ([`Half`]).
+    /// 1 + ln of its count; less for shingles of less weight ([`ShinglePlan`]).
     Logarithm,
     /// Its count times its inverse document frequency. If `top` is set, only that many features, those of the
     /// greatest weight, are kept.
@@ -97,10 +97,6 @@ impl IdfChoice {
     }
 }
 
-fn half_logarithmic(count: u32) -> u64 {
-    logarithmic(count) / 2
-}
-
 /// An occurrence of a feature: its digest and its text.
 type Occurrence<'a, D> = (D, &'a str);
 
@@ -112,7 +108,7 @@ impl Recipe {
     /// An upper bound of the bytes that a fingerprint allocates per byte of a long text.
     pub(super) fn memory_per_byte(&self) -> usize {
         let is_narrow = self.width == Width::Bits64 || self.signature.is_some();
-        let is_lean = matches!(&self.features, Features::Shingles(plan) if plan.half != Half::Grams);
+        let is_lean = matches!(&self.features, Features::Shingles(_));
         PER_BYTE[usize::from(!(is_narrow && is_lean))]
     }
 
@@ -257,43 +253,53 @@ impl Recipe {
             }
             return bag;
         }
-        let halves = match &self.features {
-            Features::Shingles(plan) => Some(plan.half),
+        let plan = match &self.features {
+            Features::Shingles(plan) => Some(plan),
             _ => None,
         };
-        let (mut whole, mut half) = (Vec::new(), Vec::new());
+        let (mut whole, mut half, mut grams) = (Vec::new(), Vec::new(), Vec::new());
         if prepared.len() > LONG {
             // At most one feature begins at each byte. Growth by doubling would copy, and allocate more.
-            let most = if halves == Some(Half::Grams) { &mut half } else { &mut whole };
-            most.reserve_exact(prepared.len());
+            let is_spaced = |run: &Run<'_>| run.system == System::Spaced;
+            let bytes = |run: Run<'_>| run.text.len();
+            let spaced = plan.map_or(0, |_| runs(prepared).filter(is_spaced).map(bytes).sum());
+            grams.reserve_exact(spaced);
+            whole.reserve_exact(prepared.len() - spaced);
         }
+        let mut gram_weight = ONE;
         let mut each = |kind: Kind, text: &str| {
             let digest = digest(kind, text);
             see((digest, text));
-            let weighs_half = halves.is_some_and(|halves| halves.takes(kind, text));
-            if weighs_half { half.push(digest) } else { whole.push(digest) }
+            match plan {
+                Some(_) if kind == Kind::Gram => grams.push(digest),
+                Some(plan) if plan.half.takes(kind, text) => half.push(digest),
+                _ => whole.push(digest),
+            }
         };
         match &self.features {
-            Features::Shingles(plan) => shingles(prepared, *plan, self.dictionary(), each),
+            Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, self.dictionary(), each),
             Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
             Features::Characters(length) => characters(prepared, *length, |text| each(Kind::Gram, text)),
             Features::Sentences(count) => {
                 longest_sentences(prepared, *count).iter().for_each(|sentence| each(Kind::Word, sentence));
             }
         }
-        bag.count(whole, self.weigh(false));
-        bag.count(half, self.weigh(true));
+        bag.count(whole, self.weigh(ONE));
+        bag.count(half, self.weigh(ONE / 2));
+        bag.count(grams, self.weigh(gram_weight));
         bag
     }
 
-    /// The weight of a count. Definitions refuse TF-IDF of anything but single words.
-    fn weigh(&self, halved: bool) -> fn(u32) -> u64 {
-        match (&self.weights, halved) {
-            (Weights::One, _) => |_| ONE,
-            (Weights::Count | Weights::TfIdf { .. }, _) => |count| u64::from(count) * ONE,
-            (Weights::Logarithm, false) => logarithmic,
-            (Weights::Logarithm, true) => half_logarithmic,
-        }
+    /// The weight of a count of features that weigh `share` of [`ONE`]. Definitions refuse TF-IDF of anything
+    /// but single words. The share applies to logarithmic weights only.
+    fn weigh(&self, share: u64) -> impl Fn(u32) -> u64 {
+        let of: fn(u32) -> u64 = match &self.weights {
+            Weights::One => |_| ONE,
+            Weights::Count | Weights::TfIdf { .. } => |count| u64::from(count) * ONE,
+            Weights::Logarithm => logarithmic,
+        };
+        let share = if matches!(self.weights, Weights::Logarithm) { share } else { ONE };
+        move |count| of(count) * share / ONE
     }
 
     fn dictionary(&self) -> &Dictionary {

@@ -67,8 +67,8 @@ impl Profile {
 /// of users' profiles contain its digest.
 fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
     let features = match &recipe.features {
-        Features::Shingles(ShinglePlan { gram, step, name, share, half }) => {
-            format!("shingles {gram} {name} {step} {share} {}", name_of(&Half::NAMES, half))
+        Features::Shingles(ShinglePlan { gram, step, gram_weight, half }) => {
+            format!("shingles {gram} {step} {gram_weight} {}", name_of(&Half::NAMES, half))
         }
         Features::Words(plan) => format!(
             "words {} {} {} {} {} {:016x}",

@@ -31,10 +31,8 @@ pub(super) struct Definition {
     gram: Option<usize>,
     #[serde(deserialize_with = "number::<1, 16, _, _>")]
     gram_step: Option<usize>,
-    #[serde(deserialize_with = "number::<0, 100, _, _>")]
-    gram_share: Option<usize>,
-    #[serde(deserialize_with = "number::<0, { 1 << 20 }, _, _>")]
-    name_bytes: Option<usize>,
+    #[serde(deserialize_with = "number::<1, 100, _, _>")]
+    gram_weight: Option<u64>,
     #[serde(deserialize_with = "choice")]
     half: Option<Half>,
     #[serde(deserialize_with = "words")]
@@ -142,8 +140,7 @@ impl Definition {
                 let step = plan.step;
                 set(&mut plan.gram, self.gram.take());
                 set(&mut plan.step, self.gram_step.take());
-                set(&mut plan.share, self.gram_share.take());
-                set(&mut plan.name, self.name_bytes.take());
+                set(&mut plan.gram_weight, self.gram_weight.take());
                 set(&mut plan.half, self.half.take());
                 if step > 1 && plan.step == 1 {
                     // With step 1 a text has several times as many features for the same information, so
@@ -177,8 +174,7 @@ impl Definition {
         let rest = [
             ("gram", self.gram.is_some(), "features = \"shingles\" or \"characters\""),
             ("gram_step", self.gram_step.is_some(), SHINGLES),
-            ("gram_share", self.gram_share.is_some(), SHINGLES),
-            ("name_bytes", self.name_bytes.is_some(), SHINGLES),
+            ("gram_weight", self.gram_weight.is_some(), SHINGLES),
             ("half", self.half.is_some(), SHINGLES),
             ("words", self.words.is_some(), WORDS),
             ("least_characters", self.least_characters.is_some(), WORDS),

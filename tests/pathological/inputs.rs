@@ -18,12 +18,12 @@ const MOST_FEATURES: &str = "
 [every-letter-64]
 like = \"copies-64\"
 gram_step = 1
-half = \"grams\"
+half = \"nothing\"
 
 [every-letter-128]
 like = \"copies-128\"
 gram_step = 1
-half = \"grams\"
+half = \"nothing\"
 
 [every-letter-sets]
 like = \"minhash-copies\"

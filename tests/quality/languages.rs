@@ -84,21 +84,27 @@ fn copies_in_another_spelling_are_found() {
     }
 }
 
-/// An English text of which about a quarter, by bytes, is Chinese: a Chinese sentence after every few English
-/// ones.
-fn mixed(english: &str, chinese: &str) -> String {
-    let mut sentences = chinese.split_inclusive('。');
+/// An English text of which the given percentage of the bytes is English and the others are Chinese: a piece
+/// of Chinese after every English piece that leaves too few of them. Pieces are sentences or words.
+fn mixed(english: &str, chinese: &str, percent: usize, of_words: bool) -> String {
+    let letters: Vec<char> = chinese.chars().filter(|c| ('\u{4e00}'..='\u{9fff}').contains(c)).collect();
+    let mut words = letters.chunks(3).map(|word| word.iter().collect::<String>() + " ");
+    let mut sentences = chinese.split_inclusive('。').map(str::to_owned);
     let (mut text, mut foreign) = (String::new(), 0);
-    for sentence in english.split_inclusive(". ") {
-        text.push_str(sentence);
-        while foreign * 3 < text.len() - foreign {
-            let Some(sentence) = sentences.next() else { break };
-            text.push_str(sentence);
-            foreign += sentence.len();
+    for piece in english.split_inclusive(if of_words { " " } else { ". " }) {
+        text.push_str(piece);
+        while foreign * percent < (100 - percent) * (text.len() - foreign) {
+            let next = if of_words { words.next() } else { sentences.next() };
+            let Some(next) = next else { break };
+            foreign += next.len();
+            text.push_str(&next);
         }
     }
     text
 }
+
+const SHARES: [usize; 7] = [60, 65, 70, 75, 80, 85, 90];
+const ADDED: [usize; 5] = [5, 20, 50, 100, 200];
 
 #[test]
 fn text_in_another_script_at_the_end_of_a_mixed_text_changes_little() {
@@ -107,21 +113,53 @@ fn text_in_another_script_at_the_end_of_a_mixed_text_changes_little() {
     else {
         return;
     };
-    let english: Vec<&String> = english.iter().filter(|text| text.len() > 800).take(400).collect();
-    let chinese: Vec<&String> = chinese.iter().filter(|text| text.chars().count() > 400).take(800).collect();
-    for (profile, k, least) in [("copies-64", 7, [0.95, 0.75]), ("copies-128", 23, [0.98, 0.95])] {
+    let english: Vec<&String> = english.iter().filter(|text| text.len() > 800).collect();
+    let chinese: Vec<&String> = chinese.iter().filter(|text| text.chars().count() > 400).collect();
+    for (profile, k) in [("copies-64", 7), ("copies-128", 23)] {
         let profile = Profile::named(profile).unwrap();
-        for (characters, least) in [20, 50].into_iter().zip(least) {
-            let is_found = |(at, english): &(usize, &&String)| {
-                let own = mixed(english, chinese[*at]);
-                let end: String = chinese[at + 400].chars().skip(50).take(characters).collect();
-                let [own, copy] = [own.clone(), own + &end].map(|text| profile.fingerprint(&text).hash);
-                own.distance(copy).is_some_and(|distance| distance <= k)
-            };
-            let found = english.iter().enumerate().filter(is_found).count() as f64;
-            let recall = found / english.len() as f64;
-            println!("{characters} characters at the end, {}: {recall:.3}", profile.id());
-            assert!(recall >= least, "{characters} characters: {recall}");
+        for of_words in [false, true] {
+            for adds_english in [false, true] {
+                let mut found = [[0_u32; ADDED.len()]; SHARES.len()];
+                for (row, share) in SHARES.into_iter().enumerate() {
+                    for (column, added) in ADDED.into_iter().enumerate() {
+                        for number in 0..40 {
+                            let at = (row * ADDED.len() + column) * 40 + number;
+                            let [text, other] = [at, at + 777].map(|at| english[at % english.len()]);
+                            let [between, end] = [at, at + 777].map(|at| chinese[at % chinese.len()]);
+                            let own = mixed(text, between, share, of_words);
+                            let end: String = if adds_english {
+                                format!(" {}", other.chars().skip(100).take(3 * added).collect::<String>())
+                            } else {
+                                end.chars().skip(50).take(added).collect()
+                            };
+                            let [own, copy] =
+                                [own.clone(), own + &end].map(|text| profile.fingerprint(&text).hash);
+                            found[row][column] += u32::from(own.distance(copy) <= Some(k));
+                        }
+                    }
+                }
+                let kind = match (of_words, adds_english) {
+                    (false, false) => "sentences, Chinese added",
+                    (false, true) => "sentences, English added",
+                    (true, false) => "words, Chinese added",
+                    (true, true) => "words, English added",
+                };
+                let mean = |counts: &mut dyn Iterator<Item = u32>| {
+                    let counts: Vec<u32> = counts.collect();
+                    f64::from(counts.iter().sum::<u32>()) / 40.0 / counts.len() as f64
+                };
+                let by_added = (0..ADDED.len()).map(|column| mean(&mut found.iter().map(|row| row[column])));
+                let by_added: Vec<f64> = by_added.collect();
+                let by_share: Vec<f64> = found.iter().map(|row| mean(&mut row.iter().copied())).collect();
+                println!(
+                    "{} {kind}: {by_added:.2?} by characters {ADDED:?}, {by_share:.2?} by share {SHARES:?}",
+                    profile.id()
+                );
+                assert!(by_added[0] > 0.98 && by_added[1] > 0.93, "{kind}: {by_added:?}");
+                let least = by_share.iter().copied().fold(1.0, f64::min);
+                let most = by_share.iter().copied().fold(0.0, f64::max);
+                assert!(most - least < 0.15, "no share is worse than the others: {kind} {by_share:?}");
+            }
         }
     }
 }
