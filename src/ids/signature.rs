@@ -57,8 +57,13 @@ impl SignatureShape {
         usize::from(self.cells) * usize::from(self.cell_bytes)
     }
 
+    /// The number of signatures up to which they may share an element that counts. An element of more stored
+    /// signatures is a standing phrase, such as a notice of a site, and says nothing about copies. It is not
+    /// compared, except that equal signatures are always found.
+    pub const MAX_SHARED: usize = 20;
+
     /// The number of cells in which two signatures differ. For sets, the number of cells less the number of
-    /// common elements.
+    /// common elements, or 0 if the sets are equal and not empty.
     ///
     /// # Panics
     /// If a signature does not have the length of the shape.
@@ -66,14 +71,20 @@ impl SignatureShape {
         assert!(a.len() == self.bytes() && b.len() == a.len(), "signatures of one shape are compared");
         let size = usize::from(self.cell_bytes);
         if self.is_set {
-            let others = || b.chunks_exact(size);
-            let is_common = |cell: &&[u8]| !is_blank(cell) && others().any(|other| other == *cell);
-            return u32::from(self.cells) - a.chunks_exact(size).filter(is_common).count() as u32;
+            let is_equal = a == b && !is_blank(a);
+            return if is_equal { 0 } else { u32::from(self.cells) - self.shared(a, b) };
         }
         if size == 1 {
             return a.iter().zip(b).map(|(a, b)| u32::from(a != b)).sum();
         }
         a.chunks_exact(size).zip(b.chunks_exact(size)).map(|(a, b)| u32::from(a != b)).sum()
+    }
+
+    /// The number of elements of the first set that the second one has.
+    pub(crate) fn shared(self, a: &[u8], b: &[u8]) -> u32 {
+        let size = usize::from(self.cell_bytes);
+        let is_shared = |cell: &&[u8]| !is_blank(cell) && b.chunks_exact(size).any(|other| other == *cell);
+        a.chunks_exact(size).filter(is_shared).count() as u32
     }
 
     /// The similarity, 0 to 1, of two signatures at this distance. For minima, the estimate of the Jaccard
@@ -146,6 +157,8 @@ mod tests {
     fn elements_of_sets_count_in_any_cell() {
         assert_eq!(SET.distance(&[1, 2, 3, 4, 0, 0], &[3, 4, 9, 9, 0, 0]), 2);
         assert_eq!(SET.distance(&[0; 6], &[0; 6]), 3);
+        assert_eq!(SET.distance(&[1, 2, 0, 0, 0, 0], &[1, 2, 0, 0, 0, 0]), 0);
+        assert_eq!(SET.distance(&[1, 2, 0, 0, 0, 0], &[1, 2, 3, 4, 0, 0]), 2);
         assert!((SET.similarity(2) - 1.0 / 3.0).abs() < 1e-9);
     }
 }

@@ -4,7 +4,8 @@
 //! A signature is cut into bands of several cells (Leskovec, Rajaraman and Ullman, "Mining of Massive
 //! Datasets", 3.4). The tables (`band_table`) are those of the pigeonhole index: a band is a block.
 //! Candidates are verified by another distance, the number of cells that differ. An element of a set can be
-//! in any cell, so the elements of sets share one table.
+//! in any cell, so the elements of sets share one table. An element that many stored signatures have is not
+//! compared (`counted`); equal signatures are found all the same.
 //!
 //! The hash of a band has 32 bits, so different bands sometimes have the same hash. This adds a candidate
 //! and never a match beyond `k`, because the cells of every candidate are compared.
@@ -17,7 +18,8 @@
 //!
 //! *Absent*: how signatures are made (`fingerprint`), documents, disks.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dashmap::DashMap;
@@ -84,6 +86,22 @@ impl Stored {
         let signature = self.signature(number, bytes);
         signature.chunks(CACHE_LINE).for_each(|part| prefetch_from(part.as_ptr()));
         signature.last().into_iter().for_each(|last| prefetch_from(last));
+    }
+
+    /// The number of different signatures among these that have an element, counted up to one more than
+    /// [`SignatureShape::MAX_SHARED`].
+    fn holders(&self, numbers: impl Iterator<Item = u32>, cell: &[u8], bytes: usize) -> usize {
+        let mut holders = HashSet::new();
+        for number in numbers {
+            let is_stored = self.names[number as usize].is_some();
+            if is_stored && self.signature(number, bytes).chunks_exact(cell.len()).any(|own| own == cell) {
+                holders.insert(number);
+                if holders.len() > SignatureShape::MAX_SHARED {
+                    break;
+                }
+            }
+        }
+        holders.len()
     }
 
     /// Stores a signature. Returns its number.
@@ -192,21 +210,29 @@ impl Bands {
     pub fn within(&self, signature: &[u8], k: u32, found: &mut Vec<Neighbour<Hash>>) -> Touched {
         self.check(signature);
         let entries = self.entries(signature, 0);
-        let mut numbers: Vec<u32> = {
+        let lists: Vec<Vec<u32>> = {
             let pin = pin();
             // Each step prefetches for all bands before the next step reads for any, so that the cache misses
             // of the bands overlap.
             entries.iter().for_each(|&(table, entry)| self.tables[table].prefetch_segment(entry, &pin));
             let probe = |&(table, entry): &(usize, u64)| self.tables[table].probe(entry, &pin);
             let probes: Vec<Probe<'_>> = entries.iter().map(probe).collect();
-            candidates(&probes)
+            // The elements of a set are counted one by one.
+            let together = if self.shape.is_set { 1 } else { probes.len().max(1) };
+            probes.chunks(together).map(candidates).collect()
         };
-        let touched = Touched { probes: entries.len() as u64, candidates: numbers.len() as u64 };
+        let read: usize = lists.iter().map(Vec::len).sum();
+        let touched = Touched { probes: entries.len() as u64, candidates: read as u64 };
+        let stored = self.stored.read();
+        let counted = self.counted(signature, |cell| {
+            stored.holders(lists.iter().flatten().copied(), cell, signature.len())
+        });
+        let mut numbers = lists.concat();
         numbers.sort_unstable();
         numbers.dedup();
-        let stored = self.stored.read();
         numbers.iter().for_each(|number| stored.prefetch(*number, signature.len()));
-        found.extend(numbers.into_iter().filter_map(|number| self.compare(&stored, number, signature, k)));
+        let compare = |number| self.compare(&stored, number, signature, &counted, k);
+        found.extend(numbers.into_iter().filter_map(compare));
         touched
     }
 
@@ -218,14 +244,57 @@ impl Bands {
         self.check(signature);
         let stored = self.stored.read();
         let numbers = 0..stored.names.len() as u32;
-        found.extend(numbers.filter_map(|number| self.compare(&stored, number, signature, k)));
+        let counted = self.counted(signature, |cell| stored.holders(numbers.clone(), cell, signature.len()));
+        let compare = |number| self.compare(&stored, number, signature, &counted, k);
+        found.extend(numbers.clone().filter_map(compare));
         Touched { probes: 0, candidates: stored.names.len() as u64 }
     }
 
-    fn compare(&self, stored: &Stored, number: u32, to: &[u8], k: u32) -> Option<Neighbour<Hash>> {
+    fn compare(
+        &self,
+        stored: &Stored,
+        number: u32,
+        to: &[u8],
+        counted: &[u8],
+        k: u32,
+    ) -> Option<Neighbour<Hash>> {
         let hash = stored.names[number as usize]?;
-        let distance = self.shape.distance(to, stored.signature(number, to.len()));
+        let distance = self.distance_by(to, counted, stored.signature(number, to.len()));
         (distance <= k).then_some(Neighbour { distance, hash })
+    }
+
+    /// The distance of two signatures, if `counted` has the elements of the first one that count.
+    fn distance_by(&self, a: &[u8], counted: &[u8], b: &[u8]) -> u32 {
+        if self.shape.is_set && a != b {
+            return u32::from(self.shape.cells) - self.shape.shared(counted, b);
+        }
+        self.shape.distance(a, b)
+    }
+
+    /// A signature without the elements that more than [`SignatureShape::MAX_SHARED`] stored signatures have.
+    /// `holders` counts them, at least up to one more than that.
+    fn counted<'s>(&self, signature: &'s [u8], holders: impl Fn(&[u8]) -> usize) -> Cow<'s, [u8]> {
+        if !self.shape.is_set {
+            return Cow::Borrowed(signature);
+        }
+        let mut counted = signature.to_vec();
+        for cell in counted.chunks_exact_mut(usize::from(self.shape.cell_bytes)) {
+            if !is_blank(cell) && holders(cell) > SignatureShape::MAX_SHARED {
+                cell.fill(0);
+            }
+        }
+        Cow::Owned(counted)
+    }
+
+    /// The distance of two signatures, one of which may be stored.
+    fn distance_of(&self, a: &[u8], b: &[u8]) -> u32 {
+        let counted = self.counted(a, |cell| {
+            let entry = BandTable::entry(band_hash(cell), 0);
+            let pin = pin();
+            let numbers = candidates(&[self.tables[0].probe(entry, &pin)]);
+            self.stored.read().holders(numbers.into_iter(), cell, a.len())
+        });
+        self.distance_by(a, &counted, b)
     }
 
     /// The bytes that the index occupies, including signatures and free entries.
@@ -336,7 +405,7 @@ impl HashIndex for Bands {
 
     fn distance(&self, subject: Subject<'_>, other: Hash) -> Option<u32> {
         let other = Subject { hash: other, signature: None };
-        let distance = |b: &[u8]| self.with_subject(subject, |a| self.shape.distance(a, b));
+        let distance = |b: &[u8]| self.with_subject(subject, |a| self.distance_of(a, b));
         self.with_subject(other, distance)?
     }
 
@@ -414,6 +483,40 @@ mod tests {
             return a.chunks(band).any(|cell| !is_blank(cell) && b.chunks(band).any(|other| other == cell));
         }
         a.chunks(band).zip(b.chunks(band)).take(usize::from(shape.bands)).any(|(a, b)| a == b)
+    }
+
+    #[test]
+    fn elements_of_many_signatures_do_not_count() {
+        let signature = |cells: [u64; 3]| cells.map(u64::to_le_bytes).concat();
+        let index = Bands::new(SET);
+        let most = SignatureShape::MAX_SHARED;
+        // All share element 1; the first two share 2 as well.
+        let all: Vec<Vec<u8>> = (0..=most as u64)
+            .map(|number| signature([100 + number, 1, if number < 2 { 2 } else { 200 + number }]))
+            .collect();
+        let found = |query: &[u8], k| {
+            let by_bands = sorted(|found| _ = index.within(query, k, found));
+            assert_eq!(sorted(|found| _ = index.scan(query, k, found)), by_bands);
+            for near in &by_bands {
+                let subject = Subject { hash: name(999), signature: Some(query) };
+                assert_eq!(HashIndex::distance(&index, subject, near.hash), Some(near.distance));
+            }
+            by_bands.iter().map(|near| (near.distance, near.hash.value() as usize)).collect::<Vec<_>>()
+        };
+        (0..most).for_each(|number| assert!(index.insert(name(number), &all[number])));
+        assert_eq!(found(&all[0], 1), [(0, 0), (1, 1)]);
+        assert_eq!(found(&all[0], 2).len(), most);
+        // One more signature with element 1 makes it a standing phrase, until one is removed.
+        index.insert(name(most), &all[most]);
+        assert_eq!(found(&all[0], 2), [(0, 0), (2, 1)]);
+        assert_eq!(found(&signature([1, 0, 0]), 2), []);
+        index.remove(name(5));
+        assert_eq!(found(&all[0], 1), [(0, 0), (1, 1)]);
+        // Equal signatures are found even if all of their elements are standing phrases.
+        (0..=most)
+            .for_each(|number| _ = index.insert(name(50 + number), &signature([1, 0, 900 + number as u64])));
+        index.insert(name(40), &signature([1, 0, 0]));
+        assert_eq!(found(&signature([1, 0, 0]), 2), [(0, 40)]);
     }
 
     fn sorted(find: impl FnOnce(&mut Vec<Neighbour<Hash>>)) -> Vec<Neighbour<Hash>> {
