@@ -13,8 +13,9 @@ use serde::Deserialize;
 
 use super::Failure;
 use crate::eval::{
-    Banded, Checked, Labels, Measured, Pair, Set, banded, containment_table, distinct_sentences, measure,
-    report, second_check, set_aside_copies, svg, with_edits, with_pages,
+    ALIKE, Banded, CANDIDATES, Checked, Labels, Measured, MeasuredSigned, Pair, Set, Split, banded,
+    containment_table, distinct_sentences, halves, halves_table, measure, measure_signed, report,
+    second_check, set_aside_copies, signed_table, svg, with_edits, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::machine::thread_time;
@@ -48,6 +49,13 @@ pub(super) struct EvalArguments {
     /// Measure the main text of pages in folders with ground-truth.json and html/NAME.html(.gz)
     #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "profile", "check", "minhash", "svg"])]
     main_text: bool,
+    /// Split each labelled set this many times into halves, calibrate on the texts of one half, and measure
+    /// the other half by its labels; by default with the profiles among which a calibration chooses
+    #[arg(long, value_name = "N", conflicts_with_all = ["edits", "pages", "containment", "check", "svg"])]
+    halves: Option<u64>,
+    /// With --halves, the share of the documents that are assumed to have a copy
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "halves")]
+    duplicate_share: f64,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
     sentences: bool,
@@ -57,9 +65,10 @@ pub(super) struct EvalArguments {
     /// Maximum number of texts from each set
     #[arg(long, default_value_t = 50_000)]
     texts: usize,
-    /// Number of documents for which a profile and k are recommended
-    #[arg(long, default_value_t = 1_000_000)]
-    documents: u64,
+    /// Number of documents for which a profile and k are recommended [default: 1000000, or with --halves
+    /// that of the other half]
+    #[arg(long)]
+    documents: Option<u64>,
     /// Also measure the second check, on candidates within 11 and 15 of 64 bits or 23 and 31 of 128
     #[arg(long)]
     check: bool,
@@ -101,7 +110,10 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         return arguments.sets.iter().try_for_each(|folder| super::main_text::run(folder));
     }
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
-    let profiles = wanted(known, arguments)?;
+    if let Some(splits) = arguments.halves {
+        return split(known, arguments, splits);
+    }
+    let (signed, profiles) = wanted(known, arguments)?;
     let by = named(known, &arguments.check_by)?;
     let names: Vec<String> = arguments.sets.iter().map(|path| name_of(path)).collect();
     if let Some(other) = arguments.revisions.iter().find(|name| !names.contains(name)) {
@@ -124,7 +136,13 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     }
     let banded: Vec<Vec<Banded>> =
         sets.iter().map(|set| if arguments.minhash { bands(set) } else { Vec::new() }).collect();
-    let text = report(&sets, &measured, &checked, &banded, arguments.documents as f64);
+    let documents = arguments.documents.unwrap_or(1_000_000) as f64;
+    let mut text = if profiles.is_empty() && !arguments.minhash {
+        String::new()
+    } else {
+        report(&sets, &measured, &checked, &banded, documents)
+    };
+    sets.iter().for_each(|set| text += &signed_table(set, &of_signatures(set, &signed)));
     std::io::stdout().lock().write_all(text.as_bytes())?;
     if let Some(path) = &arguments.svg {
         fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
@@ -146,21 +164,53 @@ fn containment(arguments: &EvalArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<Vec<&'static Profile>, Failure> {
+/// Calibrates on halves of labelled sets, and measures the other halves.
+fn split(known: Profiles, arguments: &EvalArguments, splits: u64) -> Result<(), Failure> {
+    if !(arguments.duplicate_share > 0.0 && arguments.duplicate_share <= 1.0) {
+        return Err(Failure::new("--duplicate-share is a share above 0 and at most 1".to_owned()));
+    }
+    let own: Vec<String> = CANDIDATES.map(str::to_owned).to_vec();
+    let names = if arguments.profile.is_empty() { &own } else { &arguments.profile };
+    let split = Split {
+        profiles: names.iter().map(|name| named(known, name)).collect::<Result<_, _>>()?,
+        alike_by: named(known, "shingles-64")?,
+        documents: arguments.documents,
+        duplicate_share: arguments.duplicate_share,
+        splits,
+        seed: arguments.seed,
+    };
+    let mut results = Vec::new();
+    for path in &arguments.sets {
+        let set = read_set(path, split.alike_by, arguments)?;
+        eprintln!("{}: {splits} splits", set.name);
+        results.extend(halves(&set, &split));
+    }
+    let text = halves_table(&results, arguments.duplicate_share);
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+type Chosen = Vec<&'static Profile>;
+
+/// The profiles of the command line that make signatures, and the others.
+fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<(Chosen, Chosen), Failure> {
     if arguments.profile.is_empty() {
         let by_hashes =
             |profile: &&'static Profile| profile.signatures().is_none() && !profile.finds_topics();
-        return Ok(known.iter().filter(by_hashes).collect());
+        return Ok((Vec::new(), known.iter().filter(by_hashes).collect()));
     }
-    let of_hashes = |name: &String| match named(known, name)? {
-        profile if profile.signatures().is_some() => Err(Failure::new(format!(
-            "profile {} makes signatures, whose distances are not in bits: leave it out; --minhash measures \
-             the signatures of MinHash",
-            profile.id()
-        ))),
-        profile => Ok(profile),
-    };
-    arguments.profile.iter().map(of_hashes).collect()
+    let profiles = arguments.profile.iter().map(|name| named(known, name));
+    let profiles: Chosen = profiles.collect::<Result<_, _>>()?;
+    Ok(profiles.into_iter().partition(|profile| profile.signatures().is_some()))
+}
+
+fn of_signatures(set: &Set, profiles: &[&'static Profile]) -> Vec<MeasuredSigned> {
+    let measured = profiles.iter().filter_map(|profile| {
+        eprintln!("{}: {}", set.name, profile.id());
+        let Ok(measured) = measure_signed(profile, set, thread_time, uninterrupted);
+        measured
+    });
+    measured.collect()
 }
 
 fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
@@ -227,7 +277,7 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
         };
         // Texts that are near-duplicates before the edits are found correctly, so they do not count as
         // errors.
-        let Ok(_) = set_aside_copies(&mut set, by, uninterrupted);
+        let Ok(_) = set_aside_copies(&mut set, by, ALIKE, uninterrupted);
         return Ok(set);
     }
     let (ids, texts) = read_documents(&documents_of(path)?, arguments.texts)?;

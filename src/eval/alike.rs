@@ -1,30 +1,36 @@
 //! Unlabelled copies: collections of real documents contain some, and a profile that finds them is not wrong.
 //!
-//! Similar pairs without a label are set aside, so that they count neither as right nor as wrong. Not here: a
-//! decision whether they really are copies.
+//! Similar pairs without a label are set aside, so that they count neither as right nor as wrong, or are
+//! marked as disputed. Not here: a decision whether they really are copies.
 
 use std::collections::HashMap;
 
 use super::Set;
+use super::labels::Labels;
 use crate::fingerprint::{Profile, signature_of};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 
 /// The estimated Jaccard similarity from which a pair is set aside: slightly below 0.5, the threshold of
 /// `minhash-copies`.
-const ALIKE: f64 = 0.4;
+pub const ALIKE: f64 = 0.4;
+/// The estimated Jaccard similarity from which a pair is hardly anything else than a copy: that of two texts
+/// of which four fifths are a common part is 0.67.
+pub const CERTAIN: f64 = 0.6;
 
 /// A banding that catches 99.6 % of the pairs at that similarity.
 const SHAPE: SignatureShape = SignatureShape { cells: 255, cell_bytes: 1, bands: 85, rows: 3, is_set: false };
 
 /// Sets aside the unlabelled pairs that are similar by the features of `by`, and the pairs between the
-/// labelled copies of their texts. Returns the number of pairs set aside.
+/// labelled copies of their texts. Of them, pairs whose estimated similarity is below `certain` are disputed
+/// (none if it is [`ALIKE`]), the others are ignored. Returns the number of ignored pairs.
 ///
 /// # Errors
 /// The error of `check`, which is called before each text.
 pub fn set_aside_copies<E>(
     set: &mut Set,
     by: &Profile,
+    certain: f64,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<usize, E> {
     let index = Bands::new(SHAPE);
@@ -35,7 +41,7 @@ pub fn set_aside_copies<E>(
         copies.entry(b).or_default().push(a);
     }
     let with_copies = |of: u32| std::iter::once(of).chain(copies.get(&of).into_iter().flatten().copied());
-    let most = SHAPE.distance_for(ALIKE);
+    let (most, close) = (SHAPE.distance_for(ALIKE), SHAPE.distance_for(certain));
     let mut near = Vec::new();
     for (number, text) in (0_u32..).zip(&set.texts) {
         check()?;
@@ -55,19 +61,23 @@ pub fn set_aside_copies<E>(
                 with_copies(other).flat_map(|a| with_copies(number).map(move |b| (a.min(b), a.max(b))))
             {
                 if a != b && !set.labels.positive.contains(&(a, b)) {
-                    set.labels.ignored.insert((a, b));
+                    let is_certain = found.distance <= close;
+                    let of = if is_certain { &mut set.labels.ignored } else { &mut set.labels.disputed };
+                    of.insert((a, b));
                 }
             }
         }
         index.insert(Hash::from_u128(u128::from(number)), &signature);
     }
-    Ok(set.labels.ignored.len() - before)
+    let Labels { ignored, disputed, .. } = &mut set.labels;
+    disputed.retain(|pair| !ignored.contains(pair));
+    Ok(ignored.len() - before)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::{Labels, with_edits};
+    use crate::eval::with_edits;
 
     #[test]
     fn unlabelled_copies_do_not_count() {
@@ -78,7 +88,7 @@ mod tests {
         texts.push(String::new());
         let by = Profile::named("shingles-64").unwrap();
         let mut set = Set { texts: texts.clone(), ..Set::default() };
-        let set_aside = |set: &mut Set| set_aside_copies(set, by, || Ok::<_, ()>(()));
+        let set_aside = |set: &mut Set| set_aside_copies(set, by, ALIKE, || Ok::<_, ()>(()));
         assert_eq!(set_aside(&mut set), Ok(1));
         assert!(set.labels.ignored.contains(&(3, 19)));
         let labels = Labels { positive: [(3, 19)].into(), ..Labels::default() };
@@ -92,6 +102,21 @@ mod tests {
         for pair in [(3, 19), (3, b), (19, a), (a.min(b), a.max(b))] {
             assert!(edited.labels.ignored.contains(&pair), "{pair:?}");
         }
-        assert_eq!(set_aside_copies(&mut edited, by, || Err("cancelled")), Err("cancelled"));
+        assert_eq!(set_aside_copies(&mut edited, by, ALIKE, || Err("cancelled")), Err("cancelled"));
+    }
+    #[test]
+    fn pairs_of_middling_similarity_are_disputed() {
+        let word = |n: usize| -> String {
+            let letter = |at: usize| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9) >> (5 * at)) as u8 % 26);
+            (0..7).map(letter).collect::<String>() + " "
+        };
+        let words = |from: usize| -> String { (from..from + 600).map(word).collect() };
+        // Of 600 words, 540 are common to the first two texts, and 400 to the first and the last.
+        let texts = vec![words(0), words(60), words(200)];
+        let by = Profile::named("shingles-64").unwrap();
+        let mut set = Set { texts, ..Set::default() };
+        set_aside_copies(&mut set, by, CERTAIN, || Ok::<_, ()>(())).unwrap();
+        assert!(set.labels.ignored.contains(&(0, 1)), "{:?}", set.labels);
+        assert!(set.labels.disputed.contains(&(0, 2)), "{:?}", set.labels);
     }
 }

@@ -15,6 +15,8 @@ pub struct Curve {
     wrong: Vec<u64>,
     /// The positive pairs whose texts are both counted.
     positive: u64,
+    /// The negative pairs at all distances, including those of which only the near ones are counted.
+    negative: u64,
 }
 
 /// The pairs within a distance.
@@ -74,7 +76,41 @@ impl Curve {
             wrong[distance(pair)] -= 1;
         }
         let all = if taken.iter().all(|taken| *taken) { labels.positive.len() } else { positive.len() };
-        Ok(Curve { right, wrong, positive: all as u64 })
+        let negative = wrong.iter().sum();
+        Ok(Curve { right, wrong, positive: all as u64, negative })
+    }
+
+    /// The curve of the pairs that an index finds at distances up to `width`, among so many texts.
+    pub(super) fn of_found(width: u32, found: &[(Pair, u32)], labels: &Labels, texts: usize) -> Curve {
+        let (mut right, mut wrong) = (vec![0; width as usize + 1], vec![0; width as usize + 1]);
+        for (pair, distance) in found.iter().filter(|(pair, _)| !labels.ignored.contains(pair)) {
+            let of = if labels.positive.contains(pair) { &mut right } else { &mut wrong };
+            of[*distance as usize] += 1;
+        }
+        let positive = labels.positive.len() as u64;
+        let all = texts as u64 * (texts as u64).saturating_sub(1) / 2;
+        Curve { right, wrong, positive, negative: all.saturating_sub(positive + labels.ignored.len() as u64) }
+    }
+
+    /// The greatest distance within which there are at most `most` negative pairs; -1 if there are more at 0.
+    pub(super) fn reach(&self, most: u64) -> i64 {
+        let mut sum = 0;
+        let fits = |count: &&u64| {
+            sum += **count;
+            sum <= most
+        };
+        self.wrong.iter().take_while(fits).count() as i64 - 1
+    }
+
+    /// The curve of a sample of the texts, in which negative pairs were counted up to `reach`. Beyond it
+    /// their number is taken to vary by the same share as within it.
+    pub(super) fn resampled(&self, right: Vec<u64>, mut wrong: Vec<u64>, positive: u64, reach: i64) -> Curve {
+        let within = |counts: &[u64]| counts.iter().take((reach + 1) as usize).sum::<u64>().max(1) as f64;
+        let ratio = within(&wrong) / within(&self.wrong);
+        for (at, count) in self.wrong.iter().enumerate().skip((reach + 1) as usize) {
+            wrong[at] = (*count as f64 * ratio).round() as u64;
+        }
+        Curve { right, wrong, positive, negative: self.negative }
     }
 
     /// The pairs within k.
@@ -96,11 +132,16 @@ impl Curve {
         self.positive
     }
 
+    /// The number of negative pairs at all distances.
+    pub fn negative(&self) -> u64 {
+        self.negative
+    }
+
     /// The expected number of wrong neighbours of a query among `documents` documents, if other documents
     /// resemble the negative pairs here. The second value is true if there are fewer than three wrong
     /// pairs, so that the number is only an upper bound.
     pub fn false_neighbours(&self, k: u32, documents: f64) -> (f64, bool) {
-        let pairs = self.wrong.iter().sum::<u64>().max(1) as f64;
+        let pairs = self.negative.max(1) as f64;
         let wrong = self.at(k).wrong;
         let few = wrong < FEW;
         // If no event is observed among n, the true share is below 3/n with 95 % confidence.
@@ -117,10 +158,11 @@ impl Curve {
         if !few {
             return Some(counted);
         }
-        let from = (k..self.width() - 2).find(|&from| self.at(from).wrong >= ENOUGH)?;
+        let span = (self.width() / 32).max(1);
+        let from = (k..self.width() - span).find(|&from| self.at(from).wrong >= ENOUGH)?;
         let wrong = |k| self.at(k).wrong as f64;
-        let ratio = (wrong(from + 2) / wrong(from)).sqrt();
-        let pairs = self.wrong.iter().sum::<u64>() as f64;
+        let ratio = libm::pow(wrong(from + span) / wrong(from), 1.0 / f64::from(span));
+        let pairs = self.negative as f64;
         let extrapolated = wrong(from) / ratio.powi((from - k) as i32) / pairs * documents;
         Some(extrapolated.min(counted))
     }
@@ -184,12 +226,12 @@ mod tests {
         // The number of wrong pairs doubles with each bit; 31 are within 10 bits.
         let mut wrong = vec![0; 65];
         (6..=30).for_each(|at| wrong[at] = 1 << (at - 6));
-        let curve = Curve { right: vec![0; 65], wrong, positive: 0 };
+        let curve = Curve { right: vec![0; 65], negative: wrong.iter().sum(), wrong, positive: 0 };
         let all = (1_u64 << 25) - 1;
         let of = |k| curve.extrapolated_false_neighbours(k, all as f64).expect("there are wrong pairs");
         assert!((of(12) - 127.0).abs() < 1e-6, "counted: {}", of(12));
         assert!((0.8..1.0).contains(&of(5)) && (0.1..0.13).contains(&of(2)), "{} {}", of(5), of(2));
-        let without = Curve { right: vec![0; 65], wrong: vec![0; 65], positive: 0 };
+        let without = Curve { right: vec![0; 65], wrong: vec![0; 65], positive: 0, negative: 0 };
         assert_eq!(without.extrapolated_false_neighbours(7, 1e6), None);
     }
 

@@ -6,38 +6,49 @@
 //! files and arguments (the command `eval`).
 
 mod alike;
+mod calibration;
 mod containment;
 mod curve;
 mod edits;
+mod halves;
 mod labels;
 mod main_text;
 mod min_hash;
+mod near;
 mod pages;
+mod promise;
 mod recommend;
 mod report;
 mod sample;
 mod second_check;
+mod signed;
 mod skew;
 mod svg;
 
-pub use alike::set_aside_copies;
+pub use alike::{ALIKE, CERTAIN, set_aside_copies};
+pub use calibration::{CANDIDATES, Candidate, Choice, MeasuredBy, best};
 pub use containment::containment_table;
 pub use curve::{Curve, Point};
-pub use edits::{Edit, distinct_sentences, with_edits};
+pub use edits::{EDITS, Edit, distinct_sentences, with_edits};
+pub use halves::{HalfResult, Split, halves, halves_table};
 pub use labels::{Judged, Labels, Pair};
 pub use main_text::{ExtractedPage, main_text_table};
 pub use min_hash::{Banded, banded};
+pub use near::{Near, Readings};
 pub use pages::with_pages;
+pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
 pub use recommend::{Recommendation, recommend};
 pub use report::report;
 pub use sample::Sample;
 pub use second_check::{Checked, second_check};
+pub use signed::{MeasuredSigned, measure_signed, signed_table};
 pub use skew::{Skew, skew};
 pub use svg::svg;
 
 use std::time::Duration;
 
 use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::ids::Hash;
 use crate::index::of_width;
 
 /// A labelled set of texts.
@@ -76,6 +87,8 @@ pub struct Measured {
     pub index_bytes: f64,
     /// For each kind of edit: its name, and the distance of each pair.
     pub edits: Vec<(String, Vec<u32>)>,
+    /// The hash of each text; `None` for texts without features.
+    pub hashes: Vec<Option<Hash>>,
 }
 
 /// Measures a profile. `clock` is read before and after all texts are fingerprinted; it returns the
@@ -120,10 +133,11 @@ pub fn measure<E>(
         bytes_a_second: bytes as f64 / seconds.max(1e-9),
         index_bytes: index.bytes() as f64 / index.len().max(1) as f64,
         edits: by_edit(&hashes, set),
+        hashes: hashes.iter().zip(&stored).map(|(hash, stored)| stored.then_some(*hash)).collect(),
     })
 }
 
-fn by_edit(hashes: &[crate::ids::Hash], set: &Set) -> Vec<(String, Vec<u32>)> {
+fn by_edit(hashes: &[Hash], set: &Set) -> Vec<(String, Vec<u32>)> {
     let mut kinds: Vec<(String, Vec<u32>)> = Vec::new();
     for ((a, b), edit) in &set.edits {
         let distance = hashes[*a as usize].distance(hashes[*b as usize]).unwrap_or(u32::MAX);

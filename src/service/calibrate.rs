@@ -18,8 +18,8 @@ use super::calibrated::Calibrated;
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
-use crate::eval::{Measured, banded, measure, recommend};
-use crate::fingerprint::{MinHash, Profile};
+use crate::eval::{Assumed, CANDIDATES, Candidate, EDITS, best};
+use crate::fingerprint::Profile;
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -29,6 +29,8 @@ pub const CALIBRATION_TEXTS: usize = 20_000;
 pub const CALIBRATION_DOCUMENTS: u64 = 1_000_000_000_000;
 /// Maximum seed: the largest integer that every JSON reader keeps exactly, 2^53 - 1.
 pub const CALIBRATION_SEED: u64 = 9_007_199_254_740_991;
+/// Default share of the documents that are assumed to have a copy.
+pub const DUPLICATE_SHARE: f64 = 0.1;
 /// Default number of texts in a sample.
 const DEFAULT_TEXTS: usize = 5_000;
 /// Minimum number of texts: the result of fewer is not significant.
@@ -45,7 +47,8 @@ pub(super) const ALIKE_BY: &str = "shingles-64";
 /// A request for a calibration.
 #[derive(Clone, Debug, Default)]
 pub struct WantedCalibration {
-    /// Profiles, with or without version. If it is empty: the collection's profile and the recommended ones.
+    /// Profiles, with or without version, among which to choose. If it is empty, they are [`CANDIDATES`], and
+    /// the collection's profile is also measured.
     pub profiles: Vec<String>,
     /// Texts to measure; `None` for the stored ones.
     pub texts: Option<Vec<String>>,
@@ -56,7 +59,10 @@ pub struct WantedCalibration {
     /// The number of documents for which k is chosen, 1 to [`CALIBRATION_DOCUMENTS`]. By default that of the
     /// collection, but at least a million.
     pub documents: Option<u64>,
-    /// The seed of the sample and of the edits, at most [`CALIBRATION_SEED`].
+    /// The share of the documents that are assumed to have a copy, above 0 and at most 1; by default
+    /// [`DUPLICATE_SHARE`].
+    pub duplicate_share: Option<f64>,
+    /// The seed of the sample, of the edits and of the intervals, at most [`CALIBRATION_SEED`].
     pub seed: u64,
 }
 
@@ -137,11 +143,13 @@ impl Job {
 pub(super) struct Plan {
     pub(super) collection: CollectionName,
     present: (String, u32),
+    /// The profiles to measure, and how many of them, from the first, to choose among.
     profiles: Vec<&'static Profile>,
+    choosable: usize,
     pub(super) texts: Option<Vec<String>>,
     pub(super) pairs: Vec<(DocumentId, DocumentId)>,
     pub(super) sample: usize,
-    documents: u64,
+    assumed: Assumed,
     pub(super) seed: u64,
 }
 
@@ -228,34 +236,42 @@ impl Service {
         check("profiles", wanted.profiles.len(), 0, PROFILES)?;
         let sample = wanted.sample.unwrap_or(DEFAULT_TEXTS);
         check("sample", sample, MIN_TEXTS, CALIBRATION_TEXTS)?;
-        let names = if wanted.profiles.is_empty() {
-            vec![settings.profile.clone(), "copies-64".to_owned(), "copies-128".to_owned()]
-        } else {
-            wanted.profiles
-        };
+        let duplicate_share = wanted.duplicate_share.unwrap_or(DUPLICATE_SHARE);
+        if !(duplicate_share > 0.0 && duplicate_share <= 1.0) {
+            let detail = format!("duplicate_share is {duplicate_share}; it is above 0 and at most 1");
+            return Err(ServiceError::invalid("duplicate_share", detail));
+        }
+        let own = CANDIDATES.map(str::to_owned).to_vec();
+        let is_free = wanted.profiles.is_empty();
+        let names = if is_free { own } else { wanted.profiles };
         let mut profiles: Vec<&'static Profile> = Vec::new();
-        for name in names {
-            let profile = profile_named(self.profiles(), &name)?;
-            if profile.signatures().is_some() && recipe(profile).is_none() {
-                let detail = format!(
-                    "profile {} has no curve to measure: leave it out, or name one of hashes or of MinHash",
-                    profile.id()
-                );
-                return Err(ServiceError::invalid("profiles", detail));
-            }
+        let mut add = |name: &str| {
+            let profile = profile_named(self.profiles(), name)?;
             if !profiles.iter().any(|other| other.id() == profile.id()) {
                 profiles.push(profile);
             }
+            Ok::<usize, ServiceError>(profiles.len())
+        };
+        let mut choosable = 0;
+        for name in names {
+            choosable = add(&name)?;
+        }
+        if is_free {
+            add(&settings.profile)?;
         }
         let present = self.profiles().named(&settings.profile).map(|profile| profile.id().to_string());
         Ok(Plan {
             collection: collection.clone(),
             present: (present.unwrap_or_else(|| settings.profile.clone()), settings.k),
             profiles,
+            choosable,
             texts: wanted.texts,
             pairs: wanted.pairs,
             sample,
-            documents: wanted.documents.unwrap_or_else(|| info.documents.max(1_000_000)),
+            assumed: Assumed {
+                documents: wanted.documents.unwrap_or_else(|| info.documents.max(1_000_000)),
+                duplicate_share,
+            },
             seed: wanted.seed,
         })
     }
@@ -278,43 +294,30 @@ impl Service {
         let set = Arc::new(set);
         let now_ms = self.surroundings.now_ms;
         let clock = move || Duration::from_millis(now_ms());
-        let (mut measured, mut bands) = (Vec::new(), Vec::new());
+        let mut candidates = Vec::new();
         for profile in &plan.profiles {
-            let (profile, set, job) = (*profile, Arc::clone(&set), Arc::clone(job));
-            let counting = Arc::clone(&job);
-            let check = move || job.check();
-            if let Some(recipe) = recipe(profile) {
-                let thresholds: Vec<f64> = (0..=19).map(|step| f64::from(step) / 20.0).collect();
-                let work = move |_: &Cancel| banded(recipe, recipe.banding, &set, &thresholds, clock, check);
-                bands.extend(self.pool.run(Patience::Bulk, work).await??);
-            } else {
-                let work = move |_: &Cancel| measure(profile, &set, clock, check);
-                measured.push(self.pool.run(Patience::Bulk, work).await??);
-            }
-            counting.measured.fetch_add(1, Ordering::Relaxed);
+            let (profile, set, checked) = (*profile, Arc::clone(&set), Arc::clone(job));
+            let (assumed, seed) = (plan.assumed, plan.seed);
+            let check = move || checked.check();
+            let work = move |_: &Cancel| Candidate::measure(profile, &set, assumed, seed, clock, check);
+            candidates.push(self.pool.run(Patience::Bulk, work).await??);
+            job.measured.fetch_add(1, Ordering::Relaxed);
         }
-        let documents = plan.documents as f64;
-        let mut measured = vec![measured];
-        let recommended = recommend(&measured, documents);
-        let of_here = |one: &Measured| one.profile.id().to_string() == plan.present.0;
-        let here = measured[0].iter().position(of_here);
-        let recommended_here = here.and_then(|at| {
-            let one = measured[0].remove(at);
-            let alone = vec![vec![one]];
-            let found = recommend(&alone, documents);
-            measured[0].splice(at..at, alone.into_iter().flatten());
-            found
-        });
+        let recommended = best(candidates.iter().take(plan.choosable));
+        let of_here = |one: &&Candidate| one.profile().id().to_string() == plan.present.0;
+        let recommended_here = candidates.iter().find(of_here).and_then(Candidate::choice);
+        let edits = if is_marked { Vec::new() } else { EDITS.iter().map(|edit| edit.name()).collect() };
         Ok(Calibrated {
             present: plan.present,
-            documents: plan.documents,
+            assumed: plan.assumed,
+            edits,
             is_marked,
             texts: set.texts.len(),
             bytes: set.texts.iter().map(String::len).sum(),
             pairs: set.labels.positive.len(),
             aside: set.labels.ignored.len(),
-            measured: measured.pop().unwrap_or_default(),
-            banded: bands,
+            doubtful: set.labels.disputed.len(),
+            candidates,
             recommended,
             recommended_here,
         })
@@ -352,12 +355,6 @@ impl Calibrations {
             self.jobs.remove(&oldest);
         }
     }
-}
-
-/// The recipe of a `MinHash` profile.
-fn recipe(profile: &Profile) -> Option<&'static MinHash> {
-    profile.signatures()?;
-    MinHash::ALL.iter().find(|recipe| recipe.name == profile.id().name())
 }
 
 /// Checks a number, or the length of a list, against its limits.

@@ -2,15 +2,17 @@
 
 use std::fmt::Write;
 
-use crate::eval::{Banded, Measured, Recommendation};
+use crate::eval::{Assumed, COVERED, Candidate, Choice, Estimate, PROMISED};
 
 /// The result of a calibration.
 #[derive(Debug)]
 pub struct Calibrated {
     /// The collection's settings: profile and k.
     pub present: (String, u32),
-    /// The number of documents for which k is chosen.
-    pub documents: u64,
+    /// The collection for which k is chosen.
+    pub assumed: Assumed,
+    /// The edits by which copies were made; none if the pairs to be found are marked.
+    pub edits: Vec<String>,
     /// Whether the pairs to be found are marked ones, and not made by edits.
     pub is_marked: bool,
     /// The number of texts, including edited copies.
@@ -21,73 +23,96 @@ pub struct Calibrated {
     pub pairs: usize,
     /// The number of unmarked pairs that look like copies. They are ignored.
     pub aside: usize,
-    /// The results of profiles that make hashes.
-    pub measured: Vec<Measured>,
-    /// The results of profiles that make `MinHash` signatures.
-    pub banded: Vec<Banded>,
-    /// The best profile and k among the measured ones.
-    pub recommended: Option<Recommendation>,
+    /// The number of unmarked pairs that may be copies. They are ignored, except that they count as wrong at
+    /// the ends of intervals on the side of caution.
+    pub doubtful: usize,
+    /// The results of each profile.
+    pub candidates: Vec<Candidate>,
+    /// The best profile and k among those to choose from.
+    pub recommended: Option<Choice>,
     /// The best k with the collection's profile.
-    pub recommended_here: Option<Recommendation>,
+    pub recommended_here: Option<Choice>,
 }
 
 impl Calibrated {
-    /// The result in a few sentences.
+    /// The result and its assumptions in a few sentences.
     pub fn summary(&self) -> String {
         let mut text = String::new();
         let (profile, k) = &self.present;
-        if let Some(one) = self.measured.iter().find(|one| one.profile.id().to_string() == *profile) {
-            let point = one.curve.at(*k);
+        let here = self.candidates.iter().find(|one| one.profile().id().to_string() == *profile);
+        if let Some(point) = here.and_then(|one| one.at(*k)) {
             let _ = write!(
                 text,
-                "As the collection is set ({profile}, k={k}), {:.1} % of the copies are found and {:.1} % of \
-                 the found documents are copies; {}. ",
-                point.recall * 100.0,
-                point.precision * 100.0,
-                self.false_neighbours_text(one, *k)
+                "As the collection is set ({profile}, k={k}), {} of the copies are found and {} of the found \
+                 documents are copies; {}. ",
+                percent(&point.recall),
+                percent(&point.precision),
+                self.wrong_text(&point.wrong)
             );
         }
-        let described = |best: &Recommendation| {
-            format!("{} with k={}, which finds {:.1} %", best.profile, best.k, best.recall * 100.0)
+        let described = |best: &Choice| {
+            let threshold = best.threshold.map(|threshold| format!(" (threshold {threshold:.2})"));
+            format!(
+                "{} with k={}{}, which finds {} with a precision of {}",
+                best.profile,
+                best.expected.k,
+                threshold.unwrap_or_default(),
+                percent(&best.expected.recall),
+                percent(&best.expected.precision)
+            )
         };
         let _ = match (&self.recommended_here, &self.recommended) {
             (Some(here), Some(best)) if here == best => write!(text, "Recommended: {}.", described(best)),
             (Some(here), Some(best)) => {
-                write!(
-                    text,
-                    "Recommended: {}; with the present profile, {}.",
-                    described(best),
-                    described(here)
-                )
+                let (best, here) = (described(best), described(here));
+                write!(text, "Recommended: {best}; with the present profile, {here}.")
             }
             (None, Some(best)) => write!(text, "Recommended: {}.", described(best)),
-            _ if self.measured.is_empty() => {
-                write!(text, "Only signatures were measured: choose a threshold.")
-            }
             _ => write!(
                 text,
-                "No k of these profiles finds copies with a precision of 0.97 and at most 0.05 wrong \
-                 neighbours a query, or too few of these texts are different to know: use a larger k with \
-                 min_similarity, or give more texts."
+                "No k of these profiles finds copies with a precision whose interval begins at {PROMISED} or \
+                 above: use a larger k with min_similarity, give more texts, or state fewer documents or a \
+                 greater duplicate_share if they are true."
             ),
         };
+        let _ = write!(text, " {}", self.assumptions_text());
         text
     }
 
-    /// The number of false neighbours per query, in words.
-    fn false_neighbours_text(&self, one: &Measured, k: u32) -> String {
-        let documents = self.documents as f64;
-        match one.curve.false_neighbours(k, documents) {
-            (wrong, true) if wrong >= documents => {
-                "how many wrong neighbours a query gets cannot be told, since too few of these texts are \
-                 different"
-                    .to_owned()
-            }
-            (wrong, is_bound) => format!(
-                "among {} documents like these a query gets {}{wrong:.2} wrong neighbours",
-                self.documents,
-                if is_bound { "fewer than " } else { "" }
-            ),
-        }
+    fn assumptions_text(&self) -> String {
+        let copies = if self.is_marked {
+            format!("copies differ like the {} marked pairs", self.pairs)
+        } else {
+            format!("copies differ by one of {} edits, all equally frequent", self.edits.len())
+        };
+        format!(
+            "Assumed: among {} documents {:.1} % have a copy, {copies}, and other documents are as different \
+             as the {} texts measured. Intervals cover {:.0} % of samples of these texts; they do not cover \
+             errors of the assumptions.",
+            self.assumed.documents,
+            self.assumed.duplicate_share * 100.0,
+            self.texts,
+            COVERED * 100.0
+        )
     }
+
+    /// The number of wrong neighbours per query, in words.
+    fn wrong_text(&self, wrong: &Estimate) -> String {
+        let documents = self.assumed.documents;
+        if wrong.value >= documents as f64 {
+            return "how many wrong neighbours a query gets cannot be told, since too few of these texts are \
+                    different"
+                .to_owned();
+        }
+        format!(
+            "among {documents} documents like these a query gets {:.3} wrong neighbours ({:.3} to {:.3})",
+            wrong.value, wrong.low, wrong.high
+        )
+    }
+}
+
+/// A share and its interval in percent.
+fn percent(share: &Estimate) -> String {
+    let [value, low, high] = [share.value, share.low, share.high].map(|share| share * 100.0);
+    format!("{value:.1} % ({low:.1} to {high:.1})")
 }

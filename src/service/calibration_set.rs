@@ -9,7 +9,7 @@ use super::fingerprints::profile_named;
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
 use crate::engine::Page;
-use crate::eval::{Labels, Pair, Sample, Set, set_aside_copies, with_edits};
+use crate::eval::{CERTAIN, Labels, Pair, Sample, Set, set_aside_copies, with_edits};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
@@ -106,7 +106,7 @@ impl Service {
         let (by, job) = (profile_named(self.profiles(), ALIKE_BY)?, Arc::clone(job));
         let work = move |_: &Cancel| {
             let mut set = make()?;
-            set_aside_copies(&mut set, by, || job.check())?;
+            set_aside_copies(&mut set, by, CERTAIN, || job.check())?;
             Ok::<_, ServiceError>(set)
         };
         let set = self.pool.run(Patience::Bulk, work).await??;

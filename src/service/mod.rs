@@ -32,7 +32,8 @@ use tokio::sync::Semaphore;
 
 pub use ask::{Ask, By};
 pub use calibrate::{
-    CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibration, WantedCalibration,
+    CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibration, DUPLICATE_SHARE,
+    WantedCalibration,
 };
 pub use calibrated::Calibrated;
 pub use collections::WantedCollection;
@@ -51,7 +52,7 @@ pub use crate::engine::{
     EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion,
     Snapshot, Work, WorkBudget,
 };
-pub use crate::eval::{Banded, Judged, Measured, Recommendation};
+pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, SharedPassage, Status};
 pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::{PageText, decode};

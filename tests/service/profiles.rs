@@ -289,9 +289,8 @@ fn eval_refuses_invalid_labels_and_profiles() {
     fs::write(&empty, "").unwrap();
     fs::write(folder.join("docs.jsonl"), lines).unwrap();
     let (set, empty) = (folder.to_str().unwrap(), empty.to_str().unwrap());
-    let cases: [(&str, &str, &[&str], &str); 9] = [
-        ("pairs.tsv", "1\t2\n", &["-p", "minhash"], "profile minhash@1 makes signatures"),
-        ("pairs.tsv", "1\t2\n", &["-p", "longest-sentences"], "makes signatures"),
+    let cases: [(&str, &str, &[&str], &str); 8] = [
+        ("pairs.tsv", "1\t2\n", &["--halves", "1", "--duplicate-share", "0"], "--duplicate-share is a share"),
         ("pairs.tsv", "1\t2\n", &["--revisions", "sets"], "--revisions \"sets\" is not one of the sets"),
         ("pairs.tsv", "1\t2\n3\t3\n", &[], "pairs.tsv:2: a document is paired with itself"),
         ("pairs.tsv", "90\t2\n", &[], "none of the pairs is one to be found"),

@@ -12,8 +12,8 @@ use super::few::Few;
 use super::values::{Id, Timestamp};
 use crate::http::error::{Body, Problem};
 use crate::service::{
-    Banded, CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibrated, Calibration, Judged,
-    Measured, Recommendation, WantedCalibration,
+    CALIBRATION_DOCUMENTS, CALIBRATION_SEED, CALIBRATION_TEXTS, Calibrated, Calibration, Choice,
+    DUPLICATE_SHARE, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED, WantedCalibration,
 };
 
 /// Two stored documents that are copies of each other: an array of two ids. It is not a tuple, because for an
@@ -67,8 +67,8 @@ impl ToSchema for CopiesIn {}
 #[serde(deny_unknown_fields)]
 #[schema(as = Calibrate)]
 pub(in crate::http) struct CalibrateIn {
-    /// At most 8 profiles, with or without version. Default: the collection's profile, `copies-64` and
-    /// `copies-128`.
+    /// At most 8 profiles, with or without version, among which to choose. Default: `copies-64`, `copies-128`
+    /// and `minhash-copies`; the collection's profile is then measured too, but not recommended.
     #[serde(default)]
     #[schema(example = json!(["copies-64", "copies-128"]))]
     #[schema(value_type = Vec<String>)]
@@ -85,11 +85,15 @@ pub(in crate::http) struct CalibrateIn {
     /// The number of texts in the random sample, 100 to 20,000. Default: 5,000.
     #[schema(minimum = 100, maximum = 20_000)]
     sample: Option<usize>,
-    /// The number of documents for which k is chosen and wrong neighbours are computed. Default: that of the
+    /// The number of documents for which precision is computed and k is chosen. Default: that of the
     /// collection, but at least 1,000,000.
     #[schema(minimum = 1, maximum = 1_000_000_000_000_i64)]
     documents: Option<u64>,
-    /// The seed of the sample and the edits. Equal seeds give equal samples and edits.
+    /// The share of the documents that have a copy among them, above 0 and at most 1. Precision depends on
+    /// it: the fewer documents have a copy, the more of the found ones are wrong. Default: 0.1.
+    #[schema(exclusive_minimum = 0, maximum = 1, example = 0.1)]
+    duplicate_share: Option<f64>,
+    /// The seed of the sample, the edits and the intervals. Equal seeds give equal results.
     #[serde(default)]
     #[schema(minimum = 0, maximum = 9_007_199_254_740_991_i64)]
     seed: u64,
@@ -97,6 +101,8 @@ pub(in crate::http) struct CalibrateIn {
 
 const _: () = assert!(CALIBRATION_TEXTS == 20_000, "the contract says so");
 const _: () = assert!(CALIBRATION_DOCUMENTS == 1_000_000_000_000, "the contract says so");
+const _: () = assert!(DUPLICATE_SHARE == 0.1, "the contract says so");
+const _: () = assert!(PROMISED == 0.97, "the contract says so");
 const _: () = assert!(CALIBRATION_SEED == 9_007_199_254_740_991, "the contract says so");
 
 impl From<CalibrateIn> for WantedCalibration {
@@ -107,6 +113,7 @@ impl From<CalibrateIn> for WantedCalibration {
             pairs: wanted.pairs.0.into_iter().map(|CopiesIn(a, b)| (a.0, b.0)).collect(),
             sample: wanted.sample,
             documents: wanted.documents,
+            duplicate_share: wanted.duplicate_share,
             seed: wanted.seed,
         }
     }
@@ -165,14 +172,14 @@ pub(in crate::http) struct ProgressOut {
 pub(in crate::http) struct CalibratedOut {
     /// The result in a few sentences.
     summary: String,
-    /// The best profile and k of those measured; absent if no profile has a suitable k.
+    /// The profile and k that find most, with a precision whose interval begins at 0.97 or above; absent if
+    /// there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended: Option<RecommendationOut>,
-    /// The best k with the collection's profile.
+    /// The same with the collection's profile, if it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     recommended_with_this_profile: Option<RecommendationOut>,
-    /// The number of documents for which k is chosen and wrong neighbours are computed.
-    documents: u64,
+    assumptions: AssumptionsOut,
     /// The source of the pairs to find.
     labels: LabelsOut,
     /// The number of texts, including edited copies.
@@ -183,11 +190,46 @@ pub(in crate::http) struct CalibratedOut {
     pairs: usize,
     /// The number of unmarked pairs that look like copies. They are ignored.
     unmarked_copies: usize,
+    /// The number of unmarked pairs that may be copies. They are ignored, except that they count as wrong at
+    /// the ends of intervals on the side of caution.
+    doubtful_pairs: usize,
     /// The results of profiles that make hashes.
     profiles: Vec<MeasuredOut>,
     /// The results of profiles that make signatures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    signatures: Vec<BandedOut>,
+    signatures: Vec<SignedOut>,
+}
+
+/// What a calibration assumes. Intervals do not cover errors of these assumptions.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = CalibrationAssumptions)]
+pub(in crate::http) struct AssumptionsOut {
+    /// The number of documents for which precision is computed and k is chosen.
+    documents: u64,
+    /// The share of the documents that have a copy among them.
+    duplicate_share: f64,
+    /// The edits by which copies were made, all equally frequent. Absent if the pairs are marked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    edits: Vec<String>,
+    /// The number of texts, including edited copies, which the other documents are assumed to resemble.
+    texts: usize,
+}
+
+/// An interval that covers the figure in 95 of 100 samples of the texts. Its end on the side of caution
+/// counts doubtful pairs as wrong.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = Interval)]
+pub(in crate::http) struct IntervalOut {
+    /// The lower end.
+    low: f64,
+    /// The upper end.
+    high: f64,
+}
+
+impl From<Estimate> for IntervalOut {
+    fn from(estimate: Estimate) -> IntervalOut {
+        IntervalOut { low: estimate.low, high: estimate.high }
+    }
 }
 
 /// The source of the pairs to find.
@@ -207,12 +249,11 @@ pub(in crate::http) enum LabelsOut {
 pub(in crate::http) struct RecommendationOut {
     #[schema(example = "copies-128@1")]
     profile: String,
-    k: u32,
-    /// The share of the pairs that is found, 0 to 1.
-    recall: f64,
-    /// Whether too few wrong pairs lie within k to be counted. Then the expected number of wrong neighbours
-    /// is extrapolated from larger distances.
-    extrapolated: bool,
+    /// Of signatures: the similarity at `k`, which is the setting `threshold` of a collection.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f64>,
+    #[serde(flatten)]
+    expected: PointOut,
 }
 
 /// The measurements of a profile.
@@ -242,20 +283,24 @@ pub(in crate::http) struct MeasuredOut {
     edits: Vec<EditOut>,
 }
 
-/// Precision and recall at one k.
+/// Precision and recall at one k, under the assumptions.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CurvePoint)]
 pub(in crate::http) struct PointOut {
     k: u32,
-    /// Correct pairs ÷ found pairs, 0 to 1.
+    /// The share of the found documents that are copies, 0 to 1.
     precision: f64,
-    /// Correct pairs ÷ all pairs to find, 0 to 1.
+    precision_interval: IntervalOut,
+    /// The share of the copies that are found, 0 to 1.
     recall: f64,
+    recall_interval: IntervalOut,
     f1: f64,
-    /// The expected number of wrong neighbours of a query among `documents` documents.
+    /// The expected number of wrong neighbours of a query.
     false_neighbours: f64,
-    /// Whether `false_neighbours` is only an upper bound, because fewer than three wrong pairs were found.
-    is_bound: bool,
+    false_neighbours_interval: IntervalOut,
+    /// Whether too few wrong pairs lie within k to be counted. Then the number of wrong neighbours is
+    /// extrapolated from larger distances.
+    extrapolated: bool,
 }
 
 /// The measurements of one kind of edit.
@@ -269,22 +314,23 @@ pub(in crate::http) struct EditOut {
     found: f64,
 }
 
-/// The measurements of a MinHash profile.
+/// The measurements of a profile that makes signatures.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = MeasuredSignatures)]
-pub(in crate::http) struct BandedOut {
+pub(in crate::http) struct SignedOut {
     #[schema(example = "minhash-copies@1")]
     profile: String,
-    bands: usize,
-    rows: usize,
+    bands: u16,
+    rows: u16,
     /// Bytes of the signature and the index per document.
     index_bytes_per_document: f64,
     /// Bytes of text per second on one core, next to the other work of the server.
     bytes_per_second: f64,
-    /// The error of the estimated similarities: the root mean square of their difference from the exact
-    /// similarities.
-    error: f64,
-    /// Precision and recall at each threshold.
+    /// The number of short texts, whose signatures are unreliable.
+    short: usize,
+    /// The number of texts without a feature. They are not counted.
+    empty: usize,
+    /// Precision and recall at some thresholds, by ascending k.
     thresholds: Vec<ThresholdOut>,
 }
 
@@ -293,9 +339,8 @@ pub(in crate::http) struct BandedOut {
 #[schema(as = ThresholdPoint)]
 pub(in crate::http) struct ThresholdOut {
     threshold: f64,
-    precision: f64,
-    recall: f64,
-    f1: f64,
+    #[serde(flatten)]
+    expected: PointOut,
 }
 
 impl From<Calibration> for CalibrationOut {
@@ -323,42 +368,63 @@ impl From<Calibration> for CalibrationOut {
 
 impl From<&Calibrated> for CalibratedOut {
     fn from(found: &Calibrated) -> CalibratedOut {
-        let measured = |one| MeasuredOut::of(one, found.documents as f64);
+        let (mut profiles, mut signatures) = (Vec::new(), Vec::new());
+        for one in &found.candidates {
+            match &one.by {
+                MeasuredBy::Hashes(measured) => profiles.push(MeasuredOut::of(measured, &one.expected)),
+                MeasuredBy::Signatures(measured) => signatures.push(SignedOut::of(measured, &one.expected)),
+            }
+        }
         CalibratedOut {
             summary: found.summary(),
             recommended: found.recommended.as_ref().map(RecommendationOut::from),
             recommended_with_this_profile: found.recommended_here.as_ref().map(RecommendationOut::from),
-            documents: found.documents,
+            assumptions: AssumptionsOut {
+                documents: found.assumed.documents,
+                duplicate_share: found.assumed.duplicate_share,
+                edits: found.edits.clone(),
+                texts: found.texts,
+            },
             labels: if found.is_marked { LabelsOut::Pairs } else { LabelsOut::Edits },
             texts: found.texts,
             bytes: found.bytes,
             pairs: found.pairs,
             unmarked_copies: found.aside,
-            profiles: found.measured.iter().map(measured).collect(),
-            signatures: found.banded.iter().map(BandedOut::from).collect(),
+            doubtful_pairs: found.doubtful,
+            profiles,
+            signatures,
         }
     }
 }
 
-impl From<&Recommendation> for RecommendationOut {
-    fn from(best: &Recommendation) -> RecommendationOut {
+impl From<&Choice> for RecommendationOut {
+    fn from(best: &Choice) -> RecommendationOut {
         RecommendationOut {
             profile: best.profile.clone(),
-            k: best.k,
-            recall: best.recall,
-            extrapolated: best.is_extrapolated,
+            threshold: best.threshold,
+            expected: PointOut::from(&best.expected),
+        }
+    }
+}
+
+impl From<&Expected> for PointOut {
+    fn from(point: &Expected) -> PointOut {
+        PointOut {
+            k: point.k,
+            precision: point.precision.value,
+            precision_interval: point.precision.into(),
+            recall: point.recall.value,
+            recall_interval: point.recall.into(),
+            f1: point.f1(),
+            false_neighbours: point.wrong.value,
+            false_neighbours_interval: point.wrong.into(),
+            extrapolated: point.is_extrapolated,
         }
     }
 }
 
 impl MeasuredOut {
-    fn of(one: &Measured, documents: f64) -> MeasuredOut {
-        let point = |k| {
-            let point = one.curve.at(k);
-            let (false_neighbours, is_bound) = one.curve.false_neighbours(k, documents);
-            let (precision, recall, f1) = (point.precision, point.recall, point.f1());
-            PointOut { k, precision, recall, f1, false_neighbours, is_bound }
-        };
+    fn of(one: &Measured, expected: &[Expected]) -> MeasuredOut {
         let k = one.profile.default_k();
         let edit = |(edit, distances): &(String, Vec<u32>)| {
             let found = distances.iter().filter(|distance| **distance <= k).count();
@@ -371,7 +437,7 @@ impl MeasuredOut {
         MeasuredOut {
             profile: one.profile.id().to_string(),
             bits: one.profile.width().bits(),
-            points: (0..=one.curve.width() / 4).map(point).collect(),
+            points: expected.iter().take(one.curve.width() as usize / 4 + 1).map(PointOut::from).collect(),
             short: one.short,
             empty: one.empty,
             collision_factor: one.skew.collision_factor,
@@ -383,20 +449,22 @@ impl MeasuredOut {
     }
 }
 
-impl From<&Banded> for BandedOut {
-    fn from(one: &Banded) -> BandedOut {
-        let point = |&(threshold, found): &(f64, Judged)| {
-            let (precision, recall, f1) = (found.precision, found.recall, found.f1());
-            ThresholdOut { threshold, precision, recall, f1 }
+impl SignedOut {
+    fn of(one: &MeasuredSigned, expected: &[Expected]) -> SignedOut {
+        let step = (usize::from(one.shape.cells) / 20).max(1);
+        let point = |point: &Expected| ThresholdOut {
+            threshold: one.shape.similarity(point.k),
+            expected: PointOut::from(point),
         };
-        BandedOut {
-            profile: one.recipe.clone(),
-            bands: one.banding.bands,
-            rows: one.banding.rows,
-            index_bytes_per_document: one.bytes,
+        SignedOut {
+            profile: one.profile.id().to_string(),
+            bands: one.shape.bands,
+            rows: one.shape.rows,
+            index_bytes_per_document: one.index_bytes,
             bytes_per_second: one.bytes_a_second,
-            error: one.error,
-            thresholds: one.thresholds.iter().map(point).collect(),
+            short: one.short,
+            empty: one.empty,
+            thresholds: expected.iter().step_by(step).map(point).collect(),
         }
     }
 }
