@@ -13,9 +13,10 @@ use serde::Deserialize;
 
 use super::Failure;
 use crate::eval::{
-    ALIKE, Banded, CANDIDATES, Checked, Labels, Measured, MeasuredSigned, Pair, Set, Split, banded,
-    containment_table, distinct_sentences, halves, halves_table, measure, measure_signed, report,
-    second_check, set_aside_copies, signed_table, svg, with_edits, with_pages,
+    ALIKE, Assumed, Banded, CANDIDATES, CERTAIN, Candidate, Checked, Labels, Measured, MeasuredSigned, Pair,
+    Set, Split, banded, containment_table, distinct_sentences, halves, halves_table, measure, measure_signed,
+    promised_table, recommended_text, report, second_check, set_aside_copies, signed_table, svg, with_edits,
+    with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::machine::thread_time;
@@ -53,8 +54,8 @@ pub(super) struct EvalArguments {
     /// the other half by its labels; by default with the profiles among which a calibration chooses
     #[arg(long, value_name = "N", conflicts_with_all = ["edits", "pages", "containment", "check", "svg"])]
     halves: Option<u64>,
-    /// With --halves, the share of the documents that are assumed to have a copy
-    #[arg(long, value_name = "SHARE", default_value_t = 0.1, requires = "halves")]
+    /// With --edits or --halves, the share of the documents that are assumed to have a copy
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     duplicate_share: f64,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
@@ -110,6 +111,9 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
         return arguments.sets.iter().try_for_each(|folder| super::main_text::run(folder));
     }
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
+    if !(arguments.duplicate_share > 0.0 && arguments.duplicate_share <= 1.0) {
+        return Err(Failure::new("--duplicate-share is a share above 0 and at most 1".to_owned()));
+    }
     if let Some(splits) = arguments.halves {
         return split(known, arguments, splits);
     }
@@ -136,19 +140,29 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     }
     let banded: Vec<Vec<Banded>> =
         sets.iter().map(|set| if arguments.minhash { bands(set) } else { Vec::new() }).collect();
-    let documents = arguments.documents.unwrap_or(1_000_000) as f64;
-    let mut text = if profiles.is_empty() && !arguments.minhash {
-        String::new()
-    } else {
-        report(&sets, &measured, &checked, &banded, documents)
-    };
-    sets.iter().for_each(|set| text += &signed_table(set, &of_signatures(set, &signed)));
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    let documents = arguments.documents.unwrap_or(DOCUMENTS) as f64;
     if let Some(path) = &arguments.svg {
         fs::write(path, svg(&sets, &measured)).map_err(|error| at(path, &error))?;
     }
+    let mut text = if profiles.is_empty() && !arguments.minhash {
+        String::new()
+    } else {
+        report(&sets, &measured, &checked, &banded)
+    };
+    sets.iter().for_each(|set| text += &signed_table(set, &of_signatures(set, &signed)));
+    if arguments.edits {
+        for set in sets {
+            text += &promised(known, arguments, set)?;
+        }
+    } else if !profiles.is_empty() {
+        text += &recommended_text(&measured, documents);
+    }
+    std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
 }
+
+/// The default number of documents for which a profile and k are recommended.
+const DOCUMENTS: u64 = 1_000_000;
 
 /// The maximum number of articles of a set that are looked for in pages.
 const ARTICLES: usize = 1_000;
@@ -166,14 +180,9 @@ fn containment(arguments: &EvalArguments) -> Result<(), Failure> {
 
 /// Calibrates on halves of labelled sets, and measures the other halves.
 fn split(known: Profiles, arguments: &EvalArguments, splits: u64) -> Result<(), Failure> {
-    if !(arguments.duplicate_share > 0.0 && arguments.duplicate_share <= 1.0) {
-        return Err(Failure::new("--duplicate-share is a share above 0 and at most 1".to_owned()));
-    }
-    let own: Vec<String> = CANDIDATES.map(str::to_owned).to_vec();
-    let names = if arguments.profile.is_empty() { &own } else { &arguments.profile };
     let split = Split {
-        profiles: names.iter().map(|name| named(known, name)).collect::<Result<_, _>>()?,
-        alike_by: named(known, "shingles-64")?,
+        profiles: candidates(known, arguments)?,
+        alike_by: named(known, ALIKE_BY)?,
         documents: arguments.documents,
         duplicate_share: arguments.duplicate_share,
         splits,
@@ -188,6 +197,34 @@ fn split(known: Profiles, arguments: &EvalArguments, splits: u64) -> Result<(), 
     let text = halves_table(&results, arguments.duplicate_share);
     std::io::stdout().lock().write_all(text.as_bytes())?;
     Ok(())
+}
+
+/// The profile whose features show which unmarked pairs are copies, in calibrations.
+const ALIKE_BY: &str = "shingles-64";
+
+/// What the candidates promise for texts like those of a set with edited copies.
+fn promised(known: Profiles, arguments: &EvalArguments, set: Set) -> Result<String, Failure> {
+    let documents = arguments.documents.unwrap_or(DOCUMENTS);
+    let assumed = Assumed { documents, duplicate_share: arguments.duplicate_share };
+    let labels = Labels { positive: set.labels.positive, ..Labels::default() };
+    let mut set = Set { labels, ..set };
+    let Ok(_) = set_aside_copies(&mut set, named(known, ALIKE_BY)?, CERTAIN, uninterrupted);
+    let measure = |profile: &'static Profile| {
+        eprintln!("{}: intervals of {}", set.name, profile.id());
+        let Ok(candidate) =
+            Candidate::measure(profile, &set, assumed, arguments.seed, thread_time, uninterrupted);
+        candidate
+    };
+    let measured: Vec<Candidate> = candidates(known, arguments)?.into_iter().map(measure).collect();
+    Ok(promised_table(&set, &measured, assumed))
+}
+
+/// The profiles among which a calibration chooses: those of the command line, or the default ones.
+fn candidates(known: Profiles, arguments: &EvalArguments) -> Result<Chosen, Failure> {
+    if arguments.profile.is_empty() {
+        return CANDIDATES.iter().map(|name| named(known, name)).collect();
+    }
+    arguments.profile.iter().map(|name| named(known, name)).collect()
 }
 
 type Chosen = Vec<&'static Profile>;

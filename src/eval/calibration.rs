@@ -2,10 +2,11 @@
 //!
 //! Not here: the texts and their pairs (`edits`, `service`), and the jobs of the server.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use super::near::{Near, Readings};
-use super::promise::{Assumed, Expected, expected, largest_kept};
+use super::promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
 use super::signed::{MeasuredSigned, measure_signed};
 use super::{Measured, Set, measure};
 use crate::fingerprint::Profile;
@@ -113,6 +114,45 @@ pub fn best<'c>(candidates: impl Iterator<Item = &'c Candidate>) -> Option<Choic
     best.map(|(_, best)| best)
 }
 
+/// What the candidates promise, as Markdown, with the assumptions.
+pub fn promised_table(set: &Set, candidates: &[Candidate], assumed: Assumed) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "## Promised for {}\n\nThe largest k of each profile at which the lower end of precision is at least \
+         {PROMISED}. Assumed: among {} documents {:.1} % have a copy, edited like the copies here, and other \
+         documents are as different as these {} texts. Intervals cover {:.0} % of samples of them, and count \
+         {} pairs that may be copies as wrong on the side of caution.\n\n| profile | k | precision | \
+         recall | wrong neighbours a query |\n|---|--:|---|---|---|",
+        set.name,
+        assumed.documents,
+        assumed.duplicate_share * 100.0,
+        set.texts.len(),
+        COVERED * 100.0,
+        set.labels.disputed.len()
+    );
+    let chosen = best(candidates.iter()).map(|choice| choice.profile);
+    for candidate in candidates {
+        let id = candidate.profile().id().to_string();
+        let mark = if chosen.as_ref() == Some(&id) { "**" } else { "" };
+        let Some(Choice { expected, .. }) = candidate.choice() else {
+            let _ = writeln!(out, "| `{id}` | none | | | |");
+            continue;
+        };
+        let figure = |of: Estimate| format!("{:.3} ({:.3} to {:.3})", of.value, of.low, of.high);
+        let _ = writeln!(
+            out,
+            "| {mark}`{id}`{mark} | {} | {} | {} | {} |",
+            expected.k,
+            figure(expected.precision),
+            figure(expected.recall),
+            figure(expected.wrong)
+        );
+    }
+    out.push('\n');
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +182,7 @@ mod tests {
         let most = [&narrow, &wide, &signed].map(|one| one.expected.recall.value);
         let chosen = best(all.iter()).unwrap();
         assert!(most.iter().all(|recall| chosen.expected.recall.value > recall - 0.006), "{chosen:?}");
+        assert!(promised_table(&set, &all, assumed(300)).contains("among 300 documents 50.0 % have a copy"));
         // More documents mean more wrong neighbours, so k is smaller.
         let larger = measure("copies-64", 1_000_000_000).choice();
         assert!(larger.is_none_or(|larger| larger.expected.k < narrow.expected.k));

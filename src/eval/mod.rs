@@ -26,7 +26,7 @@ mod skew;
 mod svg;
 
 pub use alike::{ALIKE, CERTAIN, set_aside_copies};
-pub use calibration::{CANDIDATES, Candidate, Choice, MeasuredBy, best};
+pub use calibration::{CANDIDATES, Candidate, Choice, MeasuredBy, best, promised_table};
 pub use containment::containment_table;
 pub use curve::{Curve, Point};
 pub use edits::{EDITS, Edit, distinct_sentences, with_edits};
@@ -38,7 +38,7 @@ pub use near::{Near, Readings};
 pub use pages::with_pages;
 pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
 pub use recommend::{Recommendation, recommend};
-pub use report::report;
+pub use report::{recommended_text, report};
 pub use sample::Sample;
 pub use second_check::{Checked, second_check};
 pub use signed::{MeasuredSigned, measure_signed, signed_table};

@@ -22,7 +22,6 @@ pub fn report(
     measured: &[Vec<Measured>],
     checked: &[Vec<(String, u32, Vec<Checked>)>],
     banded: &[Vec<Banded>],
-    documents: f64,
 ) -> String {
     let mut out = String::new();
     for (set, measured) in sets.iter().zip(measured) {
@@ -47,6 +46,12 @@ pub fn report(
     if banded.iter().any(|banded| !banded.is_empty()) {
         min_hash(&mut out, sets, banded);
     }
+    out
+}
+
+/// The profile and k that are recommended for so many documents, and the rule.
+pub fn recommended_text(measured: &[Vec<Measured>], documents: f64) -> String {
+    let mut out = String::new();
     let _ = match recommend(measured, documents) {
         Some(best) => writeln!(
             out,
