@@ -107,9 +107,9 @@ const PER_BYTE: [usize; 2] = [30, 68];
 impl Recipe {
     /// An upper bound of the bytes that a fingerprint allocates per byte of a long text.
     pub(super) fn memory_per_byte(&self) -> usize {
-        let is_narrow = self.width == Width::Bits64 || self.signature.is_some();
-        let is_lean = matches!(&self.features, Features::Shingles(_));
-        PER_BYTE[usize::from(!(is_narrow && is_lean))]
+        let Features::Shingles(plan) = &self.features else { return PER_BYTE[1] };
+        let is_lean = self.signature.is_some() || (self.width == Width::Bits64 && plan.step > 1);
+        PER_BYTE[usize::from(!is_lean)]
     }
 
     /// The fingerprint of a text.
