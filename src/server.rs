@@ -233,10 +233,9 @@ fn default_collection(settings: &Settings) -> WantedCollection {
     WantedCollection {
         profile: Some(settings.collection.profile.clone()),
         k: settings.collection.k,
-        threshold: None,
-        sketch_bytes: None,
         keep_text: Some(settings.collection.keep_text),
         expires_in: Some(None),
+        ..WantedCollection::default()
     }
 }
 

@@ -12,7 +12,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("call", &[]),
     ("pool", &["call", "machine"]),
     ("text", &[]),
-    ("features", &["text"]),
+    ("features", &["ids", "text"]),
     ("fingerprint", &["ids", "text", "features"]),
     ("index", &["ids"]),
     ("store", &["ids"]),

@@ -4,14 +4,15 @@
 //! Machines are shared and noisy, so each comparison runs its contenders in turn for several rounds, and
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
-//! `ingest`, `singles`) and other numbers of hashes. Parts of `index` can be selected separately: `built`,
-//! `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
+//! `ingest`, `passages`, `singles`) and other numbers of hashes. Parts of `index` can be selected
+//! separately: `built`, `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
 
 mod data;
 mod fingerprint;
 mod http;
 mod index;
 mod ingest;
+mod passages;
 mod rounds;
 mod server;
 mod singles;
@@ -58,6 +59,9 @@ fn main() {
     }
     if wanted("ingest") {
         ingest::run();
+    }
+    if wanted("passages") {
+        passages::run(counts[0] as u64);
     }
     if wanted("singles") {
         singles::run();

@@ -3,10 +3,11 @@
 //! *Absent*: the tar around them (`reader`, `writer`).
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CollectionName, DocumentId, Hash, SignatureShape, Width};
+use crate::ids::{CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 use crate::store::Row;
 
 /// The format that is written, and the latest one that can be read.
@@ -55,6 +56,9 @@ pub struct Manifest {
     /// The size in bytes of the sketches of its documents for a second check, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sketch_bytes: Option<u16>,
+    /// The number of documents from which a gram is boilerplate, if its documents have grams.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boilerplate: Option<u32>,
     /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
     /// Whether it keeps texts.
@@ -114,6 +118,7 @@ impl Manifest {
             bits: width.bits(),
             signatures: None,
             sketch_bytes: None,
+            boilerplate: None,
             k: 0,
             keep_text: false,
             expires_in: None,
@@ -181,11 +186,14 @@ pub(super) struct Line<'a> {
     /// Hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sketch: Option<String>,
+    /// For each gram its hash and the numbers of the first character and of the one after the last, as bytes
+    /// from the least significant on, hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grams: Option<String>,
 }
 
 impl<'a> Line<'a> {
     pub fn of(id: &'a DocumentId, row: &'a Row) -> Line<'a> {
-        let sketch = row.sketch.as_ref();
         Line {
             id: id.as_str().into(),
             hash: row.hash.to_string().into(),
@@ -195,7 +203,8 @@ impl<'a> Line<'a> {
             expires_ms: row.expires_ms,
             metadata: row.metadata.as_deref().map(Cow::from),
             text: row.text.as_deref().map(Cow::from),
-            sketch: sketch.map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            sketch: row.sketch.as_deref().map(hexadecimal),
+            grams: (!row.grams.is_empty()).then(|| hexadecimal(&gram_bytes(&row.grams))),
         }
     }
 
@@ -221,14 +230,41 @@ impl<'a> Line<'a> {
             expires_ms: self.expires_ms,
             metadata: self.metadata.map(Cow::into_owned),
             text: self.text.map(Cow::into_owned),
-            sketch: self.sketch.as_deref().map(bytes).transpose()?,
+            grams: self.grams.as_deref().map_or(Ok(Vec::new()), grams)?,
+            sketch: self.sketch.as_deref().map(|digits| bytes("sketch", digits)).transpose()?,
         };
         Ok((id, row))
     }
 }
 
-fn bytes(digits: &str) -> Result<Vec<u8>, String> {
-    let wrong = || "a sketch that is not hexadecimal".to_owned();
+fn hexadecimal(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    bytes.iter().for_each(|byte| _ = write!(digits, "{byte:02x}"));
+    digits
+}
+
+fn gram_bytes(grams: &[Gram]) -> Vec<u8> {
+    let bytes = |gram: &Gram| {
+        [&gram.hash.to_le_bytes()[..], &gram.from.to_le_bytes(), &gram.to.to_le_bytes()].concat()
+    };
+    grams.iter().flat_map(bytes).collect()
+}
+
+fn grams(digits: &str) -> Result<Vec<Gram>, String> {
+    let bytes = bytes("list of grams", digits)?;
+    let (grams, rest) = bytes.as_chunks::<16>();
+    let gram = |&[a, b, c, d, e, f, g, h, from @ .., i, j, k, l]: &[u8; 16]| Gram {
+        hash: u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+        from: u32::from_le_bytes(from),
+        to: u32::from_le_bytes([i, j, k, l]),
+    };
+    let grams: Vec<Gram> = grams.iter().map(gram).collect();
+    let is_ordered = grams.is_sorted_by_key(|gram| gram.from) && grams.iter().all(|gram| gram.from < gram.to);
+    if rest.is_empty() && is_ordered { Ok(grams) } else { Err("grams that are not in order".to_owned()) }
+}
+
+fn bytes(what: &str, digits: &str) -> Result<Vec<u8>, String> {
+    let wrong = || format!("a {what} that is not hexadecimal");
     if !digits.len().is_multiple_of(2) || !digits.is_ascii() {
         return Err(wrong());
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ids::{CollectionName, DocumentId, Hash, Width};
+use crate::ids::{CollectionName, DocumentId, Gram, Hash, Width};
 use crate::store::Row;
 
 type Documents = Vec<(DocumentId, Row)>;
@@ -22,8 +22,13 @@ fn row(hash: u64) -> Row {
         expires_ms: hash.is_multiple_of(2).then_some(hash),
         metadata: hash.is_multiple_of(5).then(|| "{ \"a\":\n1 }".to_owned()),
         text: hash.is_multiple_of(7).then(|| "图书馆\n\u{0}".repeat(9)),
+        grams: grams(hash),
         sketch: hash.is_multiple_of(4).then(|| vec![0, 255, hash as u8]),
     }
+}
+
+fn grams(hash: u64) -> Vec<Gram> {
+    (0..hash as u32 % 3).map(|n| Gram { hash: hash << 40, from: n * 70, to: n * 70 + 21 }).collect()
 }
 
 fn written(documents: &Documents) -> Vec<u8> {

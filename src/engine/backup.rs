@@ -116,6 +116,7 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
         k: record.k,
         signatures: record.signatures.map(Shape::from),
         sketch_bytes: record.sketch_bytes,
+        boilerplate: record.boilerplate,
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,

@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use super::{CollectionInfo, CollectionSettings, EngineError};
+use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
 use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape, Width};
 
@@ -41,6 +41,10 @@ pub struct CollectionChange {
     pub threshold: Option<f64>,
     /// The size in bytes of the sketch that documents keep; 0 for no sketch.
     pub sketch_bytes: Option<u16>,
+    /// Whether documents keep the grams of their texts.
+    pub passages: Option<bool>,
+    /// The number of documents with a gram from which the gram is boilerplate.
+    pub boilerplate: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
@@ -65,6 +69,7 @@ impl CollectionChange {
         let mut after = CollectionSettings {
             k: before.reach(self.k, self.threshold)?,
             sketch_bytes: self.sketch_bytes(&before)?,
+            boilerplate: self.boilerplate(&before)?,
             keep_text: self.keep_text.unwrap_or(before.keep_text),
             expires_in: self.expires_in.unwrap_or(before.expires_in),
             ..before
@@ -88,8 +93,24 @@ impl CollectionChange {
             signatures: profile.signatures,
             k: profile.k,
             sketch_bytes: None,
+            boilerplate: None,
             keep_text: false,
             expires_in: None,
+        }
+    }
+
+    /// The setting of grams after the change.
+    fn boilerplate(&self, before: &CollectionSettings) -> Result<Option<u32>, EngineError> {
+        match (self.passages.unwrap_or(before.boilerplate.is_some()), self.boilerplate) {
+            (true, wanted) => Ok(Some(wanted.or(before.boilerplate).unwrap_or(BOILERPLATE))),
+            (false, None) => Ok(None),
+            (false, Some(wanted)) => {
+                let detail = format!(
+                    "boilerplate_documents is {wanted}, and the collection keeps no passages; create it with \
+                     \"passages\": true or leave boilerplate_documents out"
+                );
+                Err(EngineError::Invalid { field: "boilerplate_documents", detail })
+            }
         }
     }
 
@@ -132,6 +153,10 @@ impl CollectionChange {
         if stored.sketch_bytes != after.sketch_bytes {
             let bytes = |sketch: Option<u16>| sketch.unwrap_or(0).to_string();
             return conflict("sketch_bytes", bytes(stored.sketch_bytes), bytes(after.sketch_bytes));
+        }
+        let passages = |settings: &CollectionSettings| settings.boilerplate.is_some();
+        if passages(stored) != passages(after) {
+            return conflict("passages", passages(stored).to_string(), passages(after).to_string());
         }
         Ok(())
     }
@@ -243,6 +268,8 @@ mod tests {
             k: None,
             threshold: None,
             sketch_bytes: None,
+            passages: None,
+            boilerplate: None,
             keep_text: None,
             expires_in: None,
         }
@@ -288,6 +315,14 @@ mod tests {
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "sketch_bytes");
         let none = CollectionChange { sketch_bytes: Some(0), ..change() };
         assert_eq!(conflict(none.merge(&name(), Some(&made))), "sketch_bytes");
+        let passages = |on: bool| CollectionChange { passages: Some(on), ..change() };
+        let with = passages(true).merge(&name(), None).unwrap();
+        assert_eq!((with.boilerplate, made.boilerplate), (Some(BOILERPLATE), None));
+        assert_eq!(conflict(passages(false).merge(&name(), Some(&with))), "passages");
+        assert_eq!(conflict(passages(true).merge(&name(), Some(&made))), "passages");
+        let fewer = CollectionChange { boilerplate: Some(7), ..change() };
+        assert_eq!(fewer.merge(&name(), Some(&with)).unwrap().boilerplate, Some(7));
+        assert!(fewer.merge(&name(), Some(&made)).unwrap_err().is_of_question());
         let other = CollectionChange { profile: Some(minima(16, 8)), ..change() };
         assert_eq!(conflict(other.merge(&name(), Some(&made))), "profile");
         let own = |id: &str| ProfileFacts { id: id.into(), ..hashes() };

@@ -171,6 +171,7 @@ fn remedy(setting: &str) -> &'static str {
     match setting {
         "threshold" => "Leave profile out to change the distance of queries alone and keep the bands",
         "sketch_bytes" => "Leave sketch_bytes out, name the number it has",
+        "passages" => "Leave passages out",
         _ => "Leave profile out, name the one it has",
     }
 }

@@ -9,7 +9,9 @@ use super::nearest::nearest;
 use super::planning::{Checked, NEAREST};
 use super::registry::Collection;
 use super::writer::{Command, Write};
-use super::{Admission, CollectionSettings, Document, Engine, EngineError, Operation, Receipt};
+use super::{
+    Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Receipt, Row,
+};
 use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape};
 use crate::index::Subject;
@@ -156,7 +158,7 @@ impl Engine {
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
-        let Operation::Put { document, unless_within: Some(k) } = operation else {
+        let Operation::Put { document, unless: Some(DuplicateRule { k, .. }) } = operation else {
             return None;
         };
         if collection.index.cost(*k) <= INLINE_COST {
@@ -205,18 +207,26 @@ fn fits(
     if expected != found {
         return Err(EngineError::Width { name: name.clone(), expected, found });
     }
-    has_sketch(name, settings, document.row.sketch.as_deref())
+    has_sketch_and_grams(name, settings, &document.row)
 }
 
-/// Checks the signature or the sketch of a row. A collection of signatures requires one of its shape. In
-/// other collections a sketch must have the collection's length: sketches of different lengths cannot be
-/// compared.
-pub(super) fn has_sketch(
+/// Checks the signature or the sketch of a row, and its grams. A collection of signatures requires one of its
+/// shape. In other collections a sketch must have the collection's length: sketches of different lengths
+/// cannot be compared.
+pub(super) fn has_sketch_and_grams(
     name: &CollectionName,
     settings: &CollectionSettings,
-    sketch: Option<&[u8]>,
+    row: &Row,
 ) -> Result<(), EngineError> {
-    match (settings.signatures, sketch) {
+    if settings.boilerplate.is_none() && !row.grams.is_empty() {
+        return Err(EngineError::SettingsConflict {
+            name: name.clone(),
+            setting: "passages",
+            stored: "false".to_owned(),
+            wanted: "true".to_owned(),
+        });
+    }
+    match (settings.signatures, row.sketch.as_deref()) {
         (Some(shape), sketch) => check_shape(name, shape, sketch),
         (None, Some(sketch)) if settings.sketch_bytes.map(usize::from) != Some(sketch.len()) => {
             Err(EngineError::SettingsConflict {

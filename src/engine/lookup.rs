@@ -88,7 +88,7 @@ impl Engine {
         answer_groups(&self.shared, collection, queries, *budget, each)
     }
 
-    /// Sets the similarity of each match, and removes those for which `judge` returns none.
+    /// Completes each match by its row, and removes those that `judge` rejects.
     ///
     /// # Errors
     /// As [`Engine::answer`].
@@ -105,8 +105,7 @@ impl Engine {
             cancel.check()?;
             // A document that was deleted in the meantime is omitted.
             let Some(row) = view.row(collection.id, &near.id)? else { continue };
-            near.similarity = judge(row, cancel)?;
-            if near.similarity.is_some() {
+            if judge(&mut near, row, cancel)? {
                 matches.push(near);
             }
         }

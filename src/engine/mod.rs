@@ -9,7 +9,7 @@
 //!   before. A query that begins after an acknowledgement shows the acknowledged operations.
 //! - The operations of one [`Engine::write`] are applied in order. Writes are applied in the order in which
 //!   the calls returned their receipts.
-//! - `unless_within` is decided in that order too: of any number of near-duplicates submitted at the same
+//! - `unless` is decided in that order too: of any number of near-duplicates submitted at the same
 //!   time, the first is stored and the others are reported as duplicates of it, for every k.
 //! - An expired document ([`Row::expires_ms`]) is in no answer and does not prevent another document from
 //!   being stored, whether it is still on the disk or not.
@@ -35,9 +35,11 @@ mod filter;
 mod gate;
 mod inspect;
 mod intake;
+mod lists;
 mod lookup;
 mod nearest;
 mod page;
+mod passages;
 mod planning;
 mod posting_cache;
 mod recent;
@@ -74,6 +76,7 @@ pub use filter::Filter;
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 pub use lookup::WorkBudget;
+pub use passages::{BOILERPLATE, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use repair::{RepairReport, RepairedCollection, repair};

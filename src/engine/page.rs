@@ -19,7 +19,7 @@ use super::{Answer, EngineError, Match, Position, Query, Work};
 use crate::call::Reserved;
 use crate::ids::{DocumentId, Hash};
 use crate::index::{Neighbour, Report, Stay, Subject};
-use crate::store::{Posting, PostingList, StoreError, View};
+use crate::store::{Lists, Posting, PostingList, StoreError, View};
 
 /// Bytes of metadata at which a page ends, whatever its limit. The document that reaches this size is
 /// included.
@@ -214,7 +214,15 @@ impl Page<'_> {
             if !self.query.excludes(&id) && !self.time.has_expired(expires_ms) {
                 let (hash, distance) = (near.hash, near.distance);
                 self.bytes += metadata.as_ref().map_or(0, String::len);
-                self.matches.push(Match { id, hash, distance, similarity: None, expires_ms, metadata });
+                self.matches.push(Match {
+                    id,
+                    hash,
+                    distance,
+                    similarity: None,
+                    shared: None,
+                    expires_ms,
+                    metadata,
+                });
             }
             if self.bytes > FEW_BYTES {
                 return false;
@@ -289,14 +297,14 @@ impl Page<'_> {
             if !self.count_examined()? {
                 return Ok(());
             }
-            match view.posting_list(of, hash)? {
+            match view.posting_list(Lists::Hashes, of, hash)? {
                 None => {}
                 Some(PostingList::One(posting)) if after.is_some_and(|after| posting.id <= *after) => {}
                 Some(PostingList::One(posting)) => {
                     self.offer(view, &mut first, remaining, FoundPosting { hash, posting, is_single: true })?;
                 }
                 Some(PostingList::Many(_)) => {
-                    for posting in view.shared_postings(of, hash, after) {
+                    for posting in view.shared_postings(Lists::Hashes, of, hash, after) {
                         let found = FoundPosting { hash, posting: posting?, is_single: false };
                         if !self.offer(view, &mut first, remaining, found)? || !self.count_examined()? {
                             break;
@@ -313,7 +321,7 @@ impl Page<'_> {
                 let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
                 postings.add(&self.collection.epoch, seen, of, hash, &posting);
             }
-            self.push(Match { id, hash, distance, similarity: None, expires_ms, metadata })?;
+            self.push(Match { id, hash, distance, similarity: None, shared: None, expires_ms, metadata })?;
             if self.bytes >= PAGE_BYTES || self.exceeds_budget() {
                 break;
             }

@@ -8,14 +8,15 @@ use std::convert::Infallible;
 
 use foldhash::fast::RandomState;
 
+use super::lists::{ListKey, gram_keys};
 use super::nearest::nearest;
 use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
 use super::registry::Collection;
-use crate::engine::{Document, Match, Operation, Outcome};
+use crate::engine::{Document, DuplicateRule, Match, Operation, Outcome};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::Subject;
-use crate::store::{Batch, Change, Expiry, Posting, PostingList, RowHead, Store, StoreError, View};
+use crate::store::{Batch, Change, Expiry, Lists, Posting, PostingList, RowHead, Store, StoreError, View};
 
 /// The maximum number of near-duplicates reported for a rejected document.
 const DUPLICATES_NAMED: usize = 10;
@@ -33,29 +34,21 @@ pub(super) struct Checked {
     pub(super) nearest: Vec<Hash>,
 }
 
-/// The planned state of a document.
-#[derive(Clone)]
-struct Touched {
-    hash: Hash,
-    expires_ms: Option<u64>,
-    metadata: Option<String>,
-}
-
 /// The plan of a group.
 pub(super) struct Plan<'a> {
-    view: View<'a>,
-    batch: Batch<'a>,
+    pub(super) view: View<'a>,
+    pub(super) batch: Batch<'a>,
     next: Sequence,
     /// The time of the group. Documents that have expired by then do not exist for its operations.
-    now_ms: u64,
+    pub(super) now_ms: u64,
     /// The earliest expiry of the documents that were put.
     soonest_ms: Option<u64>,
     /// The state of each touched document; `None` if it is deleted.
-    documents: HashMap<(CollectionId, DocumentId), Option<Touched>, RandomState>,
-    /// The posting list of each touched hash; `None` if it is empty.
-    postings: HashMap<(CollectionId, Hash), Option<PostingList>, RandomState>,
-    /// For touched hashes with several postings: the added postings, and `None` for removed ones.
-    shared: HashMap<(CollectionId, Hash), BTreeMap<DocumentId, Option<Posting>>, RandomState>,
+    documents: HashMap<(CollectionId, DocumentId), Option<RowHead>, RandomState>,
+    /// The touched posting lists; `None` if one is empty.
+    pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
+    /// For touched lists of several postings: the added postings, and `None` for removed ones.
+    pub(super) shared: HashMap<ListKey, BTreeMap<DocumentId, Option<Posting>>, RandomState>,
 }
 
 impl<'a> Plan<'a> {
@@ -81,7 +74,10 @@ impl<'a> Plan<'a> {
     /// The batch to commit, and the hashes whose postings it touches.
     pub(super) fn into_batch(self) -> (Batch<'a>, Vec<TouchedHash>) {
         let mut documents = self.documents;
-        let touched = |((collection, hash), posting_list)| {
+        let touched = |((lists, collection, hash), posting_list)| {
+            if lists == Lists::Grams {
+                return None;
+            }
             let posting = match posting_list {
                 Some(PostingList::One(Posting { id, expires_ms, .. })) => {
                     // The document has only this hash, so no other hash needs the entry.
@@ -90,9 +86,9 @@ impl<'a> Plan<'a> {
                 }
                 Some(PostingList::Many(_)) | None => None,
             };
-            TouchedHash { collection, hash, posting }
+            Some(TouchedHash { collection, hash, posting })
         };
-        (self.batch, self.postings.into_iter().map(touched).collect())
+        (self.batch, self.postings.into_iter().filter_map(touched).collect())
     }
 
     /// The earliest expiry of the documents that were put.
@@ -110,9 +106,12 @@ impl<'a> Plan<'a> {
     ) -> Result<Outcome, StoreError> {
         match operation {
             Operation::Delete(id) => self.delete(collection, &id),
-            Operation::Put { document, unless_within: None } => self.put(collection, document, recent),
-            Operation::Put { document, unless_within: Some(k) } => {
-                let near = self.near(collection, &document, k, checked, recent)?;
+            Operation::Put { document, unless: None } => self.put(collection, document, recent),
+            Operation::Put { document, unless: Some(DuplicateRule { k, containment }) } => {
+                let mut near = self.near(collection, &document, k, checked, recent)?;
+                if let (true, Some(least)) = (near.is_empty(), containment) {
+                    near = self.containing(collection, &document, least)?;
+                }
                 if near.is_empty() {
                     return self.put(collection, document, recent);
                 }
@@ -133,9 +132,10 @@ impl<'a> Plan<'a> {
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
-        let added = self.add_posting(collection, hash, posting, before_hash == Some(hash))?;
+        let key = (Lists::Hashes, of, hash);
+        let added = self.add_posting(collection, key, posting.clone(), before_hash == Some(hash))?;
         let removed = match before_hash.filter(|before| *before != hash) {
-            Some(before) => self.remove_posting(collection, before, &id)?,
+            Some(before) => self.remove_posting(collection, (Lists::Hashes, of, before), &id)?,
             None => None,
         };
         let expired_before = before.as_ref().and_then(|before| before.expires_ms);
@@ -146,7 +146,14 @@ impl<'a> Plan<'a> {
                 collection.index.announce(hash, signature);
             }
         }
-        let touched = Touched { hash, expires_ms: row.expires_ms, metadata: row.metadata.clone() };
+        self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
+        let touched = RowHead {
+            hash,
+            written_ms: row.written_ms,
+            expires_ms: row.expires_ms,
+            metadata: row.metadata.clone(),
+            grams: row.grams.clone(),
+        };
         self.documents.insert((of, id.clone()), Some(touched));
         self.batch.put_row(of, &id, row, before.is_none());
         self.log(Change::Document { collection: of, added, removed });
@@ -178,9 +185,13 @@ impl<'a> Plan<'a> {
         &mut self,
         collection: &Collection,
         id: &DocumentId,
-        before: &Touched,
+        before: &RowHead,
     ) -> Result<(), StoreError> {
-        let removed = self.remove_posting(collection, before.hash, id)?;
+        let of = collection.id;
+        let removed = self.remove_posting(collection, (Lists::Hashes, of, before.hash), id)?;
+        for gram in gram_keys(&before.grams) {
+            self.remove_posting(collection, (Lists::Grams, of, gram), id)?;
+        }
         self.set_expiry(collection.id, id, before.expires_ms, None);
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id);
@@ -207,123 +218,22 @@ impl<'a> Plan<'a> {
         self.next = self.next.next();
     }
 
-    /// Adds a document to the posting list of a hash, or replaces its posting there (`already`). Returns the
-    /// hash if it is new in the collection.
-    fn add_posting(
-        &mut self,
+    /// The stored or planned document; `None` if it has expired.
+    pub(super) fn live_row(
+        &self,
         collection: &Collection,
-        hash: Hash,
-        posting: Posting,
-        already: bool,
-    ) -> Result<Option<Hash>, StoreError> {
-        let of = collection.id;
-        match self.posting_list(collection, hash)? {
-            None => {
-                self.set_posting_list(of, hash, Some(PostingList::One(posting)));
-                return Ok(Some(hash));
-            }
-            Some(PostingList::One(other)) if other.id == posting.id => {
-                self.set_posting_list(of, hash, Some(PostingList::One(posting)));
-            }
-            Some(PostingList::One(other)) => {
-                self.set_posting_list(of, hash, Some(PostingList::Many(2)));
-                self.add_shared(of, hash, other);
-                self.add_shared(of, hash, posting);
-            }
-            Some(PostingList::Many(postings)) => {
-                if !already {
-                    self.set_posting_list(of, hash, Some(PostingList::Many(postings + 1)));
-                }
-                self.add_shared(of, hash, posting);
-            }
-        }
-        Ok(None)
-    }
-
-    /// Removes a document from the posting list of a hash. Returns the hash if no document has it now.
-    fn remove_posting(
-        &mut self,
-        collection: &Collection,
-        hash: Hash,
         id: &DocumentId,
-    ) -> Result<Option<Hash>, StoreError> {
-        let of = collection.id;
-        // The remaining postings are counted, not searched: a list may have a million, and each removal
-        // would read it again.
-        if let Some(PostingList::Many(postings)) = self.posting_list(collection, hash)? {
-            self.batch.remove_shared(of, hash, id);
-            self.shared.entry((of, hash)).or_default().insert(id.clone(), None);
-            if postings > 1 {
-                self.set_posting_list(of, hash, Some(PostingList::Many(postings - 1)));
-                return Ok(None);
-            }
-        }
-        self.set_posting_list(of, hash, None);
-        Ok(Some(hash))
-    }
-
-    fn add_shared(&mut self, of: CollectionId, hash: Hash, posting: Posting) {
-        self.batch.add_shared(of, hash, &posting);
-        self.shared.entry((of, hash)).or_default().insert(posting.id.clone(), Some(posting));
-    }
-
-    fn set_posting_list(&mut self, of: CollectionId, hash: Hash, posting_list: Option<PostingList>) {
-        self.batch.set_posting_list(of, hash, posting_list.as_ref());
-        self.postings.insert((of, hash), posting_list);
-    }
-
-    fn posting_list(&self, collection: &Collection, hash: Hash) -> Result<Option<PostingList>, StoreError> {
-        match self.postings.get(&(collection.id, hash)) {
-            Some(touched) => Ok(touched.clone()),
-            // The index has the hash of every durable document. Checking it first avoids a disk read.
-            None if !collection.index.contains(hash) => Ok(None),
-            None => self.view.posting_list(collection.id, hash),
-        }
+    ) -> Result<Option<RowHead>, StoreError> {
+        let row = self.current(collection, id)?;
+        Ok(row.filter(|row| !self.has_expired(row.expires_ms)))
     }
 
     /// The stored or planned document, expired or not. Its text, which may have megabytes, is not read.
-    fn current(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Touched>, StoreError> {
-        let state =
-            |row: RowHead| Touched { hash: row.hash, expires_ms: row.expires_ms, metadata: row.metadata };
+    fn current(&self, collection: &Collection, id: &DocumentId) -> Result<Option<RowHead>, StoreError> {
         match self.documents.get(&(collection.id, id.clone())) {
             Some(touched) => Ok(touched.clone()),
-            None => Ok(self.view.row_head(collection.id, id)?.map(state)),
+            None => self.view.row_head(collection.id, id),
         }
-    }
-
-    /// The first postings of a hash in id order, without expired ones.
-    fn first_postings(
-        &self,
-        collection: &Collection,
-        hash: Hash,
-        most: usize,
-    ) -> Result<Vec<Posting>, StoreError> {
-        let is_live = |posting: &Posting| !posting.has_lapsed(self.now_ms);
-        match self.posting_list(collection, hash)? {
-            None => return Ok(Vec::new()),
-            Some(PostingList::One(posting)) => {
-                return Ok(Some(posting).filter(is_live).into_iter().collect());
-            }
-            Some(PostingList::Many(_)) => {}
-        }
-        let touched = self.shared.get(&(collection.id, hash));
-        let added = touched.into_iter().flat_map(BTreeMap::values).flatten();
-        let mut postings: Vec<Posting> = added.filter(|posting| is_live(posting)).cloned().collect();
-        let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
-        let mut stored = 0;
-        for posting in self.view.postings(collection.id, hash, None)? {
-            let posting = posting?;
-            if untouched(&posting.id) && is_live(&posting) {
-                postings.push(posting);
-                stored += 1;
-                if stored >= most {
-                    break;
-                }
-            }
-        }
-        postings.sort_unstable_by(|a, b| a.id.cmp(&b.id));
-        postings.truncate(most);
-        Ok(postings)
     }
 
     /// The documents within `k` at this point of the group, nearest first.
@@ -379,14 +289,22 @@ impl<'a> Plan<'a> {
         let mut matches = Vec::new();
         for (distance, near) in hashes {
             for Posting { id, expires_ms, .. } in
-                self.first_postings(collection, near, DUPLICATES_NAMED + 1)?
+                self.first_postings(collection, (Lists::Hashes, collection.id, near), DUPLICATES_NAMED + 1)?
             {
                 // A document is not a duplicate of its own previous version.
                 if id == document.id {
                     continue;
                 }
                 let similarity = collection.signatures.map(|shape| shape.similarity(distance));
-                matches.push(Match { id, hash: near, distance, similarity, expires_ms, metadata: None });
+                matches.push(Match {
+                    id,
+                    hash: near,
+                    distance,
+                    similarity,
+                    shared: None,
+                    expires_ms,
+                    metadata: None,
+                });
             }
             if matches.len() >= DUPLICATES_NAMED {
                 break;
@@ -411,7 +329,9 @@ impl<'a> Plan<'a> {
         let mut hashes: Vec<Hash> = found.into_iter().map(|near| near.hash).collect();
         let near =
             |other: &Hash| collection.index.distance(subject, *other).is_some_and(|distance| distance <= k);
-        let of_group = self.postings.keys().filter(|(of, _)| *of == collection.id).map(|(_, hash)| *hash);
+        let of_group =
+            self.postings.keys().filter(|(lists, of, _)| (*lists, *of) == (Lists::Hashes, collection.id));
+        let of_group = of_group.map(|(_, _, hash)| *hash);
         hashes.extend(of_group.filter(near));
         hashes.sort_unstable();
         hashes.dedup();

@@ -128,6 +128,11 @@ impl Collection {
         self.signatures
     }
 
+    /// Whether its documents keep the grams of their texts.
+    pub fn keeps_grams(&self) -> bool {
+        self.settings.load().boilerplate.is_some()
+    }
+
     /// Its settings.
     pub fn settings(&self) -> Arc<CollectionSettings> {
         self.settings.load_full()
@@ -150,6 +155,7 @@ pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
         k: record.k,
         keep_text: record.keep_text,
         sketch_bytes: record.sketch_bytes,
+        boilerplate: record.boilerplate,
         expires_in: record.expires_in,
     }
 }
@@ -169,6 +175,7 @@ pub(super) fn record_of(
         signatures: settings.signatures,
         k: settings.k,
         sketch_bytes: settings.sketch_bytes,
+        boilerplate: settings.boilerplate,
         keep_text: settings.keep_text,
         expires_in: settings.expires_in,
         created_ms,

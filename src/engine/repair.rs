@@ -16,7 +16,7 @@ use super::intake::has_signature;
 use super::planning::Plan;
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{EngineSettings, recovery};
+use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
@@ -245,12 +245,16 @@ fn derived(
             signatures: profile.signatures(),
             k: profile.default_k(),
             sketch_bytes: None,
+            boilerplate: None,
             keep_text: false,
             expires_in: None,
             created_ms: row.written_ms,
         });
         record.created_ms = record.created_ms.min(row.written_ms);
         record.keep_text |= row.text.is_some();
+        if !row.grams.is_empty() {
+            record.boilerplate = Some(BOILERPLATE);
+        }
         if record.signatures.is_none() {
             let bytes = row.sketch.and_then(|sketch| u16::try_from(sketch.len()).ok());
             record.sketch_bytes = record.sketch_bytes.max(bytes);
@@ -298,7 +302,7 @@ impl<'a> CollectionCopy<'a> {
     fn write(&mut self) -> Result<(), StoreError> {
         let mut plan = Plan::new(self.store, self.store.high_water()?, 0)?;
         for document in self.pending.drain(..) {
-            let put = Operation::Put { document, unless_within: None };
+            let put = Operation::Put { document, unless: None };
             plan.decide(&self.collection, put, None, &mut self.recent)?;
         }
         let (mut batch, _) = plan.into_batch();
@@ -321,6 +325,7 @@ fn reduced(Posting { id, expires_ms, .. }: Posting, hash: Hash) -> Document {
         expires_ms,
         sketch: None,
         metadata: None,
+        grams: Vec::new(),
         text: None,
     };
     Document { id, row }

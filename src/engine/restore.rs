@@ -18,7 +18,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::{mpsc, oneshot};
 
 use super::collections::info;
-use super::intake::has_sketch;
+use super::intake::has_sketch_and_grams;
 use super::planning::Plan;
 use super::registry::{Collection, settings_of};
 use super::shared::Shared;
@@ -125,7 +125,7 @@ fn verify(
             return Ok(());
         }
         let settings = settings.get().expect("the manifest comes before the documents");
-        has_sketch(name, settings, row.sketch.as_deref()).map_err(|error| {
+        has_sketch_and_grams(name, settings, &row).map_err(|error| {
             EngineError::NotAdmitted(format!("document {:?} of the backup: {error}", id.as_str()))
         })?;
         rules.document(&Document { id, row }, now_ms)
@@ -177,6 +177,7 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
         width,
         signatures,
         sketch_bytes: manifest.sketch_bytes,
+        boilerplate: manifest.boilerplate,
         k: manifest.k,
         keep_text: manifest.keep_text,
         expires_in: manifest.expires_in,
@@ -269,7 +270,7 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
         for document in documents {
-            let put = Operation::Put { document, unless_within: None };
+            let put = Operation::Put { document, unless: None };
             plan.decide(collection, put, None, &mut self.recent)?;
         }
         let (batch, hashes) = plan.into_batch();

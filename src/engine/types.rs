@@ -1,5 +1,6 @@
 //! The types of the engine: collections, documents, operations, queries and answers.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use super::change::SettingsVersion;
 use super::error::EngineError;
 use super::filter::Filter;
 use crate::backup::Manifest;
-
-use crate::ids::{CollectionName, DocumentId, Hash, Sequence, SignatureShape, Width};
+use crate::fingerprint::Containment;
+use crate::ids::{CollectionName, DocumentId, Gram, Hash, Sequence, SignatureShape, Width};
 use crate::index::Plan;
 use crate::pool::Cancel;
 use crate::store::Row;
@@ -34,6 +35,9 @@ pub struct CollectionSettings {
     pub k: u32,
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
     pub sketch_bytes: Option<u16>,
+    /// If documents keep the grams of their texts: the number of documents with a gram from which the gram is
+    /// boilerplate. Whether they keep grams never changes.
+    pub boilerplate: Option<u32>,
     /// Whether documents keep their original text.
     pub keep_text: bool,
     /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
@@ -85,6 +89,15 @@ pub struct Page {
     pub is_last: bool,
 }
 
+/// Which stored documents are near-duplicates of a new one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DuplicateRule {
+    /// Those within this distance.
+    pub k: u32,
+    /// Those that contain at least this share of the new one, 0 to 1.
+    pub containment: Option<f64>,
+}
+
 /// An operation on a collection.
 #[derive(Clone, Debug)]
 pub enum Operation {
@@ -92,8 +105,8 @@ pub enum Operation {
     Put {
         /// The document.
         document: Document,
-        /// Store nothing if a stored document is within this distance.
-        unless_within: Option<u32>,
+        /// Store nothing if a stored document is a near-duplicate by this measure.
+        unless: Option<DuplicateRule>,
     },
     /// Delete the document with this id.
     Delete(DocumentId),
@@ -178,10 +191,38 @@ pub struct Match {
     pub distance: u32,
     /// The similarity of the texts, 0 to 1, if it is known.
     pub similarity: Option<f64>,
+    /// The passages that the query (a) and the document (b) share, if they were compared.
+    pub shared: Option<Box<Containment>>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,
     /// The document's metadata, a JSON object.
     pub metadata: Option<String>,
+}
+
+/// A query: which documents share passages with this text.
+#[derive(Clone, Debug)]
+pub struct PassageQuery {
+    /// The hash of the text.
+    pub hash: Hash,
+    /// Its signature, in a collection of signatures.
+    pub signature: Option<Arc<[u8]>>,
+    /// Its sampled grams.
+    pub grams: Vec<Gram>,
+    /// The minimum share of the text that is in the document, or of the document that is in the text, 0 to 1.
+    pub containment: f64,
+    /// The maximum number of matches.
+    pub limit: usize,
+    /// Which documents may match; `None` for all.
+    pub filter: Option<Box<Filter>>,
+}
+
+/// The answer to a [`PassageQuery`].
+#[derive(Clone, Debug, Default)]
+pub struct PassageAnswer {
+    /// The matches: whole copies first, then by the larger of both shares.
+    pub matches: Vec<Match>,
+    /// The grams of the text that are boilerplate: too many documents have them.
+    pub boilerplate: HashSet<u64>,
 }
 
 /// An answer: matches in the order of distance, then id.
@@ -292,8 +333,8 @@ pub type Pieces = BoxStream<'static, Result<Bytes, EngineError>>;
 /// An uploaded backup as a stream of byte chunks.
 pub type Incoming = BoxStream<'static, io::Result<Bytes>>;
 
-/// Computes the similarity of a stored row, 0 to 1; `None` if the row is not a match.
-pub type Judge = Box<dyn FnMut(Row, &Cancel) -> Result<Option<f64>, EngineError> + Send>;
+/// Completes a match by its stored row. Returns whether it remains a match.
+pub type Judge = Box<dyn FnMut(&mut Match, Row, &Cancel) -> Result<bool, EngineError> + Send>;
 
 /// The limits that a restored backup must satisfy, in addition to being intact: those that apply when
 /// documents are added. They are checked before anything is written.

@@ -3,7 +3,7 @@
 //!
 //! *Invariants*
 //! - 4: an acknowledgement is sent after the group is durable, and no query shows a part of a group before.
-//! - Operations are decided in the order in which they were queued, by one thread. Therefore `unless_within`
+//! - Operations are decided in the order in which they were queued, by one thread. Therefore `unless`
 //!   is atomic, for every k, without a lock.
 //! - After a failed commit the state of the disk is unknown. Nothing is written until the process is
 //!   restarted and reads the disk again. Queries are still answered.
@@ -33,9 +33,11 @@ use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation
 use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
 use crate::store::{Batch, Change, StoreError};
 
-/// Maximum number of operations in a group. It bounds the memory of a plan and the latency of the last
+/// Maximum weight of the operations in a group. It bounds the memory of a plan and the latency of the last
 /// operation.
 const GROUP_OPERATIONS: usize = 4_096;
+/// Posting lists of grams that weigh as much as an operation.
+const GRAMS_PER_OPERATION: usize = 8;
 /// Maximum number of rows of deleted collections that are removed between two groups.
 const SWEEP_ROWS: usize = 2_000;
 
@@ -88,6 +90,16 @@ pub(super) struct Writer {
     pub(super) last: Sequence,
     /// Whether stored documents have expired.
     pub(super) expiring: bool,
+}
+
+/// The weight of operations: one for each, and more for the posting lists of grams.
+fn weight(write: &Write) -> usize {
+    let grams = |operation: &Operation| match operation {
+        Operation::Put { document, .. } => document.row.grams.len(),
+        Operation::Delete(_) => 0,
+    };
+    let grams: usize = write.operations.iter().map(|(operation, _)| grams(operation)).sum();
+    write.operations.len() + grams / GRAMS_PER_OPERATION
 }
 
 impl Writer {
@@ -180,12 +192,12 @@ impl Writer {
 
     /// Collects the writes that are queued behind `first`.
     fn gather(&mut self, first: Write) -> Vec<Write> {
-        let mut operations = first.operations.len();
+        let mut operations = weight(&first);
         let mut group = vec![first];
         while operations < GROUP_OPERATIONS {
             match self.commands.try_recv() {
                 Ok(Command::Write(write)) => {
-                    operations += write.operations.len();
+                    operations += weight(&write);
                     group.push(write);
                 }
                 Ok(other) => {

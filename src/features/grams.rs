@@ -7,18 +7,22 @@
 //!
 //! Not here: how much of a text is in another one (`fingerprint::Containment`).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use foldhash::fast::RandomState;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::ids::Gram;
 use crate::text::{is_word_character, normalise, simplified};
 
 /// The size of a gram, in units: a letter of an alphabet counts one, other letters two.
 const GRAM_UNITS: usize = 16;
 /// One gram of this many units is sampled.
 const SAMPLED: u64 = 64;
+/// The most sampled grams of a text. A text of 1 MiB has about 14,000; one that was constructed to have a
+/// sampled gram at every letter would otherwise have a million.
+pub const MAX_SAMPLED: usize = 16_384;
 
 /// The letters of a text and where they are.
 #[derive(Debug, Default)]
@@ -68,6 +72,17 @@ impl Letters {
         self.letters[from..to].iter().map(|c| units(*c)).sum()
     }
 
+    /// The number of the letter after the gram that begins at letter `from`.
+    fn end_of_gram(&self, from: usize) -> usize {
+        let mut held = 0;
+        let is_before_end = |letter: &&char| {
+            let is_before_end = held < GRAM_UNITS;
+            held += units(**letter);
+            is_before_end
+        };
+        from + self.letters[from..].iter().take_while(is_before_end).count()
+    }
+
     /// The grams in order: the number of the first letter, and the hash. A text shorter than a gram is one.
     pub fn grams(&self) -> impl Iterator<Item = (usize, u64)> {
         let (mut end, mut held) = (0, 0);
@@ -92,16 +107,20 @@ fn units(letter: char) -> usize {
     if letter >= '\u{2e80}' { 2 } else { 1 }
 }
 
-/// The sampled grams of a text, sorted and each once: those whose hash is divisible by 64, or by 32 if they
-/// begin with a letter of two units. Every text of a few hundred letters has some, and a text that contains
-/// this one has the same (Broder, "On the resemblance and containment of documents", 1997).
-pub fn sampled_grams(text: &str) -> Vec<u64> {
+/// The sampled grams of a text, in its order and each once: those whose hash is divisible by 64, or by 32 if
+/// they begin with a letter of two units; the first [`MAX_SAMPLED`] of them. Every text of a few hundred
+/// letters has some, and a text that contains this one has the same (Broder, "On the resemblance and
+/// containment of documents", 1997).
+pub fn sampled_grams(text: &str) -> Vec<Gram> {
     let letters = Letters::of(text);
     let is_sampled = |&(from, hash): &(usize, u64)| hash % SAMPLED < units(letters.letters[from]) as u64;
-    let mut found: Vec<u64> = letters.grams().filter(is_sampled).map(|(_, hash)| hash).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
+    let mut seen: HashSet<u64, RandomState> = HashSet::default();
+    let sampled = letters.grams().filter(is_sampled).filter(|(_, hash)| seen.insert(*hash));
+    let placed = |(from, hash)| {
+        let chars = letters.chars(from, letters.end_of_gram(from));
+        Gram { hash, from: chars.start as u32, to: chars.end as u32 }
+    };
+    sampled.take(MAX_SAMPLED).map(placed).collect()
 }
 
 #[cfg(test)]
@@ -150,6 +169,26 @@ mod tests {
             + &(200..260).map(sentence).collect::<String>();
         let [own, all] = [&inner, &outer].map(|text| sampled_grams(text));
         assert!(own.len() > 10, "{}", own.len());
-        assert!(own.iter().all(|gram| all.contains(gram)));
+        let letters = |text: &str, gram: &Gram| {
+            let chars = text.chars().skip(gram.from as usize).take((gram.to - gram.from) as usize);
+            chars.filter(|c| c.is_alphanumeric()).collect::<String>()
+        };
+        for gram in &own {
+            let same = all.iter().find(|other| other.hash == gram.hash).unwrap();
+            assert_eq!(letters(&inner, gram), letters(&outer, same));
+            assert_eq!(letters(&inner, gram).len(), GRAM_UNITS);
+        }
+        assert!(own.is_sorted_by_key(|gram| gram.from));
+    }
+
+    #[test]
+    fn each_sampled_gram_is_there_once_and_their_number_is_bounded() {
+        let line = "one sentence that is repeated again and again and again. ";
+        assert!(sampled_grams(&line.repeat(100)).len() <= line.len());
+        // Each text is one gram. Those that are sampled stand alone between other letters.
+        let sampled = |n: u64| sampled_grams(&format!("{n:016}")).len() == 1;
+        let text: String = (0..4_000_000).filter(|n| sampled(*n)).map(|n| format!("{n:016}")).collect();
+        assert!(text.len() > 16 * MAX_SAMPLED, "{}", text.len());
+        assert_eq!(sampled_grams(&text).len(), MAX_SAMPLED);
     }
 }

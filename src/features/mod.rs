@@ -22,7 +22,7 @@ mod words;
 pub use bag::{Bag, Class};
 pub use characters::characters;
 pub use digest::{Digest, HashFunction, Kind, Limbs};
-pub use grams::{Letters, sampled_grams};
+pub use grams::{Letters, MAX_SAMPLED, sampled_grams};
 pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use sentences::longest_sentences;

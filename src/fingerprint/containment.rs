@@ -4,9 +4,13 @@
 //! letters agree; stretches with small gaps between them are one passage. Time and memory are proportional
 //! to the length of both texts.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
+use foldhash::fast::RandomState;
+
 use crate::features::Letters;
+use crate::ids::Gram;
 
 /// The minimum size of a shared passage in units: a letter of an alphabet counts one, a Chinese character, a
 /// kana or a Hangul syllable two. Shorter stretches are phrases that many texts have.
@@ -15,6 +19,12 @@ const MIN_UNITS: usize = 40;
 const GAP: usize = 24;
 /// Places of a gram in the second text that are tried.
 const PLACES: usize = 8;
+/// Sampled grams in a row that the other text may lack without an end of the passage. A changed word takes
+/// one or two away.
+const MISSED: usize = 3;
+/// The sampled grams that two texts must share to share a passage. Two texts in a hundred thousand have one
+/// or two in common by accident or in a phrase.
+pub const MIN_SHARED_GRAMS: usize = 3;
 /// Grams between two calls of `check`.
 const CHECK: usize = 4_096;
 
@@ -80,6 +90,47 @@ impl Containment {
             b_in_a: share(of_b, &b),
             shared: long.iter().map(passage).collect(),
         })
+    }
+
+    /// Estimates the same by the sampled grams of both texts, without those that `is_left_out` names. A
+    /// passage begins and ends with a sampled gram, so it is shorter than in [`Containment::of`] by about a
+    /// hundred letters.
+    pub fn of_grams(a: &[Gram], b: &[Gram], is_left_out: impl Fn(u64) -> bool) -> Containment {
+        let kept = |grams: &[Gram]| -> Vec<Gram> {
+            grams.iter().filter(|gram| !is_left_out(gram.hash)).copied().collect()
+        };
+        let [a, b] = [kept(a), kept(b)];
+        let places: HashMap<u64, usize, RandomState> = (b.iter().map(|gram| gram.hash)).zip(0..).collect();
+        let mut stretches: Vec<Stretch> = Vec::new();
+        for (at, gram) in a.iter().enumerate() {
+            let Some(&to) = places.get(&gram.hash) else { continue };
+            let follows = |last: &Stretch| {
+                let is_near = |end: usize, next: usize| next >= end && next - end <= MISSED;
+                is_near(last.a[1], at) && is_near(last.b[1], to)
+            };
+            match stretches.last_mut() {
+                Some(last) if follows(last) => {
+                    (last.a[1], last.b[1]) = (at + 1, to + 1);
+                    last.equal += 1;
+                }
+                _ => stretches.push(Stretch { a: [at, at + 1], b: [to, to + 1], equal: 1 }),
+            }
+        }
+        let chars =
+            |grams: &[Gram], [from, to]: [usize; 2]| grams[from].from as usize..grams[to - 1].to as usize;
+        let passage = |stretch: &Stretch| SharedPassage {
+            a: chars(&a, stretch.a),
+            b: chars(&b, stretch.b),
+            equal: stretch.equal as f64 / (stretch.a[1] - stretch.a[0]) as f64,
+        };
+        let share = |of: fn(&Stretch) -> [usize; 2], all: &[Gram]| {
+            covered(stretches.iter().map(of).collect()) as f64 / all.len().max(1) as f64
+        };
+        Containment {
+            a_in_b: share(|stretch| stretch.a, &a),
+            b_in_a: share(|stretch| stretch.b, &b),
+            shared: stretches.iter().map(passage).collect(),
+        }
     }
 }
 
@@ -167,11 +218,13 @@ fn covered(mut ranges: Vec<[usize; 2]>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
     use std::convert::Infallible;
 
     use proptest::prelude::*;
 
     use super::*;
+    use crate::features::sampled_grams;
 
     fn containment(a: &str, b: &str) -> Containment {
         let Ok(found) = Containment::of(a, b, || Ok::<_, Infallible>(()));
@@ -237,7 +290,68 @@ mod tests {
         assert!(containment(&"a".repeat(100_000), &"a".repeat(90_000)).a_in_b > 0.8);
     }
 
+    fn by_grams(a: &str, b: &str) -> Containment {
+        Containment::of_grams(&sampled_grams(a), &sampled_grams(b), |_| false)
+    }
+
+    #[test]
+    fn sampled_grams_estimate_the_shares_and_the_places() {
+        let (own, start) = (article(0, 20), article(1_000, 50));
+        let page = start.clone() + &own + &article(3_000, 50);
+        let found = by_grams(&own, &page);
+        assert!(found.a_in_b > 0.999 && (0.1..0.25).contains(&found.b_in_a), "{found:?}");
+        let [shared] = &found.shared[..] else { panic!("{found:?}") };
+        assert_eq!(part(&page, &shared.b), part(&own, &shared.a));
+        assert!(shared.b.start >= start.len() && shared.a.len() + 400 > own.len(), "{shared:?}");
+        let back = by_grams(&page, &own);
+        assert_eq!((back.a_in_b, back.b_in_a), (found.b_in_a, found.a_in_b));
+        assert!(by_grams(&own, &start).shared.is_empty() && by_grams("", &page).a_in_b < 1e-9);
+    }
+
+    #[test]
+    fn grams_that_are_left_out_count_for_neither_text() {
+        let (menu, a, b) = (article(5_000, 15), article(0, 20), article(100, 20));
+        let common: Vec<u64> = sampled_grams(&menu).iter().map(|gram| gram.hash).collect();
+        let [one, two] = [&a, &b].map(|text| sampled_grams(&format!("{menu}{text}")));
+        let with = Containment::of_grams(&one, &two, |_| false);
+        let without = Containment::of_grams(&one, &two, |hash| common.contains(&hash));
+        assert!(with.a_in_b > 0.2 && without.a_in_b < 0.1, "{with:?} {without:?}");
+        let article = sampled_grams(&a);
+        let contained = Containment::of_grams(&article, &one, |hash| common.contains(&hash));
+        assert!(contained.b_in_a > 0.9 && contained.a_in_b > 0.99, "{contained:?}");
+    }
+
+    #[test]
+    fn changed_words_do_not_break_a_passage_of_grams() {
+        let own = article(0, 60);
+        let words: Vec<&str> = own.split(' ').collect();
+        let edited: Vec<&str> =
+            words.iter().enumerate().map(|(at, word)| if at % 20 == 7 { "other" } else { word }).collect();
+        let found = by_grams(&own, &edited.join(" "));
+        let equal: f64 = found.shared.iter().map(|shared| shared.equal).sum();
+        assert!(found.a_in_b > 0.9 && found.shared.len() < 4, "{found:?}");
+        assert!(equal < found.shared.len() as f64, "{found:?}");
+    }
+
     proptest! {
+        #[test]
+        fn estimates_are_in_range(
+            (a, b) in (prop::collection::vec(0_u64..20, 0..30), prop::collection::vec(0_u64..20, 0..30))
+        ) {
+            let grams = |hashes: Vec<u64>| -> Vec<Gram> {
+                let mut seen = HashSet::new();
+                let once = hashes.into_iter().filter(|hash| seen.insert(*hash));
+                (0..).zip(once).map(|(at, hash)| Gram { hash, from: at * 5, to: at * 5 + 16 }).collect()
+            };
+            let (a, b) = (grams(a), grams(b));
+            let found = Containment::of_grams(&a, &b, |hash| hash == 3);
+            prop_assert!((0.0..=1.0).contains(&found.a_in_b) && (0.0..=1.0).contains(&found.b_in_a));
+            let both = |gram: &&Gram| gram.hash != 3 && b.iter().any(|other| other.hash == gram.hash);
+            let shared = a.iter().filter(both).count() as f64;
+            let own = a.iter().filter(|gram| gram.hash != 3).count().max(1) as f64;
+            prop_assert!(found.a_in_b >= shared / own - 1e-9);
+        }
+
         #[test]
         fn shares_and_places_are_in_range(
             (a, b, c) in ("[a-c字 ]{0,90}", "[a-c字 ]{0,90}", "[a-c字 ]{0,60}")

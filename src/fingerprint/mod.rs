@@ -19,7 +19,7 @@ mod vote;
 mod golden;
 
 pub use compare::{DifferingFeature, FeatureComparison, Flip, HashComparison};
-pub use containment::{Containment, SharedPassage};
+pub use containment::{Containment, MIN_SHARED_GRAMS, SharedPassage};
 pub use explanation::Explanation;
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 pub use profile::{Profile, ProfileId, Profiles, makes_the_same};

@@ -28,7 +28,7 @@ use super::wire::{
 };
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
-use crate::service::{Offered, Outcome, Page, Patience};
+use crate::service::{DuplicateRule, Offered, Outcome, Page, Patience};
 
 /// Bytes of a page of an export. The document that reaches this size is the last one of the page.
 const EXPORT_BYTES: usize = 256 << 10;
@@ -59,26 +59,17 @@ pub(super) async fn add(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params)?;
+    let unless = unless(&state, &collection, &params)?;
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
-    let destination = |end| Destination {
-        state: state.clone(),
-        collection: collection.clone(),
-        unless_within,
-        bucket,
-        end,
-    };
+    let destination =
+        |end| Destination { state: state.clone(), collection: collection.clone(), unless, bucket, end };
     if kind == "application/x-ndjson" {
         let is_expecting = request.headers().contains_key(header::EXPECT);
         let body = request.into_body().into_data_stream();
-        let mut lines = bulk::lines(
-            body,
-            bulk::Sizes::of(&limits),
-            bulk::enough(&state.service),
-            unless_within.is_some(),
-        );
+        let mut lines =
+            bulk::lines(body, bulk::Sizes::of(&limits), bulk::enough(&state.service), unless.is_some());
         if is_expecting {
             lines = bulk::after_first_chunk(lines).await;
         }
@@ -92,14 +83,14 @@ pub(super) async fn add(
         let into = destination(Some(deadline.end_of_writes()));
         let elements =
             parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
-        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless_within.is_some());
+        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless.is_some());
         return bulk::respond(into, lines, Framing::Array);
     }
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
         parse_object::<DocumentIn>(bytes)?.offered(&limits)
     });
     let offered = offered.await?;
-    store(&state, &collection, offered, unless_within, deadline).await
+    store(&state, &collection, offered, unless, deadline).await
 }
 
 /// Stores a document with this id, and replaces the stored document that has it.
@@ -122,9 +113,9 @@ pub(super) async fn put(
     deadline: Deadline,
     Document(document): Document<DocumentIn>,
 ) -> Result<Response, Problem> {
-    let unless_within = unless_within(&state, &collection, &params)?;
+    let unless = unless(&state, &collection, &params)?;
     let offered = document.offered_as(&id, state.service.limits())?;
-    store(&state, &collection, offered, unless_within, deadline).await
+    store(&state, &collection, offered, unless, deadline).await
 }
 
 /// Returns a document.
@@ -258,11 +249,11 @@ async fn store(
     state: &State,
     collection: &CollectionName,
     offered: Offered,
-    unless_within: Option<u32>,
+    unless: Option<DuplicateRule>,
     deadline: Deadline,
 ) -> Result<Response, Problem> {
     let start = Instant::now();
-    let added = deadline.write(state.service.add(collection, offered, unless_within)).await?;
+    let added = deadline.write(state.service.add(collection, offered, unless)).await?;
     let remaining = deadline.after_write(start.elapsed());
     // The document is stored even if the lookup fails, so that does not change the status.
     let similar = remaining.query(state.service.neighbours(collection, &added)).await;
@@ -270,17 +261,18 @@ async fn store(
     Ok((status, Json(AddedOut::new(added, similar))).into_response())
 }
 
-/// The distance within which a stored document prevents storing the new one; `None` to store it always.
-fn unless_within(
+/// Which stored documents prevent storing a new one; `None` to store it always.
+fn unless(
     state: &State,
     collection: &CollectionName,
     params: &NearParams,
-) -> Result<Option<u32>, Problem> {
+) -> Result<Option<DuplicateRule>, Problem> {
     if !params.skips()? {
         return Ok(None);
     }
-    let k = state.service.k_or_default(collection, params.k.map(|k| k.0), params.threshold);
-    k.map(Some).map_err(|error| Problem::from(error).in_query())
+    let k = params.k.map(|k| k.0);
+    let rule = state.service.duplicate_rule(collection, k, params.threshold, params.min_containment);
+    rule.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 
 /// A document, or an array of documents. An element that is not a document fails alone.

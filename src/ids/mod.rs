@@ -1,14 +1,16 @@
-//! The identifiers that every layer shares: hashes, document ids, collection names, sequence numbers.
+//! The identifiers that every layer shares: hashes, grams, document ids, collection names, sequence numbers.
 //!
 //! Each identifier has its own type, so that two numbers cannot be confused. A constructor that can fail
 //! checks it, so that every value is valid.
 //!
 //! *Absent*: where identifiers come from and how they are used.
 
+mod gram;
 mod hash;
 mod names;
 mod signature;
 
+pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;

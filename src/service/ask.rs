@@ -43,6 +43,9 @@ pub struct Ask {
     pub min_similarity: Option<f64>,
     /// The measure of this similarity.
     pub measure: Measure,
+    /// The minimum share of the text that is in a document, or the other way round, above 0 to 1, for
+    /// documents that share passages; `None` for the default.
+    pub min_containment: Option<f64>,
 }
 
 impl Ask {
@@ -58,6 +61,7 @@ impl Ask {
             scan: false,
             min_similarity: None,
             measure: Measure::default(),
+            min_containment: None,
         }
     }
 
@@ -66,10 +70,15 @@ impl Ask {
         self.limit.unwrap_or(limits.default_matches)
     }
 
+    /// Whether the engine alone can answer the query for any subject, in a collection without grams.
+    pub(super) fn is_for_engine(&self) -> bool {
+        self.min_similarity.is_none() && self.min_containment.is_none()
+    }
+
     /// The hash, if the query is for a hash and the engine alone can answer it.
     fn plain_hash(&self) -> Option<Hash> {
         match self.by {
-            By::Content(Content::Hash(hash)) if self.min_similarity.is_none() => Some(hash),
+            By::Content(Content::Hash(hash)) if self.is_for_engine() => Some(hash),
             _ => None,
         }
     }

@@ -6,19 +6,24 @@
 use std::sync::Arc;
 
 use super::Service;
+use super::collections::BOILERPLATE_DOCUMENTS;
 use super::documents::{EXPIRES_IN, check_expiry, check_metadata, check_text};
 use super::error::ServiceError;
 use super::limits::Limits;
 use super::second_check::SKETCH_BYTES;
 use crate::engine::{CollectionSettings, Document, EngineError, Incoming, Pieces, RestoreRules, Restored};
+use crate::features::MAX_SAMPLED;
 use crate::ids::CollectionName;
 
 /// Maximum time by which the clock of the machine that made a backup may be ahead.
 const CLOCK_SKEW_MS: u64 = 24 * 3_600 * 1_000;
 /// Maximum bytes of a backup per byte of text or metadata, as in `\u0001`.
 const MAX_ESCAPE: usize = 6;
-/// Maximum bytes of a document in a backup, without text and metadata: an id, a signature, times.
-const DOCUMENT_OVERHEAD: usize = 16 << 10;
+/// Maximum bytes of a document in a backup, without text and metadata: an id, a
+/// signature, times, grams.
+const DOCUMENT_OVERHEAD: usize = (16 << 10) + MAX_SAMPLED * GRAM_DIGITS;
+/// Digits of a gram in a backup.
+const GRAM_DIGITS: usize = 32;
 
 impl Service {
     /// Streams a backup of a collection as it is now.
@@ -58,6 +63,11 @@ impl RestoreRules for Limits {
             CollectionSettings { sketch_bytes: Some(bytes), .. } if !SKETCH_BYTES.contains(bytes) => {
                 refused(format!("sketch_bytes is {bytes}"))
             }
+            CollectionSettings { boilerplate: Some(documents), .. }
+                if !BOILERPLATE_DOCUMENTS.contains(documents) =>
+            {
+                refused(format!("boilerplate is {documents}"))
+            }
             CollectionSettings { expires_in: Some(seconds), .. } if !EXPIRES_IN.contains(seconds) => {
                 refused(format!("expires_in is {seconds} seconds"))
             }
@@ -72,6 +82,12 @@ impl RestoreRules for Limits {
             |error| EngineError::TooLarge(format!("{}; raise the limit to restore it", of(error)));
         if let Some(text) = &row.text {
             check_text("text", text, self.document_bytes).map_err(too_large)?;
+        }
+        if row.grams.len() > MAX_SAMPLED {
+            let id = id.as_str();
+            return Err(EngineError::NotAdmitted(format!(
+                "document {id:?} of the backup has too many grams"
+            )));
         }
         let metadata = row.metadata.as_deref();
         let is_too_large = metadata.is_some_and(|text| text.len() > self.metadata_bytes);
@@ -100,6 +116,7 @@ mod tests {
             written_ms: NOW_MS,
             expires_ms: None,
             metadata: None,
+            grams: Vec::new(),
             text: None,
             sketch: None,
         };

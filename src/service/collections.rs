@@ -1,5 +1,7 @@
 //! Creating, changing and deleting collections.
 
+use std::ops::RangeInclusive;
+
 use tokio::sync::SemaphorePermit;
 
 use super::Service;
@@ -15,6 +17,10 @@ use crate::ids::{CollectionName, SignatureShape};
 /// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
 const RECALL: f64 = 0.95;
 
+/// The range of the number of documents from which a gram is boilerplate. A lookup reads up to so many
+/// postings per gram.
+pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
+
 /// The settings that a request names. An omitted setting keeps its value, or gets the default in a new
 /// collection.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +34,10 @@ pub struct WantedCollection {
     /// The size in bytes of the sketch that documents keep for a second check, [`super::SKETCH_BYTES`]; 0
     /// for no sketch.
     pub sketch_bytes: Option<u16>,
+    /// Whether documents keep the grams by which passages are found.
+    pub passages: Option<bool>,
+    /// The number of documents with a gram from which the gram is boilerplate, [`BOILERPLATE_DOCUMENTS`].
+    pub boilerplate: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// The default lifetime of documents in seconds, [`super::EXPIRES_IN`]; `Some(None)` means that
@@ -134,7 +144,21 @@ impl Service {
 /// Converts a request for the engine. The properties of profiles are looked up here. The engine checks what
 /// depends on the current settings, because it knows them when it makes the change.
 fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChange, ServiceError> {
-    let WantedCollection { profile, k, threshold, sketch_bytes, keep_text, expires_in } = wanted;
+    let WantedCollection {
+        profile,
+        k,
+        threshold,
+        sketch_bytes,
+        passages,
+        boilerplate,
+        keep_text,
+        expires_in,
+    } = wanted;
+    if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {
+        let (least, most) = (BOILERPLATE_DOCUMENTS.start(), BOILERPLATE_DOCUMENTS.end());
+        let detail = format!("boilerplate_documents is {documents}; it ranges from {least} to {most}");
+        return Err(ServiceError::invalid("boilerplate_documents", detail));
+    }
     if let Some(bytes) = sketch_bytes.filter(|bytes| *bytes != 0 && !SKETCH_BYTES.contains(bytes)) {
         let (least, most) = (SKETCH_BYTES.start(), SKETCH_BYTES.end());
         let detail = format!("sketch_bytes is {bytes}; it is 0 for none, or from {least} to {most}");
@@ -147,6 +171,8 @@ fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChan
         k,
         threshold,
         sketch_bytes,
+        passages,
+        boilerplate,
         keep_text,
         expires_in,
     })

@@ -15,8 +15,10 @@ use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Document, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Page, Query, Row,
+    Admission, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Page,
+    Query, Row,
 };
+use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
@@ -64,6 +66,7 @@ struct Preparation {
     keep_text: bool,
     /// The size in bytes of the sketch to keep; `None` for no sketch.
     sketch_bytes: Option<u16>,
+    keeps_grams: bool,
     limits: Limits,
     now_ms: u64,
     /// The collection's default lifetime, in seconds.
@@ -92,6 +95,7 @@ impl Preparation {
             written_ms: 0,
             expires_ms: None,
             metadata: None,
+            grams: Vec::new(),
             text: None,
             sketch: None,
         };
@@ -114,6 +118,9 @@ impl Preparation {
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
                 row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?)));
+                if self.keeps_grams {
+                    row.grams = sampled_grams(&text);
+                }
                 if self.keep_text {
                     check_text(field, &text, self.limits.document_bytes)?;
                     row.text = Some(text);
@@ -212,6 +219,7 @@ impl Service {
             profile: profile_named(self.profiles(), &settings.profile)?,
             keep_text: settings.keep_text,
             sketch_bytes: settings.sketch_bytes,
+            keeps_grams: settings.boilerplate.is_some(),
             limits: self.limits,
             now_ms: self.now_ms(),
             expires_in: settings.expires_in,
@@ -242,7 +250,7 @@ impl Service {
         &self,
         collection: &CollectionName,
         prepared: Vec<Prepared>,
-        unless_within: Option<u32>,
+        unless: Option<DuplicateRule>,
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
@@ -256,7 +264,7 @@ impl Service {
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
-        let put = |Prepared { document, .. }| Operation::Put { document, unless_within };
+        let put = |Prepared { document, .. }| Operation::Put { document, unless };
         let operations = prepared.into_iter().map(put).collect();
         let receipt = self.engine()?.write(collection, profile.as_deref(), operations, admission).await?;
         Ok(Box::pin(async move {
@@ -275,12 +283,12 @@ impl Service {
         &self,
         collection: &CollectionName,
         offered: Offered,
-        unless_within: Option<u32>,
+        unless: Option<DuplicateRule>,
     ) -> Result<Added, ServiceError> {
         let prepared = self.prepare_one(collection, offered).await?;
         let signature =
             prepared.profile.signatures().and(prepared.document.row.sketch.as_deref()).map(Arc::from);
-        let adding = self.submit(collection, vec![prepared], unless_within, Admission::Shed).await?;
+        let adding = self.submit(collection, vec![prepared], unless, Admission::Shed).await?;
         let added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
         Ok(Added { signature, ..added })
     }
@@ -365,19 +373,6 @@ impl Service {
             Some(Outcome::Deleted) => Ok(()),
             _ => Err(ServiceError::NoDocument { collection: collection.clone(), id: id.clone() }),
         }
-    }
-
-    /// The distance for this `k` or this similarity threshold; the collection's own if both are `None`.
-    ///
-    /// # Errors
-    /// Those of [`CollectionSettings::reach`](crate::engine::CollectionSettings::reach).
-    pub fn k_or_default(
-        &self,
-        collection: &CollectionName,
-        k: Option<u32>,
-        threshold: Option<f64>,
-    ) -> Result<u32, ServiceError> {
-        Ok(self.engine()?.settings(collection)?.reach(k, threshold)?)
     }
 }
 

@@ -13,6 +13,7 @@ use super::ask::{Ask, Resolved};
 use super::counts::Tally;
 use super::cursor;
 use super::error::ServiceError;
+use super::passages::Passages;
 use crate::engine::{Answer, Collection, Engine, EngineError, Match, Query, Work, WorkBudget};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, Hash, SignatureShape};
@@ -38,8 +39,12 @@ pub struct Found {
     pub k: u32,
     /// The shape of the compared signatures; `None` for hashes.
     pub signatures: Option<SignatureShape>,
+    /// The signature that the hash identifies, if signatures were compared.
+    pub signature: Option<Arc<[u8]>>,
     /// The matches in the order of distance, then id.
     pub matches: Vec<Match>,
+    /// The documents that share passages with the text, if the collection keeps passages.
+    pub passages: Option<Box<Passages>>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
     /// The cost of the answer.
@@ -149,7 +154,7 @@ impl Service {
         if let Some(plain) = plain.collect::<Result<Option<Vec<Query>>, ServiceError>>()? {
             asks.clear();
             resolved.extend(plain.into_iter().map(|query| (query, None)));
-        } else if asks.iter().all(|ask| ask.min_similarity.is_none()) {
+        } else if !collection.keeps_grams() && asks.iter().all(Ask::is_for_engine) {
             let resolve = async |(at, ask): (usize, Ask)| {
                 let resolved = self.resolve(&collection, &ask).await;
                 resolved.map_err(|error| error.of_question(first + at))
@@ -162,7 +167,8 @@ impl Service {
         for (at, ask) in asks.into_iter().enumerate() {
             let answer = self.answer_checked(&collection, ask).await;
             let answer = answer.map_err(|error| error.of_question(first + at))?;
-            bytes += metadata_bytes(&answer.matches);
+            let passages = answer.passages.as_ref().map_or(&[][..], |passages| &passages.documents);
+            bytes += metadata_bytes(&answer.matches) + metadata_bytes(passages);
             check_metadata(bytes)?;
             found.push(answer);
         }
@@ -215,13 +221,16 @@ impl Service {
 
     /// Answers a query, with the documents of its minimum similarity if it has one.
     async fn answer_checked(&self, collection: &Arc<Collection>, ask: Ask) -> Result<Found, ServiceError> {
-        if let Some(least) = ask.min_similarity {
-            // Boxed for the same reason as fingerprinting in `resolve`.
-            return Box::pin(self.similar_checked(collection, ask, least)).await;
-        }
-        let (query, status) = self.resolve(collection, &ask).await?;
-        let answer = self.answer(collection, query.clone()).await?;
-        Ok(self.counted(collection, &query, status, answer))
+        // Boxed for the same reason as fingerprinting in `resolve`.
+        let mut found = if let Some(least) = ask.min_similarity {
+            Box::pin(self.similar_checked(collection, ask.clone(), least)).await?
+        } else {
+            let (query, status) = self.resolve(collection, &ask).await?;
+            let answer = self.answer(collection, query.clone()).await?;
+            self.counted(collection, &query, status, answer)
+        };
+        Box::pin(self.add_passages(collection, &ask, &mut found)).await?;
+        Ok(found)
     }
 
     /// Answers a query on the caller's thread if that is cheaper, otherwise on the CPU pool.
@@ -288,7 +297,9 @@ impl Service {
             status,
             k,
             signatures: collection.signatures(),
+            signature: query.signature.clone(),
             matches: answer.matches,
+            passages: None,
             next: answer.next.map(|position| cursor::write(&position, hash, k)),
             work: answer.work,
         }

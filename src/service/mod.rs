@@ -21,6 +21,7 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod passages;
 mod second_check;
 mod strict_json;
 
@@ -43,17 +44,18 @@ pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use limits::Limits;
 pub use lookup::{Found, Lookup, Pending};
+pub use passages::Passages;
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
-    Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, EngineError,
-    EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored, SettingsVersion,
-    Snapshot, Work, WorkBudget,
+    Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, DuplicateRule,
+    EngineError, EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored,
+    SettingsVersion, Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
-pub use crate::fingerprint::{FeatureComparison, Profile, Profiles, SharedPassage, Status};
+pub use crate::fingerprint::{Containment, FeatureComparison, Profile, Profiles, SharedPassage, Status};
 pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::{PageText, decode};
 

@@ -134,7 +134,7 @@ impl Prepared {
 fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64, most: usize) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
-    Box::new(move |row, cancel| {
+    Box::new(move |near, row, cancel| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
                 reserve_for_explanation(content, most)?.keep();
@@ -143,7 +143,8 @@ fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least:
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(measure))?;
         let similarity = prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
-        Ok(similarity.filter(|similarity| *similarity >= least))
+        near.similarity = similarity.filter(|similarity| *similarity >= least);
+        Ok(near.similarity.is_some())
     })
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Change, CollectionRecord, Posting, PostingList, Row};
+use super::records::{Change, CollectionRecord, Lists, Posting, PostingList, Row};
 use super::trees::{Tree, Writes};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
 
@@ -67,6 +67,7 @@ impl<'a> Batch<'a> {
     /// Writes the posting list of a hash, or deletes it if it is `None`.
     pub fn set_posting_list(
         &mut self,
+        lists: Lists,
         collection: CollectionId,
         hash: Hash,
         posting_list: Option<&PostingList>,
@@ -74,21 +75,21 @@ impl<'a> Batch<'a> {
         let key = codec::posting_list_key(collection, hash);
         match posting_list {
             Some(posting_list) => {
-                self.writes.insert(Tree::PostingLists, key, codec::write_posting_list(posting_list));
+                self.writes.insert(lists.tree(), key, codec::write_posting_list(posting_list));
             }
-            None => self.writes.remove(Tree::PostingLists, key),
+            None => self.writes.remove(lists.tree(), key),
         }
     }
 
     /// Writes the posting of one of the documents that share a hash.
-    pub fn add_shared(&mut self, collection: CollectionId, hash: Hash, posting: &Posting) {
+    pub fn add_shared(&mut self, lists: Lists, collection: CollectionId, hash: Hash, posting: &Posting) {
         let key = codec::posting_key(collection, hash, &posting.id);
-        self.writes.insert(Tree::SharedPostings, key, codec::write_posting(posting));
+        self.writes.insert(lists.shared_tree(), key, codec::write_posting(posting));
     }
 
     /// Deletes the posting of one of the documents that share a hash.
-    pub fn remove_shared(&mut self, collection: CollectionId, hash: Hash, id: &DocumentId) {
-        self.writes.remove(Tree::SharedPostings, codec::posting_key(collection, hash, id));
+    pub fn remove_shared(&mut self, lists: Lists, collection: CollectionId, hash: Hash, id: &DocumentId) {
+        self.writes.remove(lists.shared_tree(), codec::posting_key(collection, hash, id));
     }
 
     /// Writes a new collection, whose number must be [`Store::next_collection_id`].

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
-use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
@@ -31,8 +31,6 @@ pub(super) const DOCUMENTS: &[u8] = b"documents/";
 
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;
-/// The layout of collections with signatures or sketches: the fields of [`LAYOUT`], followed by these.
-const WITH_SIGNATURES: u8 = 2;
 
 /// Prefix of the copies of `meta` entries in the tree of rows. The copies ensure that no single file holds
 /// everything known about a collection. No collection has this number.
@@ -233,8 +231,32 @@ struct RowLayout {
     written_ms: u64,
     expires_ms: Option<u64>,
     metadata: Option<String>,
+    grams: Vec<GramLayout>,
     text: Option<String>,
     sketch: Option<Vec<u8>>,
+}
+
+/// A gram: its hash, the number of characters between its beginning and that of the gram before, and its
+/// length in characters.
+#[derive(Serialize, Deserialize)]
+struct GramLayout([u8; 8], u32, u32);
+
+fn write_grams(grams: &[Gram]) -> Vec<GramLayout> {
+    let mut before = 0;
+    let layout = |gram: &Gram| {
+        let ahead = gram.from - std::mem::replace(&mut before, gram.from);
+        GramLayout(gram.hash.to_le_bytes(), ahead, gram.to - gram.from)
+    };
+    grams.iter().map(layout).collect()
+}
+
+fn read_grams(layouts: Vec<GramLayout>) -> Result<Vec<Gram>, StoreError> {
+    let mut from = 0_u32;
+    let gram = |GramLayout(hash, ahead, length)| {
+        from = from.checked_add(ahead)?;
+        Some(Gram { hash: u64::from_le_bytes(hash), from, to: from.checked_add(length)? })
+    };
+    layouts.into_iter().map(gram).collect::<Option<_>>().ok_or(StoreError::Damaged("document row"))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -247,12 +269,9 @@ struct CollectionLayout {
     keep_text: bool,
     expires_in: Option<u64>,
     created_ms: u64,
-}
-
-#[derive(Serialize, Deserialize)]
-struct SignaturesLayout {
     shape: Option<ShapeLayout>,
     sketch_bytes: Option<u16>,
+    boilerplate: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -291,6 +310,7 @@ pub(super) fn write_row(row: Row) -> Vec<u8> {
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
+        grams: write_grams(&row.grams),
         text: row.text,
         sketch: row.sketch,
     })
@@ -305,6 +325,7 @@ struct RowHeadLayout {
     written_ms: u64,
     expires_ms: Option<u64>,
     metadata: Option<String>,
+    grams: Vec<GramLayout>,
 }
 
 pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
@@ -316,6 +337,7 @@ pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
+        grams: read_grams(row.grams)?,
     })
 }
 
@@ -328,13 +350,21 @@ pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
+        grams: read_grams(row.grams)?,
         text: row.text,
         sketch: row.sketch,
     })
 }
 
 pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
-    let collection = CollectionLayout {
+    let shape = |SignatureShape { cells, cell_bytes, bands, rows, is_set }| ShapeLayout {
+        cells,
+        cell_bytes,
+        bands,
+        rows,
+        is_set,
+    };
+    write(&CollectionLayout {
         id: record.id.0,
         name: record.name.to_string(),
         profile: record.profile.clone(),
@@ -343,29 +373,15 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,
-    };
-    if record.signatures.is_none() && record.sketch_bytes.is_none() {
-        return write(&collection);
-    }
-    let shape = |SignatureShape { cells, cell_bytes, bands, rows, is_set }| ShapeLayout {
-        cells,
-        cell_bytes,
-        bands,
-        rows,
-        is_set,
-    };
-    let signatures =
-        SignaturesLayout { shape: record.signatures.map(shape), sketch_bytes: record.sketch_bytes };
-    let layout = vec![WITH_SIGNATURES];
-    postcard::to_extend(&(collection, signatures), layout).expect("plain data in memory always serialises")
+        shape: record.signatures.map(shape),
+        sketch_bytes: record.sketch_bytes,
+        boilerplate: record.boilerplate,
+    })
 }
 
 pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreError> {
     const DAMAGED: StoreError = StoreError::Damaged("collection");
-    let (record, signatures): (CollectionLayout, SignaturesLayout) = match bytes.split_first() {
-        Some((&WITH_SIGNATURES, rest)) => postcard::from_bytes(rest).map_err(|_| DAMAGED)?,
-        _ => (read(bytes, "collection")?, SignaturesLayout { shape: None, sketch_bytes: None }),
-    };
+    let record: CollectionLayout = read(bytes, "collection")?;
     let shape = |ShapeLayout { cells, cell_bytes, bands, rows, is_set }| {
         SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked().ok_or(DAMAGED)
     };
@@ -374,8 +390,9 @@ pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreErr
         name: CollectionName::new(&record.name).map_err(|_| DAMAGED)?,
         profile: record.profile,
         width: Width::from_bits(record.bits).ok_or(DAMAGED)?,
-        signatures: signatures.shape.map(shape).transpose()?,
-        sketch_bytes: signatures.sketch_bytes,
+        signatures: record.shape.map(shape).transpose()?,
+        sketch_bytes: record.sketch_bytes,
+        boilerplate: record.boilerplate,
         k: record.k,
         keep_text: record.keep_text,
         expires_in: record.expires_in,

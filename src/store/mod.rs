@@ -48,7 +48,7 @@ use parking_lot::Mutex;
 
 pub use batch::Batch;
 pub use error::StoreError;
-pub use records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
+pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
 pub use view::View;
@@ -343,17 +343,20 @@ impl Store {
             }
             writes.remove(tree, key);
         };
-        for entry in self.prefix(Tree::PostingLists, prefix).take(most) {
-            let (key, value) = entry.into_inner()?;
-            match codec::read_posting_list(&value)? {
-                PostingList::One(posting) => remove(Tree::PostingLists, &key, Some(&posting)),
-                PostingList::Many(_) => remove(Tree::PostingLists, &key, None),
+        for lists in Lists::ALL {
+            for entry in self.prefix(lists.tree(), prefix).take(most) {
+                let (key, value) = entry.into_inner()?;
+                match codec::read_posting_list(&value)? {
+                    PostingList::One(posting) => remove(lists.tree(), &key, Some(&posting)),
+                    PostingList::Many(_) => remove(lists.tree(), &key, None),
+                }
             }
-        }
-        for entry in self.prefix(Tree::SharedPostings, prefix).take(most) {
-            let (key, value) = entry.into_inner()?;
-            let posting = codec::read_posting(codec::read_posting_id(&key, width)?, &value)?;
-            remove(Tree::SharedPostings, &key, Some(&posting));
+            let width = lists.width(width);
+            for entry in self.prefix(lists.shared_tree(), prefix).take(most) {
+                let (key, value) = entry.into_inner()?;
+                let posting = codec::read_posting(codec::read_posting_id(&key, width)?, &value)?;
+                remove(lists.shared_tree(), &key, Some(&posting));
+            }
         }
         let done = writes.is_empty();
         if done {

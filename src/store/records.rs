@@ -5,7 +5,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec;
-use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, SignatureShape, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct CollectionRecord {
     pub k: u32,
     /// The size in bytes of the sketch that each row has for a second check, if rows have one.
     pub sketch_bytes: Option<u16>,
+    /// The number of documents from which a gram is boilerplate, if rows have grams.
+    pub boilerplate: Option<u32>,
     /// Whether rows keep the document's text.
     pub keep_text: bool,
     /// The default lifetime of its documents in seconds; `None` is unlimited.
@@ -55,6 +57,8 @@ pub struct Row {
     pub expires_ms: Option<u64>,
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
+    /// The sampled grams of its text in the order of the text, each hash once, if the collection keeps grams.
+    pub grams: Vec<Gram>,
     /// Its text, if the collection keeps texts.
     pub text: Option<String>,
     /// The signature, if the hash identifies one; otherwise a sketch of the features for a second check of
@@ -73,13 +77,16 @@ pub struct RowHead {
     pub expires_ms: Option<u64>,
     /// The JSON object of the document, exactly as it was received.
     pub metadata: Option<String>,
+    /// The sampled grams of its text.
+    pub grams: Vec<Gram>,
 }
 
 impl Row {
     /// The bytes of its fields of variable length.
     pub fn held_bytes(&self) -> usize {
         let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);
-        text(&self.metadata) + text(&self.text) + self.sketch.as_ref().map_or(0, Vec::len)
+        let sketch = self.sketch.as_ref().map_or(0, Vec::len);
+        text(&self.metadata) + text(&self.text) + sketch + size_of_val(&self.grams[..])
     }
 
     /// Whether it is expired at this time.
@@ -90,6 +97,16 @@ impl Row {
 
 fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
     expires_ms.is_some_and(|at| at <= now_ms)
+}
+
+/// Which posting lists: of the documents by their fingerprints, or by the grams of their texts. A gram is the
+/// key of its list as a hash of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lists {
+    /// The documents that have a fingerprint.
+    Hashes,
+    /// The documents whose texts have a gram.
+    Grams,
 }
 
 /// A document that has a certain hash.

@@ -1,4 +1,4 @@
-//! The trees: six log-structured merge trees with the content of the journal, each sorted by its keys.
+//! The trees: eight log-structured merge trees with the content of the journal, each sorted by its keys.
 //!
 //! *Invariants*
 //! - A batch is visible whole or not at all: it is written under one sequence number, and a view reads only
@@ -22,16 +22,19 @@ use lsm_tree::{
 use super::codec::COPY;
 use super::error::StoreError;
 use super::pace::{Pace, Paced};
+use super::records::Lists;
 use super::views::Views;
+use crate::ids::Width;
 
 /// The number of trees.
-pub(super) const TREES: usize = 6;
+pub(super) const TREES: usize = 8;
 /// Their names, which are the names of their directories, in the order of [`Tree`].
-pub(super) const NAMES: [&str; TREES] = ["meta", "rows", "postings", "shared", "log", "expiries"];
+pub(super) const NAMES: [&str; TREES] =
+    ["meta", "rows", "postings", "shared", "log", "expiries", "grams", "shared_grams"];
 
 /// Bytes at which a memtable is sealed, for each tree. A skip list of a few megabytes stays in the
 /// processor's cache; with one of 64 MiB a lookup of a posting list takes three microseconds longer.
-const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20];
+const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20, 16 << 20, 8 << 20];
 /// Files kept open.
 const FILES: usize = 512;
 /// Values of at least this many bytes are stored in blob files, so that compaction does not copy texts of a
@@ -52,10 +55,49 @@ pub(super) enum Tree {
     SharedPostings = 3,
     Log = 4,
     Expiries = 5,
+    GramLists = 6,
+    SharedGrams = 7,
 }
 
-const ALL: [Tree; TREES] =
-    [Tree::Meta, Tree::Rows, Tree::PostingLists, Tree::SharedPostings, Tree::Log, Tree::Expiries];
+const ALL: [Tree; TREES] = [
+    Tree::Meta,
+    Tree::Rows,
+    Tree::PostingLists,
+    Tree::SharedPostings,
+    Tree::Log,
+    Tree::Expiries,
+    Tree::GramLists,
+    Tree::SharedGrams,
+];
+
+impl Lists {
+    /// Both kinds.
+    pub(super) const ALL: [Lists; 2] = [Lists::Hashes, Lists::Grams];
+
+    /// The tree of the lists.
+    pub(super) fn tree(self) -> Tree {
+        match self {
+            Lists::Hashes => Tree::PostingLists,
+            Lists::Grams => Tree::GramLists,
+        }
+    }
+
+    /// The tree of the postings in lists of several documents.
+    pub(super) fn shared_tree(self) -> Tree {
+        match self {
+            Lists::Hashes => Tree::SharedPostings,
+            Lists::Grams => Tree::SharedGrams,
+        }
+    }
+
+    /// The width of the keys, in a collection with hashes of this width.
+    pub(super) fn width(self, hashes: Width) -> Width {
+        match self {
+            Lists::Hashes => hashes,
+            Lists::Grams => Width::Bits64,
+        }
+    }
+}
 
 /// Writes to the trees, as the payload of a journal record.
 ///
@@ -271,6 +313,8 @@ fn configured(tree: Tree, config: Config) -> Config {
             let separation = KvSeparationOptions::default().separation_threshold(SEPARATE);
             config.with_kv_separation(Some(separation.staleness_threshold(DEAD_BLOBS).age_cutoff(1.0)))
         }
+        // Most grams of a text are in no other one, so the filters stay in memory.
+        Tree::GramLists => config.filter_block_pinning_policy(PinningPolicy::all(true)),
         // Posting lists are small and read one at a time, and most lookups hit. So the indexes and filters
         // of the tables stay in memory, and each block has a hash index.
         Tree::PostingLists => config
@@ -279,6 +323,6 @@ fn configured(tree: Tree, config: Config) -> Config {
             .filter_block_pinning_policy(PinningPolicy::all(true))
             .data_block_hash_ratio_policy(HashRatioPolicy::all(1.0))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None)),
-        Tree::Meta | Tree::SharedPostings | Tree::Log | Tree::Expiries => config,
+        Tree::Meta | Tree::SharedPostings | Tree::Log | Tree::Expiries | Tree::SharedGrams => config,
     }
 }

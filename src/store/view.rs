@@ -9,7 +9,7 @@ use lsm_tree::{AbstractTree, Guard, SeqNo};
 use super::Store;
 use super::codec;
 use super::error::StoreError;
-use super::records::{Posting, PostingList, Row, RowHead};
+use super::records::{Lists, Posting, PostingList, Row, RowHead};
 use super::trees::Tree;
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 
@@ -89,10 +89,11 @@ impl<'a> View<'a> {
     /// [`StoreError`] if the disk fails or the posting list does not read back.
     pub fn posting_list(
         &self,
+        lists: Lists,
         collection: CollectionId,
         hash: Hash,
     ) -> Result<Option<PostingList>, StoreError> {
-        let value = self.get(Tree::PostingLists, codec::posting_list_key(collection, hash))?;
+        let value = self.get(lists.tree(), codec::posting_list_key(collection, hash))?;
         value.map(|value| codec::read_posting_list(&value)).transpose()
     }
 
@@ -102,14 +103,15 @@ impl<'a> View<'a> {
     /// [`StoreError`] if the disk fails or the posting list does not read back.
     pub fn postings(
         &self,
+        lists: Lists,
         collection: CollectionId,
         hash: Hash,
         after: Option<&DocumentId>,
     ) -> Result<impl Iterator<Item = Result<Posting, StoreError>> + use<>, StoreError> {
-        let (sole, shared) = match self.posting_list(collection, hash)? {
+        let (sole, shared) = match self.posting_list(lists, collection, hash)? {
             None => (None, None),
             Some(PostingList::One(posting)) => (Some(posting), None),
-            Some(PostingList::Many(_)) => (None, Some(self.shared_postings(collection, hash, after))),
+            Some(PostingList::Many(_)) => (None, Some(self.shared_postings(lists, collection, hash, after))),
         };
         let sole = sole.filter(|posting| after.is_none_or(|after| posting.id > *after));
         Ok(sole.map(Ok).into_iter().chain(shared.into_iter().flatten()))
@@ -119,13 +121,14 @@ impl<'a> View<'a> {
     /// must be [`PostingList::Many`].
     pub fn shared_postings(
         &self,
+        lists: Lists,
         collection: CollectionId,
         hash: Hash,
         after: Option<&DocumentId>,
     ) -> impl Iterator<Item = Result<Posting, StoreError>> + use<> {
         let prefix = codec::posting_list_key(collection, hash);
         let skip = prefix.len();
-        let postings = self.store.core.trees.tree(Tree::SharedPostings);
+        let postings = self.store.core.trees.tree(lists.shared_tree());
         postings.range(codec::after(&prefix, after), self.seqno, None).map(move |entry| {
             let (key, value) = entry.into_inner()?;
             codec::read_posting(&key[skip..], &value)

@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use lookalike::backup::{self, BackupError, Manifest, Writer};
-use lookalike::ids::{CollectionName, DocumentId, Hash, Width};
+use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Width};
 use lookalike::index::Progress;
 use lookalike::keys::KeyFile;
 use lookalike::store::Row;
@@ -139,6 +139,7 @@ fn backups() {
             written_ms: number,
             expires_ms: None,
             metadata: Some("{\"a\":1}".to_owned()),
+            grams: vec![Gram { hash: number, from: 3, to: 9 }, Gram { hash: 1 << 60, from: 4, to: 20 }],
             text: Some("图书馆\n".to_owned()),
             sketch: None,
         };

@@ -58,6 +58,12 @@ async fn directories_of_every_format_open_with_their_contents() {
             let (collection, document) = (line["collection"].as_str().unwrap(), &line["document"]);
             // An export has the text instead of the hash if the text is stored.
             let Some(hash) = document["hash"].as_str() else {
+                let route = format!("/collections/{collection}/similar");
+                let (_, answer) = server.post(&route, json!({"text": document["text"]})).await;
+                let passages = &answer["passages"];
+                let mut found = passages["documents"].as_array().unwrap().iter();
+                let is_short = passages["grams"].as_u64().unwrap() < 3;
+                assert!(is_short || found.any(|found| found["id"] == document["id"]), "{name}: {answer}");
                 continue;
             };
             let route = format!("/collections/{collection}/similar?hash={hash}&k=0&limit=1000");
@@ -109,7 +115,7 @@ async fn make_the_golden_directory_of_this_format() {
     assert!(std::env::var_os("LOOKALIKE_MAKE_GOLDEN").is_some(), "set LOOKALIKE_MAKE_GOLDEN=1 to say so");
     let data = directory();
     let server = Server::start_with(data.path(), &SMALL).await;
-    server.put("/collections/texts", json!({"keep_text": true})).await;
+    server.put("/collections/texts", json!({"keep_text": true, "passages": true})).await;
     server.put("/collections/wide", json!({"profile": "copies-128"})).await;
     fill(&server, 0, 120).await;
     assert!(server.post("/snapshots", json!(null)).await.0.is_success());

@@ -31,6 +31,7 @@ mod keys;
 mod memory;
 mod neighbours;
 mod overload;
+mod passages;
 mod pathological;
 mod profiles;
 mod prometheus;

@@ -30,6 +30,7 @@ fn row(hash: u64) -> Row {
         written_ms: 1_700_000_000_000,
         expires_ms: None,
         metadata: None,
+        grams: Vec::new(),
         text: None,
         sketch: None,
     }

@@ -70,6 +70,10 @@ pub(super) struct ImportArguments {
     /// Distance for --skip-duplicates; by default that of the collection
     #[arg(long, requires = "skip_duplicates")]
     k: Option<u32>,
+    /// With --skip-duplicates, a document of which a stored one contains this share is a near-duplicate too;
+    /// the collection must keep passages
+    #[arg(long, value_name = "SHARE", requires = "skip_duplicates")]
+    min_containment: Option<f64>,
     /// Start from the first line, ignoring the progress of an earlier run
     #[arg(long)]
     restart: bool,
@@ -219,6 +223,10 @@ fn target(arguments: &ImportArguments) -> String {
         if let Some(k) = arguments.k {
             url.push_str("&k=");
             url.push_str(&k.to_string());
+        }
+        if let Some(share) = arguments.min_containment {
+            url.push_str("&min_containment=");
+            url.push_str(&share.to_string());
         }
     }
     url

@@ -32,7 +32,7 @@ use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
 use crate::call::{Call, Reserved, for_call};
 use crate::ids::CollectionName;
 use crate::keys::Bucket;
-use crate::service::{Added, Admission, Patience, Prepared, Service};
+use crate::service::{Added, Admission, DuplicateRule, Patience, Prepared, Service};
 
 /// Maximum number of chunks of one request that wait to become durable.
 const STORING_CHUNKS: usize = 8;
@@ -45,8 +45,8 @@ const LISTED_ERRORS: usize = 60;
 pub(super) struct Destination {
     pub(super) state: State,
     pub(super) collection: CollectionName,
-    /// A document is not stored if a stored document lies within this distance.
-    pub(super) unless_within: Option<u32>,
+    /// A document is not stored if a stored document is a near-duplicate by this measure.
+    pub(super) unless: Option<DuplicateRule>,
     /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
@@ -156,7 +156,7 @@ async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'stat
     if prepared.is_empty() {
         return ready(in_order(results, reserved)).boxed();
     }
-    match into.state.service.submit(&into.collection, prepared, into.unless_within, Admission::Wait).await {
+    match into.state.service.submit(&into.collection, prepared, into.unless, Admission::Wait).await {
         Ok(adding) => adding
             .map(move |added| {
                 let added: Result<Vec<Added>, Problem> = added.map_err(Problem::from);

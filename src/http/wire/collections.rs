@@ -29,6 +29,12 @@ pub(in crate::http) struct CollectionIn {
     /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` can
     /// use sketches in place of stored texts. It cannot be changed later.
     sketch_bytes: Option<u16>,
+    /// Whether documents are stored with sampled letter grams of their texts, by which parts of a text are
+    /// found inside another one. It cannot be changed later.
+    passages: Option<bool>,
+    /// With `passages`: grams that more than this number of documents have are boilerplate, 1 to 10,000.
+    /// Default: 100.
+    boilerplate_documents: Option<u32>,
     /// The lifetime of documents that have none of their own; `null` for no expiry. A change applies to
     /// documents written after it.
     #[serde(default, deserialize_with = "present")]
@@ -44,6 +50,8 @@ impl From<CollectionIn> for WantedCollection {
             k: wanted.k.map(|k| k.0),
             threshold: wanted.threshold,
             sketch_bytes: wanted.sketch_bytes,
+            passages: wanted.passages,
+            boilerplate: wanted.boilerplate_documents,
             keep_text: wanted.keep_text,
             expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
         }
@@ -74,6 +82,12 @@ pub(in crate::http) struct CollectionOut {
     /// The bytes of the sketch that is stored with each document, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     sketch_bytes: Option<u16>,
+    /// Whether documents are stored with the grams by which passages are found.
+    passages: bool,
+    /// The number of documents with a gram above which the gram is boilerplate, if the collection keeps
+    /// passages.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    boilerplate_documents: Option<u32>,
     /// The lifetime in seconds of documents that have none of their own; `null` for no expiry.
     expires_in: Option<u64>,
     /// When it was created.
@@ -97,6 +111,8 @@ impl From<CollectionInfo> for CollectionOut {
             threshold: info.settings.signatures.map(|shape| shape.similarity(info.settings.k)),
             signatures: info.settings.signatures.map(SignaturesOut::from),
             sketch_bytes: info.settings.sketch_bytes,
+            passages: info.settings.boilerplate.is_some(),
+            boilerplate_documents: info.settings.boilerplate,
             keep_text: info.settings.keep_text,
             expires_in: info.settings.expires_in,
             created_at: Timestamp(info.created_ms),

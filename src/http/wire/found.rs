@@ -6,12 +6,16 @@ use utoipa::ToSchema;
 use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
 use crate::http::json;
 use crate::ids::SignatureShape;
-use crate::service::{Found, Match, Work};
+use crate::service::{Containment, Found, Match, Passages, SharedPassage, Work};
 
 /// Approximate bytes of an answer without matches.
 const ANSWER_BYTES: usize = 128;
 /// Approximate bytes of a match without id and metadata.
 const MATCH_BYTES: usize = 96;
+/// Approximate bytes of a shared passage.
+const RANGES_BYTES: usize = 80;
+/// The most shared passages of a document in an answer.
+const PASSAGES: usize = 100;
 
 /// A document within k.
 #[derive(Debug, Serialize, ToSchema)]
@@ -29,6 +33,9 @@ pub(in crate::http) struct MatchOut {
     /// it is estimated by their signatures, if the collection has signatures.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
+    /// The passages that it shares with the query, if they were compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared: Option<SharedOut>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
@@ -46,8 +53,74 @@ impl From<Match> for MatchOut {
             hash: Hex(found.hash),
             distance: found.distance,
             similarity: found.similarity,
+            shared: found.shared.map(|shared| SharedOut::from(*shared)),
             expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
+        }
+    }
+}
+
+/// The passages that the text of a query and a document share. They are compared by their letters if the
+/// collection stores texts, and otherwise estimated from sampled grams.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Shared)]
+struct SharedOut {
+    /// The share of the text of the query that is in the document, 0 to 1. Boilerplate does not count.
+    query_in_document: f64,
+    /// The share of the document that is in the text of the query, 0 to 1.
+    document_in_query: f64,
+    /// The passages, in the order of the query, at most 100.
+    passages: Vec<RangesOut>,
+}
+
+/// A passage that two texts share: for each text the first character, and the one after the last.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedRanges)]
+struct RangesOut {
+    /// Where it is in the text of the query.
+    query: [usize; 2],
+    /// Where it is in the text of the document.
+    document: [usize; 2],
+    /// The share of the letters, or of the sampled grams, of the passage that are equal, 0 to 1.
+    equal: f64,
+}
+
+impl From<Containment> for SharedOut {
+    fn from(found: Containment) -> SharedOut {
+        let ranges = |shared: SharedPassage| RangesOut {
+            query: [shared.a.start, shared.a.end],
+            document: [shared.b.start, shared.b.end],
+            equal: shared.equal,
+        };
+        SharedOut {
+            query_in_document: found.a_in_b,
+            document_in_query: found.b_in_a,
+            passages: found.shared.into_iter().take(PASSAGES).map(ranges).collect(),
+        }
+    }
+}
+
+/// The documents that share passages with the text of a query.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Passages)]
+struct PassagesOut {
+    /// The number of sampled grams of the text. With fewer than three no document is found; a text of 200
+    /// letters or 100 Chinese characters has about three.
+    grams: usize,
+    /// The parts of the text that more documents have than `boilerplate_documents`: the first character, and
+    /// the one after the last. They find no document.
+    boilerplate: Vec<[u32; 2]>,
+    /// The documents of which `min_containment` is in the text, or the other way round: whole copies first,
+    /// then by the larger share.
+    documents: Vec<MatchOut>,
+}
+
+impl From<Passages> for PassagesOut {
+    fn from(found: Passages) -> PassagesOut {
+        PassagesOut {
+            grams: found.grams,
+            boilerplate: found.boilerplate.into_iter().map(|part| [part.start, part.end]).collect(),
+            documents: found.documents.into_iter().map(MatchOut::from).collect(),
         }
     }
 }
@@ -69,6 +142,10 @@ pub(in crate::http) struct SimilarOut {
     status: Option<StatusOut>,
     /// The documents within k, by distance, then id.
     similar: Vec<MatchOut>,
+    /// The documents that share passages with the query, if the collection keeps passages and the query is a
+    /// text, a page or a document. Later pages of an answer do not have them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passages: Option<PassagesOut>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -130,6 +207,7 @@ impl SimilarOut {
             threshold: found.signatures.map(|shape| shape.similarity(found.k)),
             status: found.status.map(StatusOut::from),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),
+            passages: found.passages.map(|passages| PassagesOut::from(*passages)),
             next: found.next,
             stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
         }
@@ -138,8 +216,16 @@ impl SimilarOut {
     /// The approximate size of an answer as JSON, in bytes.
     pub(in crate::http) fn bytes(found: &Found) -> usize {
         let metadata = |near: &Match| near.metadata.as_ref().map_or(0, String::len);
-        found.matches.iter().map(|near| MATCH_BYTES + near.id.as_str().len() + metadata(near)).sum::<usize>()
-            + ANSWER_BYTES
+        let shared =
+            |near: &Match| near.shared.as_ref().map_or(0, |shared| shared.shared.len().min(PASSAGES));
+        let bytes = |near: &Match| {
+            MATCH_BYTES + near.id.as_str().len() + metadata(near) + shared(near) * RANGES_BYTES
+        };
+        let passages = found.passages.as_ref().map_or(0, |passages| {
+            let parts = passages.boilerplate.len() * RANGES_BYTES;
+            parts + passages.documents.iter().map(bytes).sum::<usize>()
+        });
+        found.matches.iter().map(bytes).sum::<usize>() + passages + ANSWER_BYTES
     }
 
     /// Appends an answer as JSON, with exactly the bytes that serde writes. Most answers have only a hash and
@@ -170,11 +256,11 @@ impl SimilarOut {
 
 /// Whether an answer has only hashes, distances, and ids without characters to escape.
 fn is_plain(found: &Found) -> bool {
-    let Found { hash: _, status, k: _, signatures, matches, next, work: _ } = found;
-    let has_more = status.is_some() || signatures.is_some() || next.is_some();
+    let Found { hash: _, status, k: _, signatures, signature: _, matches, passages, next, work: _ } = found;
+    let has_more = status.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
     let is_plain = |near: &Match| {
-        let Match { id, hash: _, distance: _, similarity, expires_ms, metadata } = near;
-        let has_more = similarity.is_some() || expires_ms.is_some() || metadata.is_some();
+        let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata } = near;
+        let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some() || metadata.is_some();
         // An id has no control characters.
         !has_more && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
     };
@@ -219,7 +305,7 @@ mod tests {
         let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata);
         (ids, hashes(), 0..=128u32, known).prop_map(|(id, hash, distance, known)| {
             let (similarity, expires_ms, metadata) = known;
-            Match { id, hash, distance, similarity, expires_ms, metadata }
+            Match { id, hash, distance, similarity, shared: None, expires_ms, metadata }
         })
     }
 
@@ -231,7 +317,17 @@ mod tests {
             stats in weighted(0.1, Just(())),
         ) {
             let work = Work::default();
-            let found = Found { hash, status: None, k, signatures: None, matches, next, work };
+            let found = Found {
+                hash,
+                status: None,
+                k,
+                signatures: None,
+                signature: None,
+                matches,
+                passages: None,
+                next,
+                work,
+            };
             let expected = serde_json::to_string(&SimilarOut::new(found.clone(), stats.is_some())).unwrap();
             let mut written = Vec::new();
             SimilarOut::write(found, stats.is_some(), &mut written);

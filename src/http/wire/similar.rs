@@ -83,6 +83,7 @@ macro_rules! query {
                     scan: self.verify.is_some(),
                     min_similarity: None,
                     measure: Measure::default(),
+                    min_containment: None,
                 }
             }
         }
@@ -119,6 +120,10 @@ macro_rules! body_query {
                 min_similarity: Option<f64>,
                 /// The measure of `min_similarity`. Default: `jaccard`. `cosine` needs stored texts.
                 measure: Option<MeasureIn>,
+                /// For documents that share passages: the minimum share of the text that is in the document,
+                /// or of the document that is in the text, above 0 to 1. Default: 0.4. The collection must
+                /// keep passages.
+                min_containment: Option<f64>,
             }
         }
 
@@ -129,7 +134,7 @@ macro_rules! body_query {
                 let html = page(html, self.page.take())?;
                 let by = subject(self.id.take(), text, html, hash, self.signature.take())?;
                 let filter = self.filter.take().map(|filter| Box::new(Filter::from(*filter)));
-                let min_similarity = self.min_similarity;
+                let (min_similarity, min_containment) = (self.min_similarity, self.min_containment);
                 let measure = match self.measure {
                     Some(_) if min_similarity.is_none() => {
                         let detail = "measure needs min_similarity; add min_similarity or leave measure out";
@@ -138,7 +143,7 @@ macro_rules! body_query {
                     Some(MeasureIn::Cosine) => Measure::Cosine,
                     _ => Measure::Jaccard,
                 };
-                Ok(Ask { filter, min_similarity, measure, ..self.with_subject(by) })
+                Ok(Ask { filter, min_similarity, measure, min_containment, ..self.with_subject(by) })
             }
         }
     };
@@ -253,6 +258,9 @@ pub(in crate::http) struct NearParams {
     pub(in crate::http) k: Option<Bits>,
     /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub(in crate::http) threshold: Option<f64>,
+    /// `skip` also does not store a document if a stored document contains at least this share of it, above 0
+    /// to 1. The collection must keep passages.
+    pub(in crate::http) min_containment: Option<f64>,
 }
 
 /// What to do with a near-duplicate of a stored document.
@@ -270,6 +278,7 @@ impl NearParams {
     pub(in crate::http) fn skips(&self) -> Result<bool, Problem> {
         let skips = self.on_duplicate == Some(OnDuplicate::Skip);
         let named = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
+        let named = named.or(self.min_containment.map(|_| "min_containment"));
         if let Some(name) = named.filter(|_| !skips) {
             let detail = format!("{name} goes with on_duplicate=skip; add that or leave {name} out");
             return Err(Problem::parameter(Code::InvalidField, name, detail));
@@ -339,7 +348,7 @@ impl SimilarIn {
         let by = by || self.page.is_some();
         let near = self.k.is_some() || self.threshold.is_some();
         let how = near || self.limit.is_some() || self.cursor.is_some();
-        let check = self.min_similarity.is_some() || self.measure.is_some();
+        let check = self.min_similarity.is_some() || self.measure.is_some() || self.min_containment.is_some();
         by || how || check || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
     }
 }

@@ -1,0 +1,193 @@
+//! Passages: which documents share passages with a text, by the sampled grams that both have.
+//!
+//! The posting lists of the text's grams name the documents. A gram that many documents have is boilerplate,
+//! such as a menu or a disclaimer: it finds nothing, so a text costs no more than its grams times that
+//! number. How much of both texts is shared is estimated from the grams in the rows.
+//!
+//! *Absent*: the texts themselves (`service`).
+
+use std::collections::{HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+
+use super::planning::Plan;
+use super::registry::Collection;
+use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
+use crate::call::Reserved;
+use crate::fingerprint::{Containment, MIN_SHARED_GRAMS};
+use crate::ids::{DocumentId, Gram, Hash};
+use crate::index::Subject;
+use crate::pool::Cancel;
+use crate::store::{Lists, Posting, PostingList, RowHead, StoreError, View};
+
+/// The number of documents with a gram from which the gram is boilerplate, unless a collection sets another.
+pub const BOILERPLATE: u32 = 100;
+/// The maximum number of documents whose grams are compared with those of the text: those that share most.
+const COMPARED: usize = 1_000;
+/// The maximum number of documents that are named as containing a document that was not stored.
+const NAMED: usize = 10;
+/// The share of both texts from which they are copies of each other.
+const COPY: f64 = 0.8;
+/// Approximate bytes of memory per document that shares a gram.
+const DOCUMENT_BYTES: usize = 160;
+/// Number of grams looked up between two checks for cancellation.
+const CHECK: usize = 64;
+
+/// The documents that share grams with a text.
+#[derive(Default)]
+struct Sharing {
+    /// The number of grams that each document shares.
+    counts: HashMap<DocumentId, usize, RandomState>,
+    /// The grams of the text that are boilerplate.
+    boilerplate: HashSet<u64>,
+}
+
+impl Sharing {
+    /// Counts the postings of a gram; `None` if it is boilerplate.
+    fn add(&mut self, gram: u64, postings: Option<Vec<Posting>>) {
+        let Some(postings) = postings else {
+            self.boilerplate.insert(gram);
+            return;
+        };
+        for posting in postings {
+            *self.counts.entry(posting.id).or_default() += 1;
+        }
+    }
+
+    /// The documents that share enough grams, those that share most first, and the boilerplate.
+    fn into_candidates(self) -> (Vec<DocumentId>, HashSet<u64>) {
+        let mut most: Vec<(DocumentId, usize)> =
+            self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS).collect();
+        most.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        most.truncate(COMPARED);
+        (most.into_iter().map(|(id, _)| id).collect(), self.boilerplate)
+    }
+}
+
+impl Engine {
+    /// The documents that share passages with a text; none if the collection keeps no grams.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`], [`EngineError::NoMemory`], and [`EngineError::Pool`] if the work is cancelled.
+    pub fn passages(
+        &self,
+        collection: &Collection,
+        query: &PassageQuery,
+        cancel: &Cancel,
+    ) -> Result<PassageAnswer, EngineError> {
+        let Some(most) = collection.settings().boilerplate else {
+            return Ok(PassageAnswer::default());
+        };
+        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
+        let (mut sharing, mut reserved) = (Sharing::default(), Reserved::default());
+        for (at, gram) in query.grams.iter().enumerate() {
+            if at % CHECK == 0 {
+                cancel.check()?;
+                reserved.grow_to(sharing.counts.len() * DOCUMENT_BYTES)?;
+            }
+            sharing.add(gram.hash, postings(&view, collection, gram.hash, most)?);
+        }
+        let (candidates, boilerplate) = sharing.into_candidates();
+        let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
+        let mut matches = Vec::new();
+        for (at, id) in candidates.into_iter().enumerate() {
+            if at % CHECK == 0 {
+                cancel.check()?;
+            }
+            let excludes = query.filter.as_ref().is_some_and(|filter| filter.excludes(&id));
+            let row = if excludes { None } else { view.row_head(collection.id, &id)? };
+            let Some(row) = row.filter(|row| row.expires_ms.is_none_or(|at| at > now_ms)) else { continue };
+            if query.filter.as_ref().is_some_and(|filter| !filter.admits(&row)) {
+                continue;
+            }
+            let shared = Containment::of_grams(&query.grams, &row.grams, |gram| boilerplate.contains(&gram));
+            if shared.a_in_b.max(shared.b_in_a) >= query.containment {
+                matches.push(found(collection, subject, id, row, shared));
+            }
+        }
+        rank(&mut matches);
+        matches.truncate(query.limit);
+        Ok(PassageAnswer { matches, boilerplate })
+    }
+}
+
+/// The postings of a gram, expired ones too; `None` if it is boilerplate.
+fn postings(
+    view: &View<'_>,
+    collection: &Collection,
+    gram: u64,
+    most: u32,
+) -> Result<Option<Vec<Posting>>, StoreError> {
+    let (of, gram) = (collection.id, Hash::from_u64(gram));
+    match view.posting_list(Lists::Grams, of, gram)? {
+        None => Ok(Some(Vec::new())),
+        Some(PostingList::One(posting)) => Ok(Some(vec![posting])),
+        Some(PostingList::Many(count)) if count > u64::from(most) => Ok(None),
+        Some(PostingList::Many(_)) => {
+            view.shared_postings(Lists::Grams, of, gram, None).collect::<Result<_, _>>().map(Some)
+        }
+    }
+}
+
+fn found(
+    collection: &Collection,
+    subject: Subject<'_>,
+    id: DocumentId,
+    row: RowHead,
+    shared: Containment,
+) -> Match {
+    let distance = collection.index.distance(subject, row.hash).unwrap_or(collection.index.most());
+    Match {
+        id,
+        hash: row.hash,
+        distance,
+        similarity: collection.signatures().map(|shape| shape.similarity(distance)),
+        shared: Some(Box::new(shared)),
+        expires_ms: row.expires_ms,
+        metadata: row.metadata,
+    }
+}
+
+/// Sorts matches by their shared passages: whole copies first, then by the larger of both shares.
+pub fn rank(matches: &mut [Match]) {
+    let key = |near: &Match| {
+        let (a, b) = near.shared.as_ref().map_or((0.0, 0.0), |shared| (shared.a_in_b, shared.b_in_a));
+        (a.min(b) >= COPY, a.max(b), a.min(b))
+    };
+    matches.sort_by(|a, b| {
+        let (one, other) = (key(b), key(a));
+        let by_shares = one.0.cmp(&other.0).then(one.1.total_cmp(&other.1)).then(one.2.total_cmp(&other.2));
+        by_shares.then_with(|| a.id.cmp(&b.id))
+    });
+}
+
+impl Plan<'_> {
+    /// The documents that contain at least `least` of a new one at this point of the group.
+    pub(super) fn containing(
+        &self,
+        collection: &Collection,
+        document: &Document,
+        least: f64,
+    ) -> Result<Vec<Match>, StoreError> {
+        let most = collection.settings().boilerplate.unwrap_or(0);
+        let grams: &[Gram] = &document.row.grams;
+        let mut sharing = Sharing::default();
+        for gram in grams {
+            sharing.add(gram.hash, self.gram_postings(collection, Hash::from_u64(gram.hash), most)?);
+        }
+        let (candidates, boilerplate) = sharing.into_candidates();
+        let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
+        let mut matches = Vec::new();
+        // A document is not a duplicate of its own previous version.
+        for id in candidates.into_iter().filter(|id| *id != document.id) {
+            let Some(row) = self.live_row(collection, &id)? else { continue };
+            let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
+            if shared.a_in_b >= least {
+                matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
+            }
+        }
+        rank(&mut matches);
+        matches.truncate(NAMED);
+        Ok(matches)
+    }
+}

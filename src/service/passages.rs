@@ -1,0 +1,200 @@
+//! Passages: which stored documents share parts with the text of a query, and which parts.
+//!
+//! The engine finds the documents by sampled grams. Where a collection keeps texts, the texts are compared
+//! letter by letter. Boilerplate is left out of both: it is reported, and does not count for a share.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::ask::{Ask, By};
+use super::fingerprints::{Content, reserve_for_explanation, reserve_for_text};
+use super::lookup::Found;
+use super::{Service, ServiceError};
+use crate::engine::{Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, rank};
+use crate::features::sampled_grams;
+use crate::fingerprint::{Containment, Profile};
+use crate::ids::{CollectionName, Gram};
+use crate::pool::{Cancel, Patience};
+
+/// The share of a text that must be in a document, or the other way round, unless a query sets another.
+const CONTAINMENT: f64 = 0.4;
+/// Where texts are compared, the estimate by twenty grams may be too low by this factor.
+const ESTIMATED: f64 = 0.5;
+/// The number of texts that are compared per document of the answer.
+const COMPARED: usize = 4;
+
+/// The documents that share passages with the text of a query.
+#[derive(Clone, Debug)]
+pub struct Passages {
+    /// The number of sampled grams of the text.
+    pub grams: usize,
+    /// The parts of the text, in characters, that too many documents have.
+    pub boilerplate: Vec<Range<u32>>,
+    /// The documents: whole copies first, then by the larger of both shares.
+    pub documents: Vec<Match>,
+}
+
+/// The text of a query.
+struct Subject {
+    grams: Vec<Gram>,
+    text: Option<String>,
+}
+
+impl Subject {
+    fn of(content: Content, cancel: &Cancel) -> Result<Subject, ServiceError> {
+        let text = content.into_any_text(cancel)?.unwrap_or_default();
+        Ok(Subject { grams: sampled_grams(&text), text: Some(text) })
+    }
+}
+
+impl Service {
+    /// Adds the documents that share passages with the subject of a query, if the collection keeps passages
+    /// and the subject is a text, a page or a stored document. Only the first page of an answer has them.
+    pub(super) async fn add_passages(
+        &self,
+        collection: &Arc<Collection>,
+        ask: &Ask,
+        found: &mut Found,
+    ) -> Result<(), ServiceError> {
+        let containment = min_containment(collection, ask)?;
+        let settings = collection.settings();
+        if settings.boilerplate.is_none() || ask.cursor.is_some() {
+            return Ok(());
+        }
+        let mut filter = ask.filter.clone();
+        let (content, stored) = match &ask.by {
+            By::Content(content @ (Content::Text(_) | Content::Html(..))) => (Some(content.clone()), None),
+            By::Content(_) => return Ok(()),
+            By::Id(id) => {
+                let row = self.document(collection.name(), id).await?.row;
+                filter.get_or_insert_default().exclude.insert(id.clone());
+                (None, Some(Subject { grams: row.grams, text: row.text }))
+            }
+        };
+        let limit = ask.matches(self.limits());
+        let (engine, collection, most) =
+            (Arc::clone(self.engine()?), Arc::clone(collection), self.limits.document_bytes);
+        let (hash, signature) = (found.hash, found.signature.clone());
+        let work = move |cancel: &Cancel| {
+            let subject = match (content, stored) {
+                (Some(content), _) => {
+                    reserve_for_explanation(&content, most)?.keep();
+                    Subject::of(content, cancel)?
+                }
+                (None, Some(stored)) => stored,
+                (None, None) => return Ok::<_, ServiceError>(None),
+            };
+            let Subject { grams, text } = subject;
+            let text = text.filter(|_| settings.keep_text);
+            let (least, most) = if text.is_some() {
+                (containment * ESTIMATED, limit * COMPARED)
+            } else {
+                (containment, limit)
+            };
+            let query = PassageQuery { hash, signature, grams, containment: least, limit: most, filter };
+            let mut answer = engine.passages(&collection, &query, cancel)?;
+            let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
+            let boilerplate = ranges(&query.grams, is_boilerplate);
+            if let Some(text) = text {
+                let judge = judge(blank(&text, &boilerplate), answer.boilerplate, containment);
+                engine.judge(&collection, &mut answer.matches, judge, cancel)?;
+                rank(&mut answer.matches);
+                answer.matches.truncate(limit);
+            }
+            Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents: answer.matches }))
+        };
+        let passages = self.pool.run(Patience::Interactive, work).await??;
+        found.passages = passages.map(Box::new);
+        Ok(())
+    }
+
+    /// Which stored documents are near-duplicates of a new one: those within this `k` or threshold, or the
+    /// collection's own, and those that contain this share of it.
+    ///
+    /// # Errors
+    /// [`ServiceError::Invalid`], and those of [`Collection::reach`].
+    pub fn duplicate_rule(
+        &self,
+        collection: &CollectionName,
+        k: Option<u32>,
+        threshold: Option<f64>,
+        containment: Option<f64>,
+    ) -> Result<DuplicateRule, ServiceError> {
+        let settings = self.engine()?.settings(collection)?;
+        if let Some(least) = containment {
+            check_containment(settings.boilerplate.is_some(), least)?;
+        }
+        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment })
+    }
+}
+
+/// The minimum containment of a query.
+fn min_containment(collection: &Collection, ask: &Ask) -> Result<f64, ServiceError> {
+    let Some(least) = ask.min_containment else { return Ok(CONTAINMENT) };
+    check_containment(collection.keeps_grams(), least)?;
+    if let By::Content(Content::Hash(_) | Content::Signature(_)) = &ask.by {
+        let detail = "min_containment compares passages of texts; give a text, a page or the id of a \
+                      document that was stored as one";
+        return Err(ServiceError::invalid("min_containment", detail));
+    }
+    Ok(least)
+}
+
+fn check_containment(keeps_passages: bool, least: f64) -> Result<(), ServiceError> {
+    if !keeps_passages {
+        let detail = "min_containment compares passages, and this collection keeps none; create one with \
+                      \"passages\": true and store the documents there";
+        return Err(ServiceError::invalid("min_containment", detail));
+    }
+    if least > 0.0 && least <= 1.0 {
+        return Ok(());
+    }
+    let detail = format!("min_containment is {least}; it is above 0 and at most 1");
+    Err(ServiceError::invalid("min_containment", detail))
+}
+
+/// Compares the text of a query with those of matches that have one.
+fn judge(own: String, boilerplate: HashSet<u64>, least: f64) -> Judge {
+    Box::new(move |near, row, cancel| {
+        let Some(text) = row.text else { return Ok(true) };
+        let _working = reserve_for_text(own.len() + text.len(), Profile::EXPLAINED_PER_BYTE)?;
+        let text = blank(&text, &ranges(&row.grams, |gram| boilerplate.contains(&gram.hash)));
+        let shared = Containment::of(&own, &text, || cancel.check().map_err(EngineError::from))?;
+        let is_match = shared.a_in_b.max(shared.b_in_a) >= least;
+        near.shared = Some(Box::new(shared));
+        Ok(is_match)
+    })
+}
+
+/// The ranges of characters from the first to the last of consecutive grams that `is_wanted`.
+fn ranges(grams: &[Gram], is_wanted: impl Fn(&Gram) -> bool) -> Vec<Range<u32>> {
+    let wanted = grams.chunk_by(|a, b| is_wanted(a) == is_wanted(b)).filter(|part| is_wanted(&part[0]));
+    wanted.map(|part| part[0].from..part[part.len() - 1].to).collect()
+}
+
+/// The text with spaces in place of the characters in these ranges, which are in order.
+fn blank(text: &str, ranges: &[Range<u32>]) -> String {
+    let mut ranges = ranges.iter().peekable();
+    let blanked = (0..).zip(text.chars()).map(|(at, c)| {
+        while ranges.next_if(|range| range.end <= at).is_some() {}
+        if ranges.peek().is_some_and(|range| range.contains(&at)) { ' ' } else { c }
+    });
+    blanked.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_consecutive_grams_and_are_blanked() {
+        let gram = |hash: u64, from: u32| Gram { hash, from, to: from + 2 };
+        let grams = [gram(1, 0), gram(2, 3), gram(9, 6), gram(1, 7), gram(3, 12)];
+        let found = ranges(&grams, |gram| gram.hash < 3);
+        assert_eq!(found, [0..5, 7..9]);
+        assert_eq!(blank("北京abcdefghij", &found), "     de  hij");
+        assert_eq!(blank("abc", &[]), "abc");
+        assert!(ranges(&[], |_| true).is_empty());
+    }
+}

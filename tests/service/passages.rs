@@ -1,0 +1,333 @@
+//! Collections with passages: parts of texts are found inside other texts, on every route. Every answer is
+//! compared with a comparison of all stored texts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::time::Duration;
+
+use lookalike::features::sampled_grams;
+use lookalike::fingerprint::{Containment, MIN_SHARED_GRAMS};
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use crate::server::{Server, command, directory};
+
+/// Sentences of invented words. Articles of other numbers share none.
+fn article(number: u64, sentences: u64) -> String {
+    let word = |number: u64| -> String {
+        let seed = (number ^ 0x51ed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let seed = (seed ^ (seed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let seed = seed ^ (seed >> 32);
+        let syllable = |at: u64| {
+            let pick = |letters: &'static str, from: u64| {
+                let at = (seed >> from) as usize % letters.len();
+                &letters[at..=at]
+            };
+            pick("bdfghjklmnprstvz", 6 * at).to_owned() + pick("aeio", 6 * at + 4)
+        };
+        (0..2 + (seed >> 40) % 3).map(syllable).collect()
+    };
+    let sentence = |at: u64| {
+        let first = (number * 1_000 + at) * 14;
+        (first..first + 14).map(word).collect::<Vec<_>>().join(" ") + ". "
+    };
+    (0..sentences).map(sentence).collect()
+}
+
+/// A page with an article between two others.
+fn page(number: u64, article: &str) -> String {
+    format!("{}\n{article}\n{}", self::article(50_000 + number, 40), self::article(90_000 + number, 40))
+}
+
+async fn create(server: &Server, name: &str, settings: Value) {
+    let (status, answer) = server.put(&format!("/collections/{name}"), settings).await;
+    assert_eq!(status, StatusCode::CREATED, "{answer}");
+}
+
+async fn add(server: &Server, route: &str, id: &str, text: &str) {
+    let (status, answer) = server.post(route, json!({"id": id, "text": text})).await;
+    assert!(status.is_success(), "{answer}");
+}
+
+fn found(answer: &Value) -> Vec<String> {
+    let documents = answer["passages"]["documents"].as_array().unwrap_or_else(|| panic!("{answer}"));
+    documents.iter().map(|document| document["id"].as_str().unwrap().to_owned()).collect()
+}
+
+fn part(text: &str, range: &Value) -> String {
+    let [from, to] = [0, 1].map(|at| range[at].as_u64().unwrap() as usize);
+    text.chars().skip(from).take(to - from).collect()
+}
+
+/// The ids of the stored texts that share passages with `text`, by a comparison with each of them.
+fn expected(
+    stored: &BTreeMap<String, String>,
+    text: &str,
+    boilerplate: usize,
+    least: f64,
+) -> BTreeSet<String> {
+    let own = sampled_grams(text);
+    let all: BTreeMap<&String, Vec<_>> = stored.iter().map(|(id, text)| (id, sampled_grams(text))).collect();
+    let has = |grams: &[lookalike::ids::Gram], hash: u64| grams.iter().any(|gram| gram.hash == hash);
+    // Only what the text itself has counts as its boilerplate.
+    let common: BTreeSet<u64> = (own.iter().map(|gram| gram.hash))
+        .filter(|hash| all.values().filter(|grams| has(grams, *hash)).count() > boilerplate)
+        .collect();
+    let is_common = |hash: u64| common.contains(&hash);
+    let is_found = |grams: &Vec<lookalike::ids::Gram>| {
+        let shared = own.iter().filter(|gram| !is_common(gram.hash) && has(grams, gram.hash)).count();
+        let found = Containment::of_grams(&own, grams, is_common);
+        shared >= MIN_SHARED_GRAMS && found.a_in_b.max(found.b_in_a) >= least
+    };
+    all.iter().filter(|(_, grams)| is_found(grams)).map(|(id, _)| (*id).clone()).collect()
+}
+
+#[tokio::test]
+async fn an_article_is_found_in_a_page_and_a_page_by_its_article() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    for (name, keeps_text) in [("kept", true), ("grams", false)] {
+        create(&server, name, json!({"passages": true, "keep_text": keeps_text})).await;
+        let route = format!("/collections/{name}");
+        let (own, documents) = (article(1, 25), format!("{route}/documents"));
+        let (outer, others) = (page(1, &own), page(2, &article(2, 25)));
+        add(&server, &documents, "page", &outer).await;
+        add(&server, &documents, "other", &others).await;
+        add(&server, &documents, "copy", &format!("{own} The end of it.")).await;
+        let (_, answer) = server.post(&format!("{route}/similar"), json!({"text": own})).await;
+        assert_eq!(found(&answer), ["copy", "page"], "whole copies come first: {answer}");
+        assert!(answer["passages"]["grams"].as_u64().unwrap() > 20, "{answer}");
+        let of_page = &answer["passages"]["documents"][1]["shared"];
+        assert!(of_page["query_in_document"].as_f64().unwrap() > 0.95, "{answer}");
+        let share = of_page["document_in_query"].as_f64().unwrap();
+        assert!((0.15..0.4).contains(&share), "{answer}");
+        let passage = &of_page["passages"][0];
+        let same = [part(&own, &passage["query"]), part(&outer, &passage["document"])];
+        assert_eq!(same[0].trim(), same[1].trim());
+        let least = if keeps_text { own.len() - 20 } else { own.len() / 2 };
+        assert!(same[0].len() > least, "{} of {}", same[0].len(), own.len());
+        // The other way: the page is the query.
+        let by_page = server.json(&format!("{route}/documents/page/similar")).await;
+        assert_eq!(found(&by_page), ["copy"], "{by_page}");
+        let shared = &by_page["passages"]["documents"][0]["shared"];
+        assert!(shared["document_in_query"].as_f64().unwrap() > 0.9, "{by_page}");
+        // A hash has no passages.
+        let hash = answer["hash"].as_str().unwrap();
+        let by_hash = server.json(&format!("{route}/similar?hash={hash}&k=3")).await;
+        assert!(by_hash["passages"].is_null() && by_hash["similar"].is_array(), "{by_hash}");
+        let (_, batch) = server
+            .post(&format!("{route}/similar"), json!({"queries": [{"text": own}, {"hash": hash}]}))
+            .await;
+        assert_eq!(found(&batch["results"][0]), ["copy", "page"], "{batch}");
+        assert!(batch["results"][1]["passages"].is_null());
+    }
+}
+
+#[tokio::test]
+async fn answers_equal_a_comparison_of_all_texts_while_documents_come_and_go() {
+    let data = directory();
+    let mut server = Server::start(data.path()).await;
+    create(&server, "pages", json!({"passages": true, "boilerplate_documents": 6, "k": 0})).await;
+    let (menu, route) = (article(7_777, 12), "/collections/pages/documents");
+    let mut stored: BTreeMap<String, String> = BTreeMap::new();
+    let mut random = 1_u64;
+    let mut next = |below: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % below
+    };
+    for round in 0..12 {
+        let mut lines = String::new();
+        for _ in 0..10 {
+            let id = format!("d{}", next(25));
+            let articles: String = (0..=next(3)).map(|_| article(next(12), 8 + next(12))).collect();
+            let text = if next(3) == 0 { format!("{menu}{articles}") } else { articles };
+            if lines.contains(&format!("\"{id}\"")) {
+                continue;
+            }
+            if next(4) == 0 {
+                server.delete(&format!("{route}/{id}")).await;
+                stored.remove(&id);
+            } else if next(2) == 0 {
+                add(&server, route, &id, &text).await;
+                stored.insert(id, text);
+            } else {
+                let _ = writeln!(lines, "{}", json!({"id": id, "text": text}));
+                stored.insert(id, text);
+            }
+        }
+        let (_, summary) = server.stream(route, lines).await;
+        assert_eq!(summary["errors"], 0, "{summary}");
+        for _ in 0..6 {
+            let text = match next(3) {
+                0 => article(next(12), 15),
+                1 => format!("{menu}{}", article(next(12), 15)),
+                _ => page(next(12), &article(next(12), 9)),
+            };
+            let least = [0.2, 0.4, 0.9][next(3) as usize];
+            let query = json!({"text": text, "min_containment": least, "limit": 100});
+            let (_, answer) = server.post("/collections/pages/similar", query).await;
+            let all: BTreeSet<String> = found(&answer).into_iter().collect();
+            let wanted = expected(&stored, &text, 6, least);
+            assert_eq!(all, wanted, "round {round}: {answer}");
+        }
+        if round % 4 == 3 {
+            server.kill();
+            server = Server::start(data.path()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_document_that_a_stored_one_contains_is_a_duplicate() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    create(&server, "pages", json!({"passages": true, "k": 3})).await;
+    let route = "/collections/pages/documents?on_duplicate=skip&min_containment=0.8";
+    let own = article(1, 25);
+    add(&server, route, "page", &page(1, &own)).await;
+    let (status, answer) = server.post(route, json!({"id": "article", "text": own})).await;
+    assert_eq!((status, &answer["outcome"]), (StatusCode::OK, &json!("duplicate")), "{answer}");
+    assert_eq!(answer["similar"][0]["id"], "page");
+    assert!(answer["similar"][0]["shared"]["query_in_document"].as_f64().unwrap() > 0.9, "{answer}");
+    // Half of it is new.
+    let half = format!("{}{}", article(1, 12), article(3, 12));
+    let (status, answer) = server.post(route, json!({"id": "half", "text": half})).await;
+    assert_eq!((status, &answer["outcome"]), (StatusCode::CREATED, &json!("created")), "{answer}");
+    // A page that contains a stored article has more than the article.
+    add(&server, route, "longer", &page(9, &article(4, 20))).await;
+    // The first of a stream is stored, and found by the next one of the same group.
+    let lines: String = (0..20)
+        .map(|n| format!("{}\n", json!({"id": format!("s{n}"), "text": page(n, &article(6, 25))})))
+        .chain((0..20).map(|n| format!("{}\n", json!({"id": format!("t{n}"), "text": article(6, 25)}))))
+        .collect();
+    let (results, summary) = server.stream(route, lines).await;
+    assert_eq!(summary["duplicates"], 20, "{summary}");
+    assert!(results[20..].iter().all(|result| result["outcome"] == "duplicate"), "{results:?}");
+    // A document is not a duplicate of its own version.
+    let (_, answer) = server.post(route, json!({"id": "page", "text": page(1, &own)})).await;
+    assert_eq!(answer["outcome"], "updated", "{answer}");
+}
+
+#[tokio::test]
+async fn what_many_documents_have_is_boilerplate() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    for keeps_text in [true, false] {
+        let name = format!("site-{keeps_text}");
+        let settings = json!({"passages": true, "boilerplate_documents": 5, "keep_text": keeps_text});
+        create(&server, &name, settings).await;
+        let (menu, route) = (article(1, 20), format!("/collections/{name}/documents"));
+        for number in 10..20 {
+            add(&server, &route, &format!("p{number}"), &format!("{menu}{}", article(number, 20))).await;
+        }
+        let text = format!("{menu}{}", article(13, 20));
+        let (_, answer) = server.post(&format!("/collections/{name}/similar"), json!({"text": text})).await;
+        assert_eq!(found(&answer), ["p13"], "{answer}");
+        let [boilerplate] = &answer["passages"]["boilerplate"].as_array().unwrap()[..] else {
+            panic!("{answer}")
+        };
+        assert!(menu.contains(part(&text, boilerplate).trim()) && part(&text, boilerplate).len() > 800);
+        let shared = &answer["passages"]["documents"][0]["shared"];
+        assert!(shared["query_in_document"].as_f64().unwrap() > 0.9, "{answer}");
+        // With a higher number the menu finds all of them.
+        let (status, about) =
+            server.put(&format!("/collections/{name}"), json!({"boilerplate_documents": 50})).await;
+        assert_eq!((status, &about["boilerplate_documents"]), (StatusCode::OK, &json!(50)), "{about}");
+        let (_, answer) = server.post(&format!("/collections/{name}/similar"), json!({"text": text})).await;
+        assert_eq!(found(&answer).len(), 10, "{answer}");
+        assert_eq!(answer["passages"]["boilerplate"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn passages_expire_and_are_deleted_with_their_document_and_with_the_collection() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    create(&server, "pages", json!({"passages": true})).await;
+    let (own, route) = (article(1, 25), "/collections/pages/documents");
+    for (id, seconds) in [("soon", Some(1)), ("late", None)] {
+        let body = json!({"id": id, "text": page(1, &own), "expires_in": seconds});
+        assert_eq!(server.post(route, body).await.0, StatusCode::CREATED);
+    }
+    let query = async || found(&server.post("/collections/pages/similar", json!({"text": own})).await.1);
+    assert_eq!(query().await, ["late", "soon"]);
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(query().await, ["late"]);
+    // Another text with the same id.
+    add(&server, route, "late", &page(2, &article(2, 25))).await;
+    assert_eq!(query().await, [""; 0]);
+    add(&server, route, "late", &page(2, &own)).await;
+    assert_eq!(query().await, ["late"]);
+    server.delete(&format!("{route}/late")).await;
+    assert_eq!(query().await, [""; 0]);
+    add(&server, route, "again", &page(3, &own)).await;
+    server.delete("/collections/pages").await;
+    create(&server, "pages", json!({"passages": true})).await;
+    assert_eq!(query().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn backups_and_repairs_keep_passages() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let own = article(1, 25);
+    create(&server, "pages", json!({"passages": true, "boilerplate_documents": 9})).await;
+    add(&server, "/collections/pages/documents", "page", &page(1, &own)).await;
+    let tar = server.get("/collections/pages/backup").await.bytes().await.unwrap();
+    let request = server.client.post(format!("{}/collections/again/restore", server.url));
+    let response = request.header("content-type", "application/x-tar").body(tar).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::CREATED, "{}", response.text().await.unwrap());
+    let about = server.json("/collections/again").await;
+    assert_eq!((&about["passages"], &about["boilerplate_documents"]), (&json!(true), &json!(9)), "{about}");
+    let (_, answer) = server.post("/collections/again/similar", json!({"text": own})).await;
+    assert_eq!(found(&answer), ["page"]);
+    server.stop();
+    let repaired = directory();
+    let target = repaired.path().join("new");
+    let paths = [data.path(), &target].map(|path| path.to_str().unwrap().to_owned());
+    let repair = command(&["repair", &paths[0], "--to", &paths[1]]).output().unwrap();
+    assert!(repair.status.success(), "{}", String::from_utf8_lossy(&repair.stderr));
+    let server = Server::start(&target).await;
+    let (_, answer) = server.post("/collections/pages/similar", json!({"text": own})).await;
+    assert_eq!(found(&answer), ["page"], "{answer}");
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_the_way_out() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    create(&server, "pages", json!({"passages": true})).await;
+    let cases = [
+        ("/similar", json!({"text": "a text", "min_containment": 0.5}), "\"passages\": true"),
+        ("/collections/pages/similar", json!({"text": "a text", "min_containment": 0}), "above 0"),
+        ("/collections/pages/similar", json!({"text": "a text", "min_containment": 1.5}), "at most 1"),
+        (
+            "/collections/pages/similar",
+            json!({"hash": "0000000000000000", "min_containment": 0.5}),
+            "give a text",
+        ),
+        ("/documents?on_duplicate=skip&min_containment=0.5", json!({"text": "a text"}), "\"passages\": true"),
+        ("/collections/pages/documents?min_containment=0.5", json!({"text": "a text"}), "on_duplicate=skip"),
+    ];
+    for (route, body, way_out) in cases {
+        let (status, answer) = server.post(route, body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{route} {answer}");
+        assert!(answer["detail"].as_str().unwrap().contains(way_out), "{route} {answer}");
+    }
+    for (settings, expected, way_out) in [
+        (json!({"passages": false}), StatusCode::CONFLICT, "passages"),
+        (json!({"boilerplate_documents": 0}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 10000"),
+        (json!({"boilerplate_documents": 10_001}), StatusCode::UNPROCESSABLE_ENTITY, "1 to 10000"),
+    ] {
+        let (status, answer) = server.put("/collections/pages", settings).await;
+        assert_eq!(status, expected, "{answer}");
+        assert!(answer["detail"].as_str().unwrap().contains(way_out), "{answer}");
+    }
+    let (status, answer) = server.put("/collections/none", json!({"boilerplate_documents": 5})).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{answer}");
+    // A text that is too short to be found says so.
+    add(&server, "/collections/pages/documents", "short", "a short text").await;
+    let (_, answer) = server.post("/collections/pages/similar", json!({"text": "a short text"})).await;
+    assert_eq!(answer["similar"][0]["id"], "short", "{answer}");
+    assert!(answer["passages"]["grams"].as_u64().unwrap() < 3, "{answer}");
+}
