@@ -18,6 +18,37 @@ pub(super) fn gram_keys(grams: &[Gram]) -> BTreeSet<Hash> {
 }
 
 impl Plan<'_> {
+    /// Reads the posting lists of grams ahead, in the order of their keys, in which neighbours in a memtable
+    /// are read one after the other.
+    pub(super) fn read_grams(&mut self, of: CollectionId, mut grams: Vec<Hash>) -> Result<(), StoreError> {
+        grams.sort_unstable();
+        grams.dedup();
+        for gram in grams {
+            let list = self.view.posting_list(Lists::Grams, of, gram)?;
+            self.read_ahead.insert((Lists::Grams, of, gram), list);
+        }
+        Ok(())
+    }
+
+    /// Adds the changed lists to the batch, in the order of their keys.
+    pub(super) fn write_lists(&mut self) {
+        let mut changed: Vec<_> = self.postings.iter().collect();
+        changed.sort_unstable_by_key(|(key, _)| **key);
+        for (&(lists, of, hash), list) in changed {
+            self.batch.set_posting_list(lists, of, hash, list.as_ref());
+        }
+        let mut shared: Vec<_> = self.shared.iter().collect();
+        shared.sort_unstable_by_key(|(key, _)| **key);
+        for (&(lists, of, hash), postings) in shared {
+            for (id, posting) in postings {
+                match posting {
+                    Some(posting) => self.batch.add_shared(lists, of, hash, posting),
+                    None => self.batch.remove_shared(lists, of, hash, id),
+                }
+            }
+        }
+    }
+
     /// Changes the posting lists of grams from those of the earlier version of a document to those of this
     /// one.
     pub(super) fn change_grams(
@@ -60,7 +91,8 @@ impl Plan<'_> {
                 return Ok(Some(key.2));
             }
             Some(PostingList::One(other)) if other.id == posting.id => {
-                if other != posting {
+                // A list of a fingerprint counts as changed also if only the row did: it may be cached.
+                if other != posting || key.0 == Lists::Hashes {
                     self.set_posting_list(key, Some(PostingList::One(posting)));
                 }
             }
@@ -89,8 +121,6 @@ impl Plan<'_> {
         // The remaining postings are counted, not searched: a list may have a million, and each removal
         // would read it again.
         if let Some(PostingList::Many(postings)) = self.posting_list(collection, key)? {
-            let (lists, of, hash) = key;
-            self.batch.remove_shared(lists, of, hash, id);
             self.shared.entry(key).or_default().insert(id.clone(), None);
             if postings > 1 {
                 self.set_posting_list(key, Some(PostingList::Many(postings - 1)));
@@ -102,20 +132,16 @@ impl Plan<'_> {
     }
 
     fn add_shared(&mut self, key: ListKey, posting: Posting) {
-        let (lists, of, hash) = key;
-        self.batch.add_shared(lists, of, hash, &posting);
         self.shared.entry(key).or_default().insert(posting.id.clone(), Some(posting));
     }
 
     fn set_posting_list(&mut self, key: ListKey, posting_list: Option<PostingList>) {
-        let (lists, of, hash) = key;
-        self.batch.set_posting_list(lists, of, hash, posting_list.as_ref());
         self.postings.insert(key, posting_list);
     }
 
     fn posting_list(&self, collection: &Collection, key: ListKey) -> Result<Option<PostingList>, StoreError> {
         let (lists, of, hash) = key;
-        match self.postings.get(&key) {
+        match self.postings.get(&key).or_else(|| self.read_ahead.get(&key)) {
             Some(touched) => Ok(touched.clone()),
             // The index has the hash of every durable document. Checking it first avoids a disk read.
             None if lists == Lists::Hashes && !collection.index.contains(hash) => Ok(None),

@@ -47,6 +47,8 @@ pub(super) struct Plan<'a> {
     documents: HashMap<(CollectionId, DocumentId), Option<RowHead>, RandomState>,
     /// The touched posting lists; `None` if one is empty.
     pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
+    /// Stored posting lists of grams that were read ahead.
+    pub(super) read_ahead: HashMap<ListKey, Option<PostingList>, RandomState>,
     /// For touched lists of several postings: the added postings, and `None` for removed ones.
     pub(super) shared: HashMap<ListKey, BTreeMap<DocumentId, Option<Posting>>, RandomState>,
 }
@@ -61,6 +63,7 @@ impl<'a> Plan<'a> {
             soonest_ms: None,
             documents: HashMap::default(),
             postings: HashMap::default(),
+            read_ahead: HashMap::default(),
             shared: HashMap::default(),
         })
     }
@@ -72,7 +75,8 @@ impl<'a> Plan<'a> {
     }
 
     /// The batch to commit, and the hashes whose postings it touches.
-    pub(super) fn into_batch(self) -> (Batch<'a>, Vec<TouchedHash>) {
+    pub(super) fn into_batch(mut self) -> (Batch<'a>, Vec<TouchedHash>) {
+        self.write_lists();
         let mut documents = self.documents;
         let touched = |((lists, collection, hash), posting_list)| {
             if lists == Lists::Grams {

@@ -92,6 +92,20 @@ pub(super) struct Writer {
     pub(super) expiring: bool,
 }
 
+/// Reads the posting lists of all grams of a group ahead.
+fn read_grams(plan: &mut Plan<'_>, group: &[Write]) -> Result<(), StoreError> {
+    let mut grams: HashMap<CollectionId, Vec<Hash>> = HashMap::new();
+    for write in group.iter().filter(|write| write.collection.keeps_grams()) {
+        let of_collection = grams.entry(write.collection.id).or_default();
+        for (operation, _) in &write.operations {
+            if let Operation::Put { document, .. } = operation {
+                of_collection.extend(document.row.grams.iter().map(|gram| Hash::from_u64(gram.hash)));
+            }
+        }
+    }
+    grams.into_iter().try_for_each(|(collection, grams)| plan.read_grams(collection, grams))
+}
+
 /// The weight of operations: one for each, and more for the posting lists of grams.
 fn weight(write: &Write) -> usize {
     let grams = |operation: &Operation| match operation {
@@ -249,7 +263,10 @@ impl Writer {
         answers: &mut Vec<Acknowledgement>,
         touched: &mut HashMap<CollectionId, Arc<Collection>>,
     ) -> Result<Plan<'s>, StoreError> {
-        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms());
+        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms()).and_then(|mut plan| {
+            read_grams(&mut plan, &group)?;
+            Ok(plan)
+        });
         for Write { collection, operations, reply, permits } in group {
             let outcomes = match &mut plan {
                 Ok(plan) => self.decide(shared, plan, &collection, operations),

@@ -10,11 +10,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use foldhash::fast::RandomState;
-use xxhash_rust::xxh3::xxh3_64;
-
 use crate::ids::Gram;
 use crate::text::{is_word_character, normalise, simplified};
+use foldhash::fast::RandomState;
 
 /// The size of a gram, in units: a letter of an alphabet counts one, other letters two.
 const GRAM_UNITS: usize = 16;
@@ -85,22 +83,49 @@ impl Letters {
 
     /// The grams in order: the number of the first letter, and the hash. A text shorter than a gram is one.
     pub fn grams(&self) -> impl Iterator<Item = (usize, u64)> {
-        let (mut end, mut held) = (0, 0);
-        let mut bytes = String::new();
+        let (mut end, mut held, mut hash) = (0, 0, 0_u64);
         (0..self.letters.len()).map_while(move |from| {
             while held < GRAM_UNITS && end < self.letters.len() {
                 held += units(self.letters[end]);
+                hash = hash.wrapping_mul(BASE).wrapping_add(value(self.letters[end]));
                 end += 1;
             }
             if held < GRAM_UNITS && from > 0 {
                 return None;
             }
-            bytes.clear();
-            bytes.extend(&self.letters[from..end]);
+            let gram = mixed(hash);
             held -= units(self.letters[from]);
-            Some((from, xxh3_64(bytes.as_bytes())))
+            hash = hash.wrapping_sub(value(self.letters[from]).wrapping_mul(POWERS[end - from - 1]));
+            Some((from, gram))
         })
     }
+}
+
+/// The base of the rolling hash of Karp and Rabin ("Efficient randomized pattern-matching algorithms", 1987),
+/// modulo 2^64.
+const BASE: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// The powers of the base, one for each letter of a gram.
+const POWERS: [u64; GRAM_UNITS] = {
+    let mut powers = [1; GRAM_UNITS];
+    let mut at = 1;
+    while at < GRAM_UNITS {
+        powers[at] = BASE.wrapping_mul(powers[at - 1]);
+        at += 1;
+    }
+    powers
+};
+
+fn value(letter: char) -> u64 {
+    u64::from(letter) + 1
+}
+
+/// Spreads the bits of a rolling hash, whose lower bits depend on the lower bits of the letters alone. The
+/// steps are those of the 64-bit finalizer of `MurmurHash3`.
+fn mixed(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ (hash >> 33)
 }
 
 fn units(letter: char) -> usize {
@@ -129,6 +154,20 @@ mod tests {
 
     fn hashes(text: &str) -> Vec<u64> {
         Letters::of(text).grams().map(|(_, hash)| hash).collect()
+    }
+
+    #[test]
+    fn equal_letters_and_no_others_have_equal_grams() {
+        let text =
+            "Ferries 渡轮 run every 二十分钟, also on Sundays; tickets cost 3 € at the quay. ".repeat(3);
+        let letters = Letters::of(&text);
+        let all: Vec<(usize, u64)> = letters.grams().collect();
+        let of = |from: usize| &letters.as_slice()[from..letters.end_of_gram(from)];
+        for (a, one) in &all {
+            for (b, other) in &all {
+                assert_eq!(of(*a) == of(*b), one == other, "{:?} {:?}", of(*a), of(*b));
+            }
+        }
     }
 
     #[test]

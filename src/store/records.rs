@@ -101,7 +101,7 @@ fn is_expired(expires_ms: Option<u64>, now_ms: u64) -> bool {
 
 /// Which posting lists: of the documents by their fingerprints, or by the grams of their texts. A gram is the
 /// key of its list as a hash of 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Lists {
     /// The documents that have a fingerprint.
     Hashes,

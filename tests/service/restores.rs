@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lookalike::backup::{Manifest, Writer};
-use lookalike::ids::{CollectionName, DocumentId, Hash, Width};
+use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Width};
 use lookalike::store::Row;
 use serde_json::{Value, json};
 
@@ -34,6 +34,10 @@ fn row(hash: u64) -> Row {
         text: None,
         sketch: None,
     }
+}
+
+fn grams(count: u32) -> Vec<Gram> {
+    (0..count).map(|at| Gram { hash: at.into(), from: at, to: at + 16 }).collect()
 }
 
 /// A backup of these documents, with a manifest changed by `settings`.
@@ -83,13 +87,13 @@ async fn a_restore_checks_the_limits_of_inserts() {
         ),
         (
             |of| of.keep_text = true,
-            |row| row.text = Some("x".repeat(200_000)),
+            |row| row.text = Some("x".repeat(900_000)),
             413,
             "too_large",
             ["after \"good\"", "limits.document_bytes"],
         ),
     ];
-    let other: [Case; 6] = [
+    let other: [Case; 9] = [
         (
             |_| (),
             |row| row.metadata = Some("{\"a\":1,\"a\":2}".into()),
@@ -112,6 +116,15 @@ async fn a_restore_checks_the_limits_of_inserts() {
             "invalid_backup",
             ["sketch_bytes 32", "64"],
         ),
+        (|_| (), |row| row.grams = grams(1), 422, "invalid_backup", ["document \"wrong\"", "passages"]),
+        (
+            |of| of.boilerplate = Some(5),
+            |row| row.grams = grams(16_385),
+            422,
+            "invalid_backup",
+            ["document \"wrong\"", "grams"],
+        ),
+        (|of| of.boilerplate = Some(0), |_| (), 422, "invalid_backup", ["boilerplate is 0", "manifest"]),
         (|of| of.sketch_bytes = Some(2), |_| (), 422, "invalid_backup", ["sketch_bytes is 2", "manifest"]),
         (|of| of.expires_in = Some(0), |_| (), 422, "invalid_backup", ["expires_in is 0", "manifest"]),
     ];
@@ -131,7 +144,7 @@ async fn a_restore_checks_the_limits_of_inserts() {
     assert_eq!((status, &restored["documents"], &restored["expired"]), (201, &json!(1), &json!(1)));
     server.kill();
     // With larger limits the restore succeeds.
-    let server = start("100000", "400000").await;
+    let server = start("100000", "1000000").await;
     for (at, (settings, change, ..)) in large.iter().enumerate() {
         let (status, answer) =
             restore(&server, &format!("copy-{at}"), backup(settings, &with(*change))).await;
