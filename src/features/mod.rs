@@ -26,7 +26,7 @@ pub use grams::{Letters, MAX_SAMPLED, sampled_grams};
 pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use sentences::longest_sentences;
-pub use shingles::{Half, ShinglePlan, shingles};
+pub use shingles::{Half, ShinglePlan, has_grams, shingles};
 pub use stop_words::StopWords;
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};

@@ -1,5 +1,4 @@
-//! Shingles: words and adjacent pairs of words where words are found by dictionary, character grams
-//! elsewhere.
+//! Shingles: words and adjacent pairs of words in Chinese and Japanese, character grams elsewhere.
 //!
 //! Shingles find copies: two texts share a shingle because one was copied from the other, whereas they
 //! share a keyword because they have the same topic. Every choice here is measured on labelled sets of
@@ -9,26 +8,30 @@
 //! - A gram extends across the spaces of its run, so that it depends on the order of words.
 //! - Grams that begin at every third letter of a word recall nearly as much as grams at every character: an
 //!   edit changes the same share of them, and there are a third as many to count (ADR 13).
+//! - Thai, Lao, Khmer and Burmese are cut into clusters of letters and not into words, because a dictionary
+//!   cuts differently around a changed letter. Two adjacent clusters are a gram (ADR 30).
 //! - Chinese words that are not in the dictionary are split, which is faster and does not reduce recall.
 //!
 //! Not here: counts, and weights other than the choice of shingles with half the weight.
 
 use super::digest::Kind;
 use super::weights::ONE;
-use crate::text::{Dictionary, NewWords, Run, System, is_word_character, runs, words};
+use crate::text::{Dictionary, NewWords, Run, System, clusters, is_word_character, runs, words};
 
 /// The parameters of the cut into shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ShinglePlan {
-    /// The length of a gram in characters, 1 or more.
+    /// The length of a gram in characters, 1 or more. A gram of Thai, Lao, Khmer and Burmese has a third as
+    /// many clusters, rounded up.
     pub gram: usize,
     /// The distance between the first letters of grams, 1 or more. With 1, a gram begins at every character
     /// of a spaced run. With more, grams begin at the first letter of each word, at every `step`-th letter
     /// after it, and at every letter after the 24th. The last gram of a run is always included, so that no
     /// trailing letter is lost.
     pub step: usize,
-    /// The weight of a gram in percent of the weight of a word, 1 to 100, in a text with next to no spaced
-    /// script. It grows in proportion to the share of spaced scripts, up to 100 in a text of nothing else.
+    /// The weight of a gram in percent of the weight of a word, 1 to 100, in a text with next to no
+    /// grams. It grows in proportion to the share of scripts cut into grams, up to 100 in a text of nothing
+    /// else.
     pub gram_weight: u64,
     /// The words with half the weight.
     pub half: Half,
@@ -102,19 +105,46 @@ pub fn shingles(
     mut each: impl FnMut(Kind, &str),
 ) -> u64 {
     let mut line = String::new();
+    let mut starts = Vec::new();
     let mut grams = Grams::new(plan);
-    let (mut spaced, mut all) = (0, 0);
+    let (mut of_grams, mut all) = (0, 0);
     for run in runs(normalised) {
         all += run.text.len() as u64;
-        if run.system == System::Spaced {
-            spaced += run.text.len() as u64;
-            grams.of(run.text, &mut line, |gram| each(Kind::Gram, gram));
-        } else {
-            words_and_pairs(run, dictionary, &mut line, &mut each);
+        if has_grams(run.system) {
+            of_grams += run.text.len() as u64;
+        }
+        match run.system {
+            System::Spaced => grams.of(run.text, &mut line, |gram| each(Kind::Gram, gram)),
+            System::SouthEastAsian => {
+                let count = plan.gram.div_ceil(3);
+                of_clusters(run.text, count, &mut line, &mut starts, |gram| each(Kind::Gram, gram));
+            }
+            System::Han | System::Japanese => words_and_pairs(run, dictionary, &mut line, &mut each),
         }
     }
-    let percent = plan.gram_weight * all + (100 - plan.gram_weight) * spaced;
+    let percent = plan.gram_weight * all + (100 - plan.gram_weight) * of_grams;
     percent * ONE / (100 * all.max(1))
+}
+
+/// Whether the shingles of a script are grams; otherwise they are words and pairs.
+pub fn has_grams(system: System) -> bool {
+    matches!(system, System::Spaced | System::SouthEastAsian)
+}
+
+/// Passes every `count` adjacent clusters of a run. A run of fewer is passed whole.
+fn of_clusters(
+    text: &str,
+    count: usize,
+    line: &mut String,
+    starts: &mut Vec<usize>,
+    mut each: impl FnMut(&str),
+) {
+    clusters(text, line, starts);
+    let grams = (starts.len() + 1).saturating_sub(count).max(1).min(starts.len());
+    for at in 0..grams {
+        let end = starts.get(at + count).copied().unwrap_or(line.len());
+        each(&line[starts[at]..end]);
+    }
 }
 
 /// Passes the words and pairs of a run. The words are written into one line with spaces between them, so
@@ -267,6 +297,8 @@ mod tests {
             ("день", &[(Gram, "день")]),
             ("день и", &[(Gram, "день "), (Gram, "ень и")]),
             ("हिन्दी", &[(Gram, "हिन्द"), (Gram, "िन्दी")]),
+            ("ไทย 5 ค", &[(Gram, "ไทย"), (Gram, "ย5"), (Gram, "5ค")]),
+            ("ไท", &[(Gram, "ไท")]),
             ("用rust写", &[(Word, "用"), (Gram, "rust"), (Word, "写")]),
             (
                 "我来到,北京。",
@@ -333,8 +365,8 @@ mod tests {
     fn the_weight_of_grams_grows_with_the_share_of_their_scripts() {
         let weight = |text: &str| shingles(text, ShinglePlan::COPIES_64, Dictionary::built_in(), |_, _| ());
         assert_eq!(
-            [weight(""), weight("中文"), weight("中ab文"), weight("letters")],
-            [0, ONE * 3 / 4, ONE * 13 / 16, ONE]
+            ["", "中文", "中ab文", "letters", "letters ไทย"].map(weight),
+            [0, ONE * 3 / 4, ONE * 13 / 16, ONE, ONE]
         );
         let half = "letters of a text ".repeat(10);
         let both = format!("{half}{}", "中文文字".repeat(15));

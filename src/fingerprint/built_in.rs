@@ -36,8 +36,8 @@ fn simhashes() -> Vec<Profile> {
         named(
             "copies-64",
             "Finds copies and edited copies in any language, fast. Features: words and pairs of words in \
-             scripts that need a dictionary, elsewhere 5-character grams from every third letter of a word. \
-             Weight 1 + ln count, 64 bits.",
+             Chinese and Japanese, pairs of letter clusters in Thai and related scripts, elsewhere \
+             5-character grams from every third letter of a word. Weight 1 + ln count, 64 bits.",
             shingled(Width::Bits64, 7, ShinglePlan::COPIES_64),
         ),
         named(
@@ -54,8 +54,8 @@ fn simhashes() -> Vec<Profile> {
         ),
         named(
             "shingles-64",
-            "Words and pairs of words in scripts that need a dictionary, elsewhere 8-character grams from \
-             every third letter of a word, 64 bits. Its features are suited best to MinHash, with one \
+            "Words and pairs of words in Chinese and Japanese, three letter clusters in Thai and related \
+             scripts, elsewhere 8-character grams from every third letter of a word, 64 bits. Its features are suited best to MinHash, with one \
              threshold for all languages.",
             shingled(Width::Bits64, 7, ShinglePlan::SETS),
         ),

@@ -10,11 +10,11 @@ use super::minhash::{signature_name, signature_of};
 use super::vote::{Tie, decide, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, keywords,
-    logarithmic, longest_sentences, shingles, to_number,
+    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, has_grams,
+    keywords, logarithmic, longest_sentences, shingles, to_number,
 };
 use crate::ids::{Hash, SignatureShape, Width};
-use crate::text::{Dictionary, Preparation, Run, System, runs};
+use crate::text::{Dictionary, Preparation, Run, runs};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
@@ -260,11 +260,11 @@ impl Recipe {
         let (mut whole, mut half, mut grams) = (Vec::new(), Vec::new(), Vec::new());
         if prepared.len() > LONG {
             // At most one feature begins at each byte. Growth by doubling would copy, and allocate more.
-            let is_spaced = |run: &Run<'_>| run.system == System::Spaced;
+            let is_cut = |run: &Run<'_>| has_grams(run.system);
             let bytes = |run: Run<'_>| run.text.len();
-            let spaced = plan.map_or(0, |_| runs(prepared).filter(is_spaced).map(bytes).sum());
-            grams.reserve_exact(spaced);
-            whole.reserve_exact(prepared.len() - spaced);
+            let of_grams = plan.map_or(0, |_| runs(prepared).filter(is_cut).map(bytes).sum());
+            grams.reserve_exact(of_grams);
+            whole.reserve_exact(prepared.len() - of_grams);
         }
         let mut gram_weight = ONE;
         let mut each = |kind: Kind, text: &str| {

@@ -9,6 +9,7 @@ mod bytes;
 mod charset;
 mod class;
 mod class_names;
+mod clusters;
 mod cppjieba;
 mod dictionary;
 mod lexicon;
@@ -27,6 +28,7 @@ mod trie;
 mod visible;
 
 pub use charset::{WrongBytes, decode};
+pub use clusters::clusters;
 pub use dictionary::{Dictionary, WrongWord};
 pub use main_text::{PageText, checked_page_text, main_text, memory_for_page};
 pub use normalise::normalise;
