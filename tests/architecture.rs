@@ -20,7 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backup", &["ids", "store"]),
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call"]),
     ("profiles", &["ids", "text", "features", "fingerprint"]),
-    ("eval", &["ids", "features", "fingerprint", "index"]),
+    ("eval", &["ids", "text", "features", "fingerprint", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call"]),
     ("keys", &["ids"]),
     ("client", &[]),

@@ -29,11 +29,11 @@ pub(super) struct EvalArguments {
     /// Folders with docs.jsonl(.gz) and pairs.tsv or similarity.tsv; with --edits or --pages, also files of
     /// documents
     #[arg(required = true, value_name = "SET")]
-    sets: Vec<PathBuf>,
+    pub(super) sets: Vec<PathBuf>,
     /// Profiles to measure; by default the newest version of each that finds copies with hashes of 64 or
     /// 128 bits
     #[arg(long, short, value_name = "PROFILE")]
-    profile: Vec<String>,
+    pub(super) profile: Vec<String>,
     /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
@@ -54,6 +54,9 @@ pub(super) struct EvalArguments {
     /// the other half by its labels; by default with the profiles among which a calibration chooses
     #[arg(long, value_name = "N", conflicts_with_all = ["edits", "pages", "containment", "check", "svg"])]
     halves: Option<u64>,
+    /// Make an edited copy of each text with each kind of edit, and report the recall of each kind
+    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "check", "minhash", "svg"])]
+    kinds: bool,
     /// With --edits or --halves, the share of the documents that are assumed to have a copy
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     duplicate_share: f64,
@@ -62,10 +65,10 @@ pub(super) struct EvalArguments {
     sentences: bool,
     /// Seed for edits and pages
     #[arg(long, default_value_t = 1)]
-    seed: u64,
+    pub(super) seed: u64,
     /// Maximum number of texts from each set
     #[arg(long, default_value_t = 50_000)]
-    texts: usize,
+    pub(super) texts: usize,
     /// Number of documents for which a profile and k are recommended [default: 1000000, or with --halves
     /// that of the other half]
     #[arg(long)]
@@ -113,6 +116,9 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     let known = profiles::load(arguments.profiles.as_deref()).map_err(|error| Failure::of(&error, 78))?;
     if !(arguments.duplicate_share > 0.0 && arguments.duplicate_share <= 1.0) {
         return Err(Failure::new("--duplicate-share is a share above 0 and at most 1".to_owned()));
+    }
+    if arguments.kinds {
+        return super::eval_kinds::run(known, arguments);
     }
     if let Some(splits) = arguments.halves {
         return split(known, arguments, splits);
@@ -250,7 +256,7 @@ fn of_signatures(set: &Set, profiles: &[&'static Profile]) -> Vec<MeasuredSigned
     measured.collect()
 }
 
-fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
+pub(super) fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
     known
         .named(name)
         .ok_or_else(|| Failure::new(format!("there is no profile {name:?}; there are {}", known.listing())))
@@ -294,7 +300,7 @@ fn bands(set: &Set) -> Vec<Banded> {
     MinHash::ALL.iter().flat_map(of).collect()
 }
 
-fn name_of(path: &Path) -> String {
+pub(super) fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into())
 }
 
@@ -346,7 +352,7 @@ fn similarity(text: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("{text:?} is no similarity from 0 to 1"))
 }
 
-fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
     let files = ["docs.jsonl", "docs.jsonl.gz"].map(|name| folder.join(name));
     let missing =
         || Failure::new(format!("{}: neither docs.jsonl nor docs.jsonl.gz exists", folder.display()));
@@ -354,7 +360,7 @@ fn documents_of(folder: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The ids and texts of the first `most` documents.
-fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Failure> {
+pub(super) fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, Vec<String>), Failure> {
     let file = File::open(path).map_err(|error| at(path, &error))?;
     let reader: Box<dyn Read> = if path.extension().is_some_and(|extension| extension == "gz") {
         Box::new(MultiGzDecoder::new(file))

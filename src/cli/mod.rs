@@ -8,6 +8,7 @@ mod backup;
 mod client;
 mod config;
 mod eval;
+mod eval_kinds;
 mod export;
 mod fingerprint;
 mod healthcheck;

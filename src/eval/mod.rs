@@ -6,16 +6,19 @@
 //! files and arguments (the command `eval`).
 
 mod alike;
+mod by_kind;
 mod calibration;
 mod containment;
 mod curve;
 mod edits;
 mod halves;
+mod kinds;
 mod labels;
 mod main_text;
 mod min_hash;
 mod near;
 mod pages;
+mod pieces;
 mod promise;
 mod recommend;
 mod report;
@@ -26,6 +29,7 @@ mod skew;
 mod svg;
 
 pub use alike::{ALIKE, CERTAIN, set_aside_copies};
+pub use by_kind::{ByKind, by_kind, kinds_table};
 pub use calibration::{CANDIDATES, Candidate, Choice, MeasuredBy, best, promised_table};
 pub use containment::containment_table;
 pub use curve::{Curve, Point};
