@@ -6,6 +6,7 @@
 
 mod bag;
 mod characters;
+mod code;
 mod digest;
 mod first;
 mod grams;
@@ -21,6 +22,7 @@ mod words;
 
 pub use bag::{Bag, Class};
 pub use characters::characters;
+pub use code::token_grams;
 pub use digest::{Digest, HashFunction, Kind, Limbs};
 pub use grams::{Letters, MAX_SAMPLED, sampled_grams};
 pub use idf::{Idf, WrongIdf};

@@ -47,6 +47,13 @@ fn simhashes() -> Vec<Profile> {
             shingled(Width::Bits128, 23, ShinglePlan::COPIES_128),
         ),
         named(
+            "code-128",
+            "Finds copies of source code whose comments, identifiers and line breaks were changed. Features: \
+             ten adjacent tokens without comments, identifiers in one form. Weight 1 + ln count, 128 bits. \
+             Not for prose.",
+            code_128(),
+        ),
+        named(
             "pairs-64",
             "Pairs of adjacent words, 64 bits: fills an index most evenly, and finds less than copies-64 at \
              the same k. Its features are suited to a second check and to MinHash.",
@@ -55,8 +62,8 @@ fn simhashes() -> Vec<Profile> {
         named(
             "shingles-64",
             "Words and pairs of words in Chinese and Japanese, three letter clusters in Thai and related \
-             scripts, elsewhere 8-character grams from every third letter of a word, 64 bits. Its features are suited best to MinHash, with one \
-             threshold for all languages.",
+             scripts, elsewhere 8-character grams from every third letter of a word, 64 bits. Its \
+             features are suited best to MinHash, with one threshold for all languages.",
             shingled(Width::Bits64, 7, ShinglePlan::SETS),
         ),
         named(
@@ -116,6 +123,10 @@ fn recipe(width: Width, k: u32, features: Features) -> Recipe {
 /// (docs/quality.md, "Short texts").
 fn shingled(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
     Recipe { min_features: 12, ..recipe(width, k, Features::Shingles(plan)) }
+}
+
+fn code_128() -> Recipe {
+    Recipe { preparation: Preparation::Nothing, ..recipe(Width::Bits128, 23, Features::Code(10)) }
 }
 
 fn pairs() -> Recipe {

@@ -199,9 +199,9 @@ impl MinHash {
         MinHash {
             name: "minhash-copies",
             summary: "MinHash for any language, with parameters chosen by measurement: words and pairs of \
-                      words in scripts that need a dictionary, elsewhere 8-character grams from every third \
-                      letter of a word, 200 minima, 50 bands of 4. Texts are similar from an estimated \
-                      Jaccard similarity of 0.5.",
+                      words in Chinese and Japanese, three letter clusters in Thai and related scripts, \
+                      elsewhere 8-character grams from every third letter of a word, 200 minima, 50 \
+                      bands of 4. Texts are similar from an estimated Jaccard similarity of 0.5.",
             features: "shingles-64",
             banding: Banding { bands: 50, rows: 4 },
             threshold: 0.5,

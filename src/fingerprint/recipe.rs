@@ -11,7 +11,7 @@ use super::vote::{Tie, decide, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
     Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, has_grams,
-    keywords, logarithmic, longest_sentences, shingles, to_number,
+    keywords, logarithmic, longest_sentences, shingles, to_number, token_grams,
 };
 use crate::ids::{Hash, SignatureShape, Width};
 use crate::text::{Dictionary, Preparation, Run, runs};
@@ -58,6 +58,8 @@ pub(crate) enum Features {
     Words(WordPlan),
     /// This many adjacent characters.
     Characters(usize),
+    /// This many adjacent tokens of source code.
+    Code(usize),
     /// This many of the longest sentences.
     Sentences(usize),
 }
@@ -280,6 +282,7 @@ impl Recipe {
             Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, self.dictionary(), each),
             Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
             Features::Characters(length) => characters(prepared, *length, |text| each(Kind::Gram, text)),
+            Features::Code(count) => token_grams(prepared, *count, |text| each(Kind::Gram, text)),
             Features::Sentences(count) => {
                 longest_sentences(prepared, *count).iter().for_each(|sentence| each(Kind::Word, sentence));
             }

@@ -80,6 +80,7 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
             plan.stop_words.digest()
         ),
         Features::Characters(length) => format!("characters {length}"),
+        Features::Code(count) => format!("code {count}"),
         Features::Sentences(count) => format!("sentences {count}"),
     };
     let weights = match &recipe.weights {

@@ -162,7 +162,7 @@ impl Definition {
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
             Features::Characters(length) => set(length, self.gram.take()),
-            Features::Sentences(_) => {}
+            Features::Code(_) | Features::Sentences(_) => {}
         }
     }
 
