@@ -36,7 +36,7 @@ pub struct WantedCollection {
     pub sketch_bytes: Option<u16>,
     /// Whether documents keep the grams by which passages are found.
     pub passages: Option<bool>,
-    /// The number of documents with a gram from which the gram is boilerplate, [`BOILERPLATE_DOCUMENTS`].
+    /// The number of documents with a gram from which the gram is boilerplate, 1 to 10,000.
     pub boilerplate: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
