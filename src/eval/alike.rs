@@ -77,6 +77,7 @@ pub fn set_aside_copies<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::tests::word;
     use crate::eval::with_edits;
 
     #[test]
@@ -104,12 +105,9 @@ mod tests {
         }
         assert_eq!(set_aside_copies(&mut edited, by, ALIKE, || Err("cancelled")), Err("cancelled"));
     }
+
     #[test]
     fn pairs_of_middling_similarity_are_disputed() {
-        let word = |n: usize| -> String {
-            let letter = |at: usize| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9) >> (5 * at)) as u8 % 26);
-            (0..7).map(letter).collect::<String>() + " "
-        };
         let words = |from: usize| -> String { (from..from + 600).map(word).collect() };
         // Of 600 words, 540 are common to the first two texts, and 400 to the first and the last.
         let texts = vec![words(0), words(60), words(200)];

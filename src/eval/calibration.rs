@@ -156,15 +156,12 @@ pub fn promised_table(set: &Set, candidates: &[Candidate], assumed: Assumed) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::tests::word;
     use crate::eval::with_edits;
 
     #[test]
     fn the_candidate_that_finds_most_is_chosen() {
-        let word = |n: usize| -> String {
-            let letter = |at: usize| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9) >> (5 * at)) as u8 % 26);
-            (0..7).map(letter).collect()
-        };
-        let text = |n: usize| -> String { (0..120).map(|at| word(n * 120 + at) + " ").collect() };
+        let text = |n: usize| -> String { (0..120).map(|at| word(n * 120 + at)).collect() };
         let set = with_edits("own", (0..300).map(text).collect(), 1);
         let assumed = |documents| Assumed { documents, duplicate_share: 0.5 };
         let measure = |name: &str, documents| {

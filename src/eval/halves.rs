@@ -177,13 +177,10 @@ pub fn halves_table(results: &[HalfResult], duplicate_share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::eval::tests::word;
 
     #[test]
     fn each_text_is_in_one_half_with_its_copies() {
-        let word = |n: usize| -> String {
-            let letter = |at: usize| char::from(b'a' + (n.wrapping_mul(0x9e37_79b9) >> (5 * at)) as u8 % 26);
-            (0..7).map(letter).collect::<String>() + " "
-        };
         let text = |n: usize| -> String { (0..60).map(|at| word(n / 2 * 60 + at)).collect() };
         let texts: Vec<String> = (0..400).map(text).collect();
         let labels = Labels { positive: (0..200).map(|n| (2 * n, 2 * n + 1)).collect(), ..Labels::default() };

@@ -3,8 +3,8 @@
 //!
 //! Not here: the choice of the threshold (`report`).
 
-use super::Set;
 use super::labels::{Judged, Pair};
+use super::{Set, timed};
 use crate::fingerprint::{Banding, MinHash, Profile, jaccard, signature_of};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
@@ -45,13 +45,13 @@ pub fn banded<E>(
     let Some(shape) = SignatureShape::of_minima(banding.bands as u16, banding.rows as u16) else {
         return Ok(None);
     };
-    let bytes: usize = set.texts.iter().map(String::len).sum();
-    let _ = set.texts.first().map(|text| profile.feature_set(text));
-    let start = clock();
-    let features = |text: &String| check().map(|()| profile.feature_set(text));
-    let sets: Vec<Vec<u64>> = set.texts.iter().map(features).collect::<Result<_, E>>()?;
-    let signatures: Vec<Vec<u8>> = sets.iter().map(|set| signature_of(set, shape)).collect();
-    let seconds = clock().saturating_sub(start).as_secs_f64();
+    let sign = |text: &str| {
+        let features = profile.feature_set(text);
+        let signature = signature_of(&features, shape);
+        (features, signature)
+    };
+    let (made, bytes_a_second) = timed(&set.texts, sign, clock, &check)?;
+    let (sets, signatures): (Vec<Vec<u64>>, Vec<Vec<u8>>) = made.into_iter().unzip();
     let index = Bands::new(shape);
     let mut pairs: Vec<(Pair, f64)> = Vec::new();
     for (number, signature) in signatures.iter().enumerate().filter(|(number, _)| !sets[*number].is_empty()) {
@@ -84,7 +84,7 @@ pub fn banded<E>(
         recipe: own.id().to_string(),
         banding,
         bytes: index.bytes() as f64 / index.len().max(1) as f64,
-        bytes_a_second: bytes as f64 / seconds.max(1e-9),
+        bytes_a_second,
         error: (squares / positive).sqrt(),
         thresholds: thresholds.iter().map(at).collect(),
     }))
@@ -93,20 +93,11 @@ pub fn banded<E>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::Labels;
+    use crate::eval::tests::two_copies;
 
     #[test]
     fn copies_agree_in_a_band_and_others_do_not() {
-        let text =
-            |topic: &str| format!("A long sentence about {topic}, with many words that others do not have. ");
-        let texts = vec![
-            text("harbours").repeat(2),
-            text("harbours").repeat(3),
-            String::new(),
-            "。完全不同的文字".into(),
-        ];
-        let labels = Labels { positive: [(0, 1)].into(), ..Labels::default() };
-        let set = Set { name: "own".into(), texts, labels, edits: vec![] };
+        let set = two_copies();
         let banding = Banding { bands: 32, rows: 4 };
         let measure = |check: fn() -> Result<(), &'static str>| {
             banded(&MinHash::ALL[1], banding, &set, &[0.2, 1.1], || Duration::ZERO, check)

@@ -27,6 +27,8 @@ mod second_check;
 mod signed;
 mod skew;
 mod svg;
+#[cfg(test)]
+mod tests;
 
 pub use alike::{ALIKE, CERTAIN, set_aside_copies};
 pub use by_kind::{ByKind, by_kind, kinds_table};
@@ -51,7 +53,7 @@ pub use svg::svg;
 
 use std::time::Duration;
 
-use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::fingerprint::{Profile, Status};
 use crate::ids::Hash;
 use crate::index::of_width;
 
@@ -106,13 +108,7 @@ pub fn measure<E>(
     clock: impl Fn() -> Duration,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Measured, E> {
-    let bytes: usize = set.texts.iter().map(String::len).sum();
-    // Loads the dictionaries before the time is measured.
-    let _ = set.texts.first().map(|text| profile.fingerprint(text));
-    let start = clock();
-    let fingerprint = |text: &String| check().map(|()| profile.fingerprint(text));
-    let made: Vec<Fingerprint> = set.texts.iter().map(fingerprint).collect::<Result<_, E>>()?;
-    let seconds = clock().saturating_sub(start).as_secs_f64();
+    let (made, bytes_a_second) = timed(&set.texts, |text| profile.fingerprint(text), clock, &check)?;
     let hashes: Vec<_> = made.iter().map(|made| made.hash).collect();
     // Empty texts are never stored.
     let stored: Vec<bool> = made.iter().map(|made| made.status != Status::Empty).collect();
@@ -134,11 +130,30 @@ pub fn measure<E>(
         short: count(Status::Short),
         empty: count(Status::Empty),
         skew: skew(&hashes, &originals),
-        bytes_a_second: bytes as f64 / seconds.max(1e-9),
+        bytes_a_second,
         index_bytes: index.bytes() as f64 / index.len().max(1) as f64,
         edits: by_edit(&hashes, set),
         hashes: hashes.iter().zip(&stored).map(|(hash, stored)| stored.then_some(*hash)).collect(),
     })
+}
+
+/// What `make` makes of each text, and how many bytes of text it takes a second.
+///
+/// # Errors
+/// The error of `check`, which is called before each text.
+fn timed<T, E>(
+    texts: &[String],
+    make: impl Fn(&str) -> T,
+    clock: impl Fn() -> Duration,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<(Vec<T>, f64), E> {
+    // Loads the dictionaries before the time is measured.
+    let _ = texts.first().map(|text| make(text));
+    let start = clock();
+    let made = texts.iter().map(|text| check().map(|()| make(text))).collect::<Result<_, E>>()?;
+    let seconds = clock().saturating_sub(start).as_secs_f64();
+    let bytes: usize = texts.iter().map(String::len).sum();
+    Ok((made, bytes as f64 / seconds.max(1e-9)))
 }
 
 fn by_edit(hashes: &[Hash], set: &Set) -> Vec<(String, Vec<u32>)> {

@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::Set;
 use super::labels::Pair;
 use super::near::Near;
-use crate::fingerprint::{Profile, Signed, Status};
+use super::{Set, timed};
+use crate::fingerprint::{Profile, Status};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
 
@@ -44,12 +44,7 @@ pub fn measure_signed<E>(
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Option<MeasuredSigned>, E> {
     let Some(shape) = profile.signatures() else { return Ok(None) };
-    let bytes: usize = set.texts.iter().map(String::len).sum();
-    let _ = set.texts.first().map(|text| profile.fingerprint(text));
-    let start = clock();
-    let sign = |text: &String| check().map(|()| profile.sign(text));
-    let made: Vec<Signed> = set.texts.iter().map(sign).collect::<Result<_, E>>()?;
-    let seconds = clock().saturating_sub(start).as_secs_f64();
+    let (made, bytes_a_second) = timed(&set.texts, |text| profile.sign(text), clock, &check)?;
     let index = Bands::new(shape);
     let stored = || {
         let stored = (0_u32..).zip(&made).filter(|(_, made)| made.fingerprint.status != Status::Empty);
@@ -82,7 +77,7 @@ pub fn measure_signed<E>(
         short: count(Status::Short),
         empty: count(Status::Empty),
         index_bytes: index.bytes() as f64 / index.len().max(1) as f64,
-        bytes_a_second: bytes as f64 / seconds.max(1e-9),
+        bytes_a_second,
     }))
 }
 
@@ -129,20 +124,11 @@ pub fn signed_table(set: &Set, measured: &[MeasuredSigned]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::eval::Labels;
+    use crate::eval::tests::two_copies;
 
     #[test]
     fn copies_agree_in_a_band_and_others_do_not() {
-        let text =
-            |topic: &str| format!("A long sentence about {topic}, with many words that others do not have. ");
-        let texts = vec![
-            text("harbours").repeat(2),
-            text("harbours").repeat(3),
-            String::new(),
-            "。完全不同的文字".into(),
-        ];
-        let labels = Labels { positive: [(0, 1)].into(), ..Labels::default() };
-        let set = Set { name: "own".into(), texts, labels, edits: vec![] };
+        let set = two_copies();
         let measure = |name: &str, check: fn() -> Result<(), &'static str>| {
             measure_signed(Profile::named(name).unwrap(), &set, || Duration::ZERO, check)
         };

@@ -302,7 +302,14 @@ mod tests {
             ("用rust写", &[(Word, "用"), (Gram, "rust"), (Word, "写")]),
             (
                 "我来到,北京。",
-                &[(Word, "我"), (Word, "来到"), (Pair, "我 来到"), (Word, "北京"), (Pair, "来到 北京")],
+                &[
+                    // The mark between the words does not part them.
+                    (Word, "我"),
+                    (Word, "来到"),
+                    (Pair, "我 来到"),
+                    (Word, "北京"),
+                    (Pair, "来到 北京"),
+                ],
             ),
         ];
         for (text, expected) in cases {

@@ -84,8 +84,8 @@ impl Signature {
         if self.minima.len() == other.minima.len() { equal as f64 / self.minima.len() as f64 } else { 0.0 }
     }
 
-    /// The lowest `bits` (1 to 8) of each minimum, to be stored with a document (Li and König, "b-Bit minwise
-    /// hashing", WWW 2010).
+    /// The lowest `bits` (1 to 8) of each minimum, to be stored with a document (Li and König, "b-Bit
+    /// minwise hashing", WWW 2010).
     pub fn sketch(&self, bits: u32) -> Sketch {
         let bits = bits.clamp(1, 8);
         let mut bytes = vec![0; (self.minima.len() * bits as usize).div_ceil(8)];

@@ -1,5 +1,6 @@
 //! Creating, changing and deleting collections.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 
 use tokio::sync::SemaphorePermit;
@@ -154,16 +155,9 @@ fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChan
         keep_text,
         expires_in,
     } = wanted;
-    if let Some(documents) = boilerplate.filter(|documents| !BOILERPLATE_DOCUMENTS.contains(documents)) {
-        let (least, most) = (BOILERPLATE_DOCUMENTS.start(), BOILERPLATE_DOCUMENTS.end());
-        let detail = format!("boilerplate_documents is {documents}; it ranges from {least} to {most}");
-        return Err(ServiceError::invalid("boilerplate_documents", detail));
-    }
-    if let Some(bytes) = sketch_bytes.filter(|bytes| *bytes != 0 && !SKETCH_BYTES.contains(bytes)) {
-        let (least, most) = (SKETCH_BYTES.start(), SKETCH_BYTES.end());
-        let detail = format!("sketch_bytes is {bytes}; it is 0 for none, or from {least} to {most}");
-        return Err(ServiceError::invalid("sketch_bytes", detail));
-    }
+    check_range("boilerplate_documents", boilerplate, &BOILERPLATE_DOCUMENTS, "it ranges")?;
+    let sketch = sketch_bytes.filter(|bytes| *bytes != 0);
+    check_range("sketch_bytes", sketch, &SKETCH_BYTES, "it is 0 for none, or")?;
     let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
     Ok(CollectionChange {
         profile: named.map(|profile| facts(profile, threshold)),
@@ -176,6 +170,23 @@ fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChan
         keep_text,
         expires_in,
     })
+}
+
+/// Rejects a value outside its range. `rule` begins what the error says of the range.
+fn check_range<T: PartialOrd + fmt::Display>(
+    field: &'static str,
+    value: Option<T>,
+    range: &RangeInclusive<T>,
+    rule: &str,
+) -> Result<(), ServiceError> {
+    match value {
+        Some(value) if !range.contains(&value) => {
+            let (least, most) = (range.start(), range.end());
+            let detail = format!("{field} is {value}; {rule} from {least} to {most}");
+            Err(ServiceError::invalid(field, detail))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn facts(profile: &Profile, threshold: Option<f64>) -> ProfileFacts {

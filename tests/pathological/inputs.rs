@@ -13,6 +13,9 @@ const LINKS: &str = "<p><a href=x>a, b, c</a></p>";
 const STRUCTURED_DATA: &str =
     "<script type=application/ld+json>{\"@context\":\"https://schema.org\",\"name\":\"";
 
+/// A Thai sentence: words are not separated.
+const THAI: &str = "ภาษาไทยไม่มีช่องว่างระหว่างคำ";
+
 /// A user's profiles with the most features: a gram at every letter.
 const MOST_FEATURES: &str = "
 [every-letter-64]
@@ -240,7 +243,7 @@ impl Inputs {
         ("one letter a word", self.full_of("a b c d ")),
         ("scripts in turn", self.full_of("aж中あกأ")),
         ("scripts in turn with spaces", self.full_of("a 中 あ ก ")),
-        ("Thai", self.full_of("ภาษาไทยไม่มีช่องว่างระหว่างคำ")),
+        ("Thai", self.full_of(THAI)),
         ("one letter of Thai", self.full_of("ก")),
         ("signs of Thai", self.full_of("ก็่้๊๋")),
         ("Khmer", self.full_of("ភាសាខ្មែរមិនមានចន្លោះ")),

@@ -184,7 +184,7 @@ fn cursors_and_streams_over_http() {
         assert!(status.is_success() || status.is_client_error(), "{status} {text:?}");
     });
     let lines = "{\"id\":\"a\",\"hash\":\"00000000000000ff\",\"metadata\":{\"x\":[1e3,\"\\u00e9\"]}}\r\n\n\
-                 {\"id\":\"b\",\"text\":\"图书馆昨天宣布\"}\noops\n{\"hash\":\"0f\",\"expires_in\":\"36h\"}";
+                 {\"id\":\"b\",\"text\":\"图书馆宣布\"}\noops\n{\"hash\":\"0f\",\"expires_in\":\"36h\"}";
     run_decoder(&[lines], 20, |bytes| {
         let request = server.client.post(format!("{}/documents", server.url));
         let request = request.header("content-type", "application/x-ndjson").body(bytes.to_vec());

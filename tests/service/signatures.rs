@@ -15,19 +15,25 @@ const SENTENCES: [&str; 12] = [
     "Tickets can be bought at the pier, and children under six travel for nothing if an adult is with them.",
     "In a storm the captain decides whether the ship sails, and the office puts a note on its door \
      an hour before.",
-    "市图书馆昨天宣布,从下个月开始延长周末的开放时间,读者可以在馆内阅读到晚上十点。",
-    "馆长表示,新的自习区有两百个座位,每个座位都有电源和台灯,不需要预约就可以使用。",
-    "В понедельник управление порта сообщило, что паром на острова будет ходить два раза в день \
-     до конца марта.",
-    "港の事務所は月曜日に、島へのフェリーが三月末まで一日二回運航すると発表しました。",
-    "항만 사무소는 월요일에 섬으로 가는 여객선이 삼월 말까지 하루에 두 번 운항한다고 밝혔다.",
+    "市图书馆昨天宣布,从下个月开始延长周末的开放时间,\
+     读者可以在馆内阅读到晚上十点。",
+    "馆长表示,新的自习区有两百个座位,每个座位都有电源和台灯,\
+     不需要预约就可以使用。",
+    "В понедельник управление порта сообщило, что паром \
+     на острова будет ходить два раза в день до конца марта.",
+    "港の事務所は月曜日に、\
+     島へのフェリーが三月末まで一日二回運航すると発表しました。",
+    "항만 사무소는 월요일에 섬으로 가는 여객선이 삼월 말까지 하루에 두 \
+     번 운항한다고 밝혔다.",
     "Bread is baked in the old mill every Saturday, and whoever brings flour may take two loaves home \
      for free.",
     "The mill was built in 1742 by a family of carpenters, burned down twice, and was rebuilt in stone \
      each time.",
     "Visitors can see the wheel turn from a bridge behind the bakery, except when the brook is frozen \
      in winter.",
-    "กรุงเทพมหานครเป็นเมืองหลวงและนครที่มีประชากรมากที่สุดของประเทศไทย",
+    "กรุงเทพมหานครเป็นเมืองหลวง\
+     และนครที่มีประชากร\
+     มากที่สุดของประเทศไทย",
 ];
 
 /// Text `i`: the sentences whose bits are set in `i`. It shares many sentences with other texts.
