@@ -56,7 +56,7 @@ pub struct Manifest {
     /// The size in bytes of the sketches of its documents for a second check, if they have any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sketch_bytes: Option<u16>,
-    /// The number of documents from which a gram is boilerplate, if its documents have grams.
+    /// The most documents that may have a gram before it counts as boilerplate, if its documents have grams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boilerplate: Option<u32>,
     /// The Hamming distance of its queries, unless a query gives another.

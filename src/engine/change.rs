@@ -43,7 +43,7 @@ pub struct CollectionChange {
     pub sketch_bytes: Option<u16>,
     /// Whether documents keep the grams of their texts.
     pub passages: Option<bool>,
-    /// The number of documents with a gram from which the gram is boilerplate.
+    /// The most documents that may have a gram before it counts as boilerplate.
     pub boilerplate: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
-use super::planning::Plan;
+use super::planning::{DUPLICATES_NAMED, Plan};
 use super::registry::Collection;
 use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
 use crate::call::Reserved;
@@ -20,12 +20,11 @@ use crate::index::Subject;
 use crate::pool::Cancel;
 use crate::store::{Lists, Posting, PostingList, RowHead, StoreError, View};
 
-/// The number of documents with a gram from which the gram is boilerplate, unless a collection sets another.
+/// The most documents that may have a gram before it counts as boilerplate, unless a collection sets another
+/// number.
 pub const BOILERPLATE: u32 = 100;
 /// The maximum number of documents whose grams are compared with those of the text: those that share most.
 const COMPARED: usize = 1_000;
-/// The maximum number of documents that are named as containing a document that was not stored.
-const NAMED: usize = 10;
 /// The share of both texts from which they are copies of each other.
 const COPY: f64 = 0.8;
 /// Approximate bytes of memory per document that shares a gram.
@@ -54,13 +53,14 @@ impl Sharing {
         }
     }
 
-    /// The documents that share enough grams, those that share most first, and the boilerplate.
-    fn into_candidates(self) -> (Vec<DocumentId>, HashSet<u64>) {
+    /// The documents that may share a passage and how many grams they share, those that share most first, and
+    /// the boilerplate.
+    fn into_candidates(self) -> (Vec<(DocumentId, usize)>, HashSet<u64>) {
         let mut most: Vec<(DocumentId, usize)> =
             self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS).collect();
         most.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         most.truncate(COMPARED);
-        (most.into_iter().map(|(id, _)| id).collect(), self.boilerplate)
+        (most, self.boilerplate)
     }
 }
 
@@ -90,18 +90,19 @@ impl Engine {
         let (candidates, boilerplate) = sharing.into_candidates();
         let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
         let mut matches = Vec::new();
-        for (at, id) in candidates.into_iter().enumerate() {
+        for (at, (id, count)) in candidates.into_iter().enumerate() {
             if at % CHECK == 0 {
                 cancel.check()?;
             }
             let excludes = query.filter.as_ref().is_some_and(|filter| filter.excludes(&id));
             let row = if excludes { None } else { view.row_head(collection.id, &id)? };
-            let Some(row) = row.filter(|row| row.expires_ms.is_none_or(|at| at > now_ms)) else { continue };
+            let Some(row) = row.filter(|row| !row.has_lapsed(now_ms)) else { continue };
             if query.filter.as_ref().is_some_and(|filter| !filter.admits(&row)) {
                 continue;
             }
             let shared = Containment::of_grams(&query.grams, &row.grams, |gram| boilerplate.contains(&gram));
-            if shared.a_in_b.max(shared.b_in_a) >= query.containment {
+            let is_enough = Containment::shares_passage(count, query.grams.len(), row.grams.len());
+            if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
                 matches.push(found(collection, subject, id, row, shared));
             }
         }
@@ -179,15 +180,15 @@ impl Plan<'_> {
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
         let mut matches = Vec::new();
         // A document is not a duplicate of its own previous version.
-        for id in candidates.into_iter().filter(|id| *id != document.id) {
+        for (id, count) in candidates.into_iter().filter(|(id, _)| *id != document.id) {
             let Some(row) = self.live_row(collection, &id)? else { continue };
             let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
-            if shared.a_in_b >= least {
+            if Containment::shares_passage(count, grams.len(), row.grams.len()) && shared.a_in_b >= least {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));
             }
         }
         rank(&mut matches);
-        matches.truncate(NAMED);
+        matches.truncate(DUPLICATES_NAMED);
         Ok(matches)
     }
 }

@@ -19,7 +19,7 @@ use crate::index::Subject;
 use crate::store::{Batch, Change, Expiry, Lists, Posting, PostingList, RowHead, Store, StoreError, View};
 
 /// The maximum number of near-duplicates reported for a rejected document.
-const DUPLICATES_NAMED: usize = 10;
+pub(super) const DUPLICATES_NAMED: usize = 10;
 
 /// The maximum number of hashes that a check passes to the writer. There are several because some of them
 /// may be deleted before the writer decides.
@@ -229,7 +229,7 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<RowHead>, StoreError> {
         let row = self.current(collection, id)?;
-        Ok(row.filter(|row| !self.has_expired(row.expires_ms)))
+        Ok(row.filter(|row| !row.has_lapsed(self.now_ms)))
     }
 
     /// The stored or planned document, expired or not. Its text, which may have megabytes, is not read.

@@ -35,7 +35,7 @@ pub struct CollectionSettings {
     pub k: u32,
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
     pub sketch_bytes: Option<u16>,
-    /// If documents keep the grams of their texts: the number of documents with a gram from which the gram is
+    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts as
     /// boilerplate. Whether they keep grams never changes.
     pub boilerplate: Option<u32>,
     /// Whether documents keep their original text.

@@ -181,3 +181,28 @@ fn cells(values: &[f64]) -> String {
     };
     values.iter().map(cell).collect::<Vec<_>>().join(" / ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::tests::word;
+
+    #[test]
+    fn spellings_are_found_and_other_texts_are_not() {
+        let sentence = |n: usize| (0..12).map(|at| word(n * 12 + at)).collect::<String>() + "end. ";
+        let text = |n: usize| (0..12).map(|at| sentence(n * 12 + at)).collect();
+        let profiles = ["copies-64", "minhash-copies"].map(|name| Profile::named(name).unwrap());
+        let by = Profile::named("shingles-64").unwrap();
+        let measure = |check: fn() -> Result<(), &'static str>| {
+            by_kind(&profiles, by, "own", (0..30).map(text).collect(), 1, check)
+        };
+        let found = measure(|| Ok(())).unwrap();
+        assert_eq!((found.kinds.len(), &found.wrong), (EDIT_KINDS.len() + SPELLING_KINDS.len(), &vec![0, 0]));
+        let row = |name: &str| found.kinds.iter().find(|kind| kind.0 == name).unwrap();
+        assert_eq!(row("capitals"), &("capitals".to_owned(), true, 30, vec![30, 30]));
+        let (_, is_spelling, copies, right) = row("10 % of words replaced");
+        assert!(!is_spelling && *copies == 30 && right[0] < right[1], "{right:?}");
+        assert_eq!(row("tatweel").2, 0);
+        assert_eq!(measure(|| Err("cancelled")).err(), Some("cancelled"));
+    }
+}

@@ -3,8 +3,8 @@
 //! A page is an article with parts of other articles of the set before and after it. The methods of this
 //! project stand beside two of the literature, in simple form: winnowing (Schleimer, Wilkerson and Aiken,
 //! SIGMOD 2003) and one of 32 shingles by hash (Broder 1997). An article counts as found if the page has
-//! three of its hashes and two fifths of them. A hit is false if the page has less than a tenth of the
-//! article by letters.
+//! three of its hashes and two fifths of them; for sampled grams, by the estimate that lookups use. A hit is
+//! false if the page has less than a tenth of the article by letters.
 //!
 //! Not here: files and arguments (the command `eval`).
 
@@ -14,7 +14,7 @@ use std::fmt::Write;
 
 use super::edits::{Random, sentences};
 use crate::features::sampled_grams;
-use crate::fingerprint::{Containment, MIN_SHARED_GRAMS, Profile, Status};
+use crate::fingerprint::{Containment, Profile, Status};
 use crate::ids::{Gram, Hash};
 
 /// The shares of the article in its page, in percent.
@@ -86,7 +86,8 @@ fn is_in(own: &HashSet<u64>, of: &HashSet<u64>) -> bool {
 fn has_passages(own: &[Gram], of: &[Gram]) -> bool {
     let others: HashSet<u64> = of.iter().map(|gram| gram.hash).collect();
     let shared = own.iter().filter(|gram| others.contains(&gram.hash)).count();
-    shared >= MIN_SHARED_GRAMS && Containment::of_grams(own, of, |_| false).a_in_b >= SHARE
+    Containment::shares_passage(shared, own.len(), of.len())
+        && Containment::of_grams(own, of, |_| false).a_in_b >= SHARE
 }
 
 /// Whether a page of another article has a tenth of this one all the same: sets have copies too.

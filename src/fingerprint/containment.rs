@@ -22,9 +22,11 @@ const PLACES: usize = 8;
 /// Sampled grams in a row that the other text may lack without an end of the passage. A changed word takes
 /// one or two away.
 const MISSED: usize = 3;
-/// The sampled grams that two texts must share to share a passage. Two texts in a hundred thousand have one
-/// or two in common by accident or in a phrase.
-pub const MIN_SHARED_GRAMS: usize = 3;
+/// The fewest sampled grams that two texts share if they share a passage: a text of two must share both. One
+/// alone may be a phrase.
+pub const MIN_SHARED_GRAMS: usize = 2;
+/// The number that texts of more grams must share.
+const SHARED_GRAMS: usize = 3;
 /// Grams between two calls of `check`.
 const CHECK: usize = 4_096;
 
@@ -90,6 +92,11 @@ impl Containment {
             b_in_a: share(of_b, &b),
             shared: long.iter().map(passage).collect(),
         })
+    }
+
+    /// Whether two texts of so many sampled grams share a passage if they have `shared` of them in common.
+    pub fn shares_passage(shared: usize, a: usize, b: usize) -> bool {
+        shared >= SHARED_GRAMS.min(a).min(b).max(MIN_SHARED_GRAMS)
     }
 
     /// Estimates the same by the sampled grams of both texts, without those that `is_left_out` names. A

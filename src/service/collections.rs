@@ -18,7 +18,7 @@ use crate::ids::{CollectionName, SignatureShape};
 /// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
 const RECALL: f64 = 0.95;
 
-/// The range of the number of documents from which a gram is boilerplate. A lookup reads up to so many
+/// The range of the most documents that may have a gram before it is boilerplate. A lookup reads up to so many
 /// postings per gram.
 pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
 
@@ -37,7 +37,7 @@ pub struct WantedCollection {
     pub sketch_bytes: Option<u16>,
     /// Whether documents keep the grams by which passages are found.
     pub passages: Option<bool>,
-    /// The number of documents with a gram from which the gram is boilerplate, 1 to 10,000.
+    /// The most documents that may have a gram before it counts as boilerplate, 1 to 10,000.
     pub boilerplate: Option<u32>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,

@@ -25,7 +25,7 @@ pub struct CollectionRecord {
     pub k: u32,
     /// The size in bytes of the sketch that each row has for a second check, if rows have one.
     pub sketch_bytes: Option<u16>,
-    /// The number of documents from which a gram is boilerplate, if rows have grams.
+    /// The most documents that may have a gram before it counts as boilerplate, if rows have grams.
     pub boilerplate: Option<u32>,
     /// Whether rows keep the document's text.
     pub keep_text: bool,
@@ -89,6 +89,13 @@ impl Row {
         text(&self.metadata) + text(&self.text) + sketch + size_of_val(&self.grams[..])
     }
 
+    /// Whether it is expired at this time.
+    pub fn has_lapsed(&self, now_ms: u64) -> bool {
+        is_expired(self.expires_ms, now_ms)
+    }
+}
+
+impl RowHead {
     /// Whether it is expired at this time.
     pub fn has_lapsed(&self, now_ms: u64) -> bool {
         is_expired(self.expires_ms, now_ms)

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use lookalike::features::sampled_grams;
-use lookalike::fingerprint::{Containment, MIN_SHARED_GRAMS};
+use lookalike::fingerprint::Containment;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -77,7 +77,7 @@ fn expected(
     let is_found = |grams: &Vec<lookalike::ids::Gram>| {
         let shared = own.iter().filter(|gram| !is_common(gram.hash) && has(grams, gram.hash)).count();
         let found = Containment::of_grams(&own, grams, is_common);
-        shared >= MIN_SHARED_GRAMS && found.a_in_b.max(found.b_in_a) >= least
+        Containment::shares_passage(shared, own.len(), grams.len()) && found.a_in_b.max(found.b_in_a) >= least
     };
     all.iter().filter(|(_, grams)| is_found(grams)).map(|(id, _)| (*id).clone()).collect()
 }

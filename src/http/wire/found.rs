@@ -104,7 +104,7 @@ impl From<Containment> for SharedOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Passages)]
 struct PassagesOut {
-    /// The number of sampled grams of the text. With fewer than three no document is found; a text of 200
+    /// The number of sampled grams of the text. With fewer than two no document is found; a text of 200
     /// letters or 100 Chinese characters has about three.
     grams: usize,
     /// The parts of the text that more documents have than `boilerplate_documents`: the first character, and
