@@ -35,8 +35,8 @@ pub struct CollectionSettings {
     pub k: u32,
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
     pub sketch_bytes: Option<u16>,
-    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts as
-    /// boilerplate. Whether they keep grams never changes.
+    /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
+    /// as boilerplate. Whether they keep grams never changes.
     pub boilerplate: Option<u32>,
     /// Whether documents keep their original text.
     pub keep_text: bool,

@@ -18,8 +18,8 @@ use crate::ids::{CollectionName, SignatureShape};
 /// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
 const RECALL: f64 = 0.95;
 
-/// The range of the most documents that may have a gram before it is boilerplate. A lookup reads up to so many
-/// postings per gram.
+/// The range of the most documents that may have a gram before it is boilerplate. A lookup reads up to so
+/// many postings per gram.
 pub(super) const BOILERPLATE_DOCUMENTS: RangeInclusive<u32> = 1..=10_000;
 
 /// The settings that a request names. An omitted setting keeps its value, or gets the default in a new
