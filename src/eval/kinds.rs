@@ -226,13 +226,15 @@ impl<'a> Editable<'a> {
                 let others = super::pieces::sentences(&self.texts[other]);
                 let mut all = sentences;
                 let at = random.below(all.len() + 1);
-                all.insert(at, others[random.below(others.len())]);
+                all.splice(at..at, others.get(random.below(others.len())).copied());
                 all.concat()
             }
             Kind::SentenceMoved => {
                 let mut all = sentences;
-                let moved = all.remove(random.below(all.len()));
-                all.insert(random.below(all.len() + 1), moved);
+                if !all.is_empty() {
+                    let moved = all.remove(random.below(all.len()));
+                    all.insert(random.below(all.len() + 1), moved);
+                }
                 all.concat()
             }
             Kind::Shuffled => {
@@ -485,7 +487,7 @@ mod tests {
     fn texts() -> Vec<String> {
         let sentence = |n: usize| (0..9).map(|at| word(n * 9 + at)).collect::<String>().trim().to_owned();
         let text = |n: usize| (0..12).map(|at| format!("Item {n}: {}. ", sentence(n * 12 + at))).collect();
-        (0..6).map(text).chain([String::new()]).collect()
+        (0..6).map(text).collect()
     }
 
     #[test]
@@ -497,9 +499,13 @@ mod tests {
             assert_ne!(copy, texts[2], "{}", kind.name());
             assert_eq!(copy, editable.edited(2, kind, 7), "{}", kind.name());
         }
+        let with_empty: Vec<String> = texts[..2].iter().cloned().chain(vec![String::new(); 2]).collect();
+        let editable = Editable::of(&with_empty);
         for kind in EDIT_KINDS.into_iter().chain(SPELLING_KINDS) {
+            // Texts next to an empty one may be edited by its words, of which there are none.
+            (0..3).for_each(|number| drop(editable.edited(number, kind, 7)));
             let is_added = matches!(kind, Kind::Boilerplate(..) | Kind::SentenceInserted);
-            assert!(editable.edited(6, kind, 7).is_empty() || is_added, "{}", kind.name());
+            assert!(editable.edited(3, kind, 7).is_empty() || is_added, "{}", kind.name());
         }
     }
 
