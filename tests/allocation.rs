@@ -21,11 +21,12 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 /// Long enough that the fixed memory of a thread is negligible.
 const TEXT: Inputs = Inputs { bytes: 256 << 10 };
 /// One profile for each code path: the one of its kind that takes the most memory.
-const KINDS: [&str; 9] = [
+const KINDS: [&str; 10] = [
     "copies-64",
     "every-letter-64",
     "copies-128",
     "every-letter-128",
+    "short-128",
     "cppjieba",
     "keywords-zh",
     "shingle-md5-128",

@@ -90,12 +90,13 @@ fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Re
         let line = serde_json::json!({
             "file": name, "hash": made.hash.to_string(), "bits": profile.width().bits(),
             "profile": profile.id().to_string(), "features": made.features, "status": status,
+            "k": made.k, "sensitivity": made.moved.within(made.k),
         });
         return writeln!(out, "{line}");
     }
     if made.status != Status::Ok {
         let features = made.features;
-        eprintln!("lookalike: {name}: {status}: {features} features, too few for reliable near-duplicates");
+        eprintln!("lookalike: {name}: {status}: {features} features; a changed word may move it beyond k");
     }
     writeln!(out, "{}  {name}", made.hash)
 }

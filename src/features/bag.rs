@@ -112,6 +112,11 @@ impl<D: Digest> Bag<D> {
         self.len() == 0
     }
 
+    /// The sum of the squared weights.
+    pub fn squares(&self) -> f64 {
+        self.classes.iter().map(|class| (class.weight as f64).powi(2) * class.digests.len() as f64).sum()
+    }
+
     /// The smallest digest; `None` if the bag is empty.
     pub fn smallest(&self) -> Option<D> {
         self.classes.iter().flat_map(|class| &class.digests).min().copied()

@@ -16,7 +16,9 @@ mod lookup3;
 mod sentences;
 mod shingles;
 mod short;
+mod short_texts;
 mod stop_words;
+mod units;
 mod weights;
 mod words;
 
@@ -29,6 +31,8 @@ pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};
 pub use sentences::longest_sentences;
 pub use shingles::{Half, ShinglePlan, has_grams, shingles};
+pub use short_texts::{short_texts, weighs_less};
 pub use stop_words::StopWords;
+pub use units::{Units, is_dense, word_count};
 pub use weights::{ONE, fixed, logarithmic, to_number};
 pub use words::{Cutter, WordPlan};

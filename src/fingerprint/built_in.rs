@@ -4,7 +4,7 @@
 
 use super::minhash::MinHash;
 use super::profile::{Profile, ProfileId};
-use super::recipe::{Features, IdfChoice, MIN_FEATURES, Recipe, Weights};
+use super::recipe::{Features, IdfChoice, Recipe, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
 use crate::ids::{SignatureShape, Width};
@@ -45,6 +45,14 @@ fn simhashes() -> Vec<Profile> {
             "Like copies-64 with 128 bits and the full weight for words of one character: finds more \
              heavily edited copies at the same precision, for three to four times the memory.",
             shingled(Width::Bits128, 23, ShinglePlan::COPIES_128),
+        ),
+        named(
+            "short-128",
+            "For texts of 8 to 50 words in any language: messages, headlines, reviews. Features: words and \
+             pairs of words, elsewhere syllables or adjacent characters, so that one changed word moves \
+             about as many bits in every script. 128 bits. k depends on the text, 23 to 31, unless it is \
+             given.",
+            Recipe { least_k: Some(23), ..recipe(Width::Bits128, 30, Features::ShortTexts) },
         ),
         named(
             "code-128",
@@ -115,14 +123,12 @@ fn recipe(width: Width, k: u32, features: Features) -> Recipe {
         width,
         signature: None,
         k,
-        min_features: MIN_FEATURES,
+        least_k: None,
     }
 }
 
-/// Grams at every third letter are fewer than words for the same information, so fewer features are enough
-/// (docs/quality.md, "Short texts").
 fn shingled(width: Width, k: u32, plan: ShinglePlan) -> Recipe {
-    Recipe { min_features: 12, ..recipe(width, k, Features::Shingles(plan)) }
+    recipe(width, k, Features::Shingles(plan))
 }
 
 fn code_128() -> Recipe {
@@ -156,7 +162,6 @@ fn words(cutter: Cutter, stop_words: StopWords, drops_numbers: bool) -> Features
 fn keywords_zh() -> Recipe {
     Recipe {
         weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Some(20) },
-        min_features: 8,
         ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::built_in(), true))
     }
 }
@@ -168,7 +173,6 @@ pub(super) fn cppjieba(top: usize) -> Recipe {
         weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Some(top) },
         hash: HashFunction::Lookup3,
         tie: Tie::Zero,
-        min_features: 8,
         ..recipe(Width::Bits64, 3, words(Cutter::Cppjieba, StopWords::cppjieba(), false))
     }
 }
@@ -199,7 +203,6 @@ fn longest_three() -> Recipe {
     Recipe {
         weights: Weights::One,
         signature: Some(shape),
-        min_features: 3,
         ..recipe(Width::Bits128, 1, Features::Sentences(3))
     }
 }

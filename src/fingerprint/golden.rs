@@ -97,6 +97,22 @@ const GOLDEN: &[(&str, &str, &str, usize)] = &[
     ("copies-128@1", "hindi", "7b0d6ad41b81346ba701f1766101f3c6", 17),
     ("copies-128@1", "mixed", "3764746a9a555052064636103ff92589", 33),
     ("copies-128@1", "emoji", "e060f1966be5653a44fc00786c04e19c", 3),
+    ("short-128@1", "empty", "00000000000000000000000000000000", 0),
+    ("short-128@1", "punctuation", "00000000000000000000000000000000", 0),
+    ("short-128@1", "one word", "f1f4bc180a8a3325199e9a09b96ee343", 1),
+    ("short-128@1", "simplified", "43fea7cd31d95ea79b96d04f1014a8ca", 105),
+    ("short-128@1", "traditional", "43fea7cd31d95ea79b96d04f1014a8ca", 105),
+    ("short-128@1", "english", "377eb822e8d56a8d23e9da7ba11c2d21", 26),
+    ("short-128@1", "english with other marks", "377eb122e8856a0d23eb5a7ba11c2c21", 26),
+    ("short-128@1", "full width", "e74fbda3fdd43aa4e3a3de77e3a58d68", 5),
+    ("short-128@1", "japanese", "6fe287b3e1af0e47fd94915139217a1f", 85),
+    ("short-128@1", "korean", "b9da95517c123055e65174000e6e40f2", 35),
+    ("short-128@1", "thai", "f20959b0517401d40b534bf3796cf4a5", 122),
+    ("short-128@1", "russian", "5702ec1c3dc81b23f8c68cdd320fac6a", 11),
+    ("short-128@1", "arabic", "0f4116e93456b79e92f1b962b3357ef7", 15),
+    ("short-128@1", "hindi", "62a652387a3cc91e99aa13a2003b1682", 19),
+    ("short-128@1", "mixed", "45f61e1e05e71ffa94ced0da794748fd", 52),
+    ("short-128@1", "emoji", "355fbca397f578a46b41d5d4cba58db0", 5),
     ("code-128@1", "empty", "00000000000000000000000000000000", 0),
     ("code-128@1", "punctuation", "6623885a10d12b278755999063978e26", 1),
     ("code-128@1", "one word", "d683f156d4b69e810ba1d008d33e0038", 1),
@@ -425,7 +441,7 @@ fn too_few_features_are_short_and_none_are_empty() {
         ("simplified", Status::Ok),
     ];
     for (name, status) in cases {
-        assert_eq!(Profile::default_profile().fingerprint(text(name)).status, status, "{name}");
+        assert_eq!(Profile::named("short-128").unwrap().fingerprint(text(name)).status, status, "{name}");
     }
 }
 

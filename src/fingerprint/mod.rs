@@ -12,6 +12,7 @@ mod explanation;
 mod minhash;
 mod profile;
 mod recipe;
+mod sensitivity;
 mod user;
 mod vote;
 
@@ -24,7 +25,8 @@ pub use explanation::Explanation;
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
 pub use recipe::simhash_of;
-pub(crate) use recipe::{Features, IdfChoice, MIN_FEATURES, Recipe, Weights};
+pub(crate) use recipe::{Features, IdfChoice, Recipe, Weights};
+pub use sensitivity::Moved;
 pub use user::Contradiction;
 pub(crate) use vote::Tie;
 
@@ -37,8 +39,13 @@ pub struct Fingerprint {
     pub hash: Hash,
     /// The number of distinct features.
     pub features: usize,
-    /// Whether there are enough features.
+    /// Whether a copy with one changed word is found.
     pub status: Status,
+    /// How far one changed word moves it.
+    pub moved: Moved,
+    /// The distance up to which another fingerprint is that of a near-duplicate, unless a request sets
+    /// another one. It depends on the text if the profile is for short texts.
+    pub k: u32,
 }
 
 /// A fingerprint, and its signature if the profile makes signatures; the hash is then the name of the
@@ -54,9 +61,10 @@ pub struct Signed {
 /// How reliable a fingerprint is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// The text has enough features.
+    /// A copy with one changed word is within the `k` of the fingerprint with a probability of at least .9.
     Ok,
-    /// The text has features, but fewer than the minimum of the profile: near-duplicates may be far apart.
+    /// The text has features, but so few that a copy with one changed word may be missed: it is within the
+    /// `k` of the fingerprint with a probability below .9.
     Short,
     /// The text has no features. Its fingerprint equals that of every other such text, so it must not be
     /// stored or looked up.

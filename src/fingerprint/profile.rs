@@ -107,15 +107,15 @@ impl Profile {
     }
 
     /// The distance up to which two texts count as near-duplicates unless a request sets another one: in
-    /// bits, or in cells of signatures.
+    /// bits, or in cells of signatures. [`super::Fingerprint::k`] is that of a text.
     pub fn default_k(&self) -> u32 {
         self.recipe.k
     }
 
-    /// A fingerprint of fewer distinct features is [`super::Status::Short`]: one additional feature may
-    /// change it by more than `default_k`.
-    pub fn min_features(&self) -> usize {
-        self.recipe.min_features
+    /// Whether its features are those of short texts. A second check then compares them as well, because
+    /// one changed character changes fewer of them than of the pairs of words.
+    pub fn is_for_short_texts(&self) -> bool {
+        matches!(self.recipe.features, Features::ShortTexts)
     }
 
     /// Whether its features are keywords, so that it finds texts on the same topic and not copies.

@@ -7,11 +7,12 @@ use std::convert::Infallible;
 
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
-use super::vote::{Tie, decide, vote};
+use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
+use super::vote::{Sums, Tie, decide, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
     Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, has_grams,
-    keywords, logarithmic, longest_sentences, shingles, to_number, token_grams,
+    keywords, logarithmic, longest_sentences, shingles, short_texts, to_number, token_grams, weighs_less,
 };
 use crate::ids::{Hash, SignatureShape, Width};
 use crate::text::{Dictionary, Preparation, Run, runs};
@@ -38,12 +39,10 @@ pub(crate) struct Recipe {
     pub(crate) signature: Option<SignatureShape>,
     /// The distance up to which two fingerprints are near-duplicates, unless a request sets another one.
     pub(crate) k: u32,
-    /// A fingerprint of fewer distinct features is [`Status::Short`].
-    pub(crate) min_features: usize,
+    /// If set, that distance depends on the text: it is at least this, and at most `k + 1`
+    /// ([`Moved::least_k`]).
+    pub(crate) least_k: Option<u32>,
 }
-
-/// The default of [`Recipe::min_features`].
-pub(crate) const MIN_FEATURES: usize = 20;
 
 /// The bytes of a text above which memory for all occurrences is reserved at once. Pages that are never
 /// written take no memory.
@@ -62,6 +61,8 @@ pub(crate) enum Features {
     Code(usize),
     /// This many of the longest sentences.
     Sentences(usize),
+    /// Words, pairs and grams, by script, of which one word changes the same share in every script.
+    ShortTexts,
 }
 
 /// The weight of a feature.
@@ -71,7 +72,8 @@ pub(crate) enum Weights {
     One,
     /// Its count.
     Count,
-    /// 1 + ln of its count; less for shingles of less weight ([`ShinglePlan`]).
+    /// 1 + ln of its count; less for shingles of less weight ([`ShinglePlan`]) and for the features of short
+    /// texts that [`weighs_less`] names.
     Logarithm,
     /// Its count times its inverse document frequency. If `top` is set, only that many features, those of the
     /// greatest weight, are kept.
@@ -134,7 +136,8 @@ impl Recipe {
             check()?;
             let signature = signature_of(&set, shape);
             let hash = signature_name(&signature);
-            let fingerprint = Fingerprint { hash, features: set.len(), status: self.status(set.len()) };
+            let moved = moved_cells(shape, set.len(), Change::of(self, &prepared));
+            let fingerprint = self.reliable(hash, set.len(), moved);
             return Ok(Signed { fingerprint, signature: Some(signature) });
         }
         let fingerprint = match self.width {
@@ -166,26 +169,30 @@ impl Recipe {
     {
         let bag = self.bag::<L>(prepared, |_| ());
         check()?;
-        let bits = decide(&vote(&bag), || bag.smallest().unwrap_or([0; L]), self.tie);
-        Ok(self.conclude(&bag, bits, prepared.is_empty()))
+        Ok(self.conclude(&bag, &vote(&bag), prepared))
     }
 
-    /// The fingerprint of these bits. `is_empty` is whether the prepared text is empty: such a text has no
-    /// features, but keeps its hash, because other programs hash even the empty text.
-    fn conclude<const L: usize>(&self, bag: &Bag<Limbs<L>>, bits: Limbs<L>, is_empty: bool) -> Fingerprint
+    /// The fingerprint of a vote. An empty prepared text has no features, but keeps its hash, because other
+    /// programs hash even the empty text.
+    fn conclude<const L: usize>(&self, bag: &Bag<Limbs<L>>, sums: &Sums<L>, prepared: &str) -> Fingerprint
     where
         Limbs<L>: Digest,
     {
-        let features = if is_empty { 0 } else { bag.len() };
-        Fingerprint { hash: hash(bits), features, status: self.status(features) }
+        let bits = decide(sums, || bag.smallest().unwrap_or([0; L]), self.tie);
+        let features = if prepared.is_empty() { 0 } else { bag.len() };
+        let moved = moved_bits(sums, bag.squares(), Change::of(self, prepared));
+        self.reliable(hash(bits), features, moved)
     }
 
-    fn status(&self, features: usize) -> Status {
-        match features {
+    /// The fingerprint with its k, and whether a copy is found at that k.
+    fn reliable(&self, hash: Hash, features: usize, moved: Moved) -> Fingerprint {
+        let k = self.least_k.map_or(self.k, |least| moved.least_k(least, self.k));
+        let status = match features {
             0 => Status::Empty,
-            few if few < self.min_features => Status::Short,
+            _ if moved.within(k) < RELIABLE => Status::Short,
             _ => Status::Ok,
-        }
+        };
+        Fingerprint { hash, features, status, moved, k }
     }
 
     fn explain_in<const L: usize>(&self, text: &str) -> Explanation
@@ -196,8 +203,7 @@ impl Recipe {
         let prepared = self.preparation.apply(text);
         let bag = self.bag::<L>(&prepared, |(digest, text)| occurrences.push(digest, text));
         let sums = vote(&bag);
-        let bits = decide(&sums, || bag.smallest().unwrap_or([0; L]), self.tie);
-        let fingerprint = self.conclude(&bag, bits, prepared.is_empty());
+        let fingerprint = self.conclude(&bag, &sums, &prepared);
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
         let all = if prepared.is_empty() { Explained::default() } else { occurrences.weighed(&bag) };
         Explanation { fingerprint, signature: None, features: all.listed(), votes, all }
@@ -212,7 +218,10 @@ impl Recipe {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let bag: Bag<Limbs<1>> = self.bag_by(prepared, Limbs::of, |_| ());
+        let bag: Bag<Limbs<1>> = match self.features {
+            Features::ShortTexts => self.bag_of_short_texts(prepared, HashFunction::Xxh3, |_| ()),
+            _ => self.bag_by(prepared, Limbs::of, |_| ()),
+        };
         let mut set: Vec<u64> =
             bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
         set.sort_unstable();
@@ -225,6 +234,9 @@ impl Recipe {
     where
         Limbs<L>: Digest,
     {
+        if matches!(self.features, Features::ShortTexts) {
+            return self.bag_of_short_texts(prepared, self.hash, see);
+        }
         // The usual function gets its own copy of the loops, so that no feature needs a choice between
         // functions.
         #[expect(
@@ -286,10 +298,36 @@ impl Recipe {
             Features::Sentences(count) => {
                 longest_sentences(prepared, *count).iter().for_each(|sentence| each(Kind::Word, sentence));
             }
+            Features::ShortTexts => {}
         }
         bag.count(whole, self.weigh(ONE));
         bag.count(half, self.weigh(ONE / 2));
         bag.count(grams, self.weigh(gram_weight));
+        bag
+    }
+
+    /// The features of short texts. They are counted apart, so that the loops of other features have no
+    /// choice that only these need.
+    fn bag_of_short_texts<D: Digest>(
+        &self,
+        prepared: &str,
+        function: HashFunction,
+        mut see: impl FnMut(Occurrence<'_, D>),
+    ) -> Bag<D> {
+        let mut bag = Bag::default();
+        let (mut whole, mut lesser) = (Vec::new(), Vec::new());
+        if prepared.len() > LONG {
+            // A third of the features, or fewer, have their full weight.
+            whole.reserve_exact(prepared.len() / 3);
+            lesser.reserve_exact(prepared.len());
+        }
+        short_texts(prepared, |kind, text| {
+            let digest = D::by(function, kind, text);
+            see((digest, text));
+            if weighs_less(kind, text) { lesser.push(digest) } else { whole.push(digest) }
+        });
+        bag.count(whole, self.weigh(ONE));
+        bag.count(lesser, self.weigh(ONE * 3 / 4));
         bag
     }
 

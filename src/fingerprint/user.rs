@@ -82,6 +82,7 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
         Features::Characters(length) => format!("characters {length}"),
         Features::Code(count) => format!("code {count}"),
         Features::Sentences(count) => format!("sentences {count}"),
+        Features::ShortTexts => "short texts".to_owned(),
     };
     let weights = match &recipe.weights {
         Weights::One => "one".to_owned(),

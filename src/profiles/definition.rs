@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use crate::features::{Cutter, Half, HashFunction, ShinglePlan, StopWords, WordPlan};
-use crate::fingerprint::{Features, IdfChoice, MIN_FEATURES, Recipe, Tie, Weights};
+use crate::fingerprint::{Features, IdfChoice, Recipe, Tie, Weights};
 use crate::ids::Width;
 use crate::text::Preparation;
 
@@ -59,8 +59,6 @@ pub(super) struct Definition {
     bits: Option<Width>,
     #[serde(deserialize_with = "number::<0, 128, _, _>")]
     k: Option<u32>,
-    #[serde(deserialize_with = "number::<1, { 1 << 20 }, _, _>")]
-    min_features: Option<usize>,
 }
 
 /// A key that does not apply to the features or weights of the recipe.
@@ -128,8 +126,10 @@ impl Definition {
         set(&mut recipe.hash, self.hash);
         set(&mut recipe.tie, self.tie);
         set(&mut recipe.width, self.bits);
+        if self.k.is_some() {
+            recipe.least_k = None;
+        }
         set(&mut recipe.k, self.k);
-        set(&mut recipe.min_features, self.min_features);
         self.misplaced().map_or(Ok(()), Err)
     }
 
@@ -137,16 +137,10 @@ impl Definition {
     fn refine_features(&mut self, recipe: &mut Recipe, stop_words: Option<StopWords>) {
         match &mut recipe.features {
             Features::Shingles(plan) => {
-                let step = plan.step;
                 set(&mut plan.gram, self.gram.take());
                 set(&mut plan.step, self.gram_step.take());
                 set(&mut plan.gram_weight, self.gram_weight.take());
                 set(&mut plan.half, self.half.take());
-                if step > 1 && plan.step == 1 {
-                    // With step 1 a text has several times as many features for the same information, so
-                    // the lower bound of a stepped plan is too low.
-                    recipe.min_features = MIN_FEATURES;
-                }
             }
             Features::Words(plan) => {
                 if let Some((least, most)) = self.words.take() {
@@ -162,7 +156,7 @@ impl Definition {
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
             Features::Characters(length) => set(length, self.gram.take()),
-            Features::Code(_) | Features::Sentences(_) => {}
+            Features::Code(_) | Features::Sentences(_) | Features::ShortTexts => {}
         }
     }
 
@@ -212,8 +206,6 @@ impl FeatureKind {
             }),
             (FeatureKind::Characters, _) => Features::Characters(5),
         };
-        // The bound of the base profile is measured on another kind of features.
-        recipe.min_features = MIN_FEATURES;
     }
 }
 

@@ -80,14 +80,6 @@ fn the_digest_distinguishes_recipes_and_nothing_else() {
 }
 
 #[test]
-fn other_features_have_the_default_bound_for_short_texts() {
-    let bound = |keys: &str| own("copies-64", keys).unwrap().min_features();
-    assert_eq!((bound(""), bound("features = \"words\"")), (12, 20));
-    assert_eq!((bound("gram_step = 2"), bound("gram_step = 1")), (12, 20));
-    assert_eq!(bound("features = \"words\"\nmin_features = 5"), 5);
-}
-
-#[test]
 fn errors_name_the_fault() {
     let cases = [
         ("house = 1", "expected a table of keys: write each profile as [name]"),

@@ -9,7 +9,7 @@ use super::fingerprints::{Content, Located};
 use super::second_check::Measure;
 use super::{Limits, Service};
 use crate::engine::{Collection, Filter, Query};
-use crate::fingerprint::Status;
+use crate::fingerprint::Fingerprint;
 use crate::ids::{DocumentId, Hash};
 
 /// The subject of a query.
@@ -26,7 +26,7 @@ pub enum By {
 pub struct Ask {
     /// The subject.
     pub by: By,
-    /// The distance; `None` for the collection's.
+    /// The distance; `None` for the collection's, or, if that is the profile's, for that of the text.
     pub k: Option<u32>,
     /// The same as a similarity of signatures, from 0 to 1.
     pub threshold: Option<f64>,
@@ -84,8 +84,8 @@ impl Ask {
     }
 }
 
-/// A query for the engine, and whether the fingerprint of its text is reliable.
-pub(super) type Resolved = (Query, Option<Status>);
+/// A query for the engine, and the fingerprint of its text, if it is one for a text.
+pub(super) type Resolved = (Query, Option<Fingerprint>);
 
 impl Service {
     /// Resolves a query for a hash, which takes no work; `None` for any other query.
@@ -96,36 +96,40 @@ impl Service {
     ) -> Result<Option<Query>, ServiceError> {
         let Some(hash) = ask.plain_hash() else { return Ok(None) };
         self.check(ask)?;
-        let located = Located { hash, signature: None, status: None };
-        self.query(collection, ask, located).map(Some)
+        let located = Located { hash, signature: None, made: None };
+        self.query(collection, ask, ask.k, located).map(Some)
     }
 
     /// Resolves any query: reads the document, or fingerprints the text.
     pub(super) async fn resolve(&self, collection: &Collection, ask: &Ask) -> Result<Resolved, ServiceError> {
         self.check(ask)?;
+        let mut k = ask.k;
         let (located, itself) = match &ask.by {
-            By::Content(Content::Hash(hash)) => {
-                (Located { hash: *hash, signature: None, status: None }, None)
-            }
+            By::Content(Content::Hash(hash)) => (Located { hash: *hash, signature: None, made: None }, None),
             By::Id(id) => {
                 let row = self.document(collection.name(), id).await?.row;
                 let is_signed = collection.settings().signatures.is_some();
                 let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
-                (Located { hash: row.hash, signature, status: None }, Some(id.clone()))
+                (Located { hash: row.hash, signature, made: None }, Some(id.clone()))
             }
             // Boxed: otherwise the state of fingerprinting would enlarge this future, and be moved, for
             // every query.
             By::Content(content) => {
                 let profile = self.profile_of(collection.name())?;
-                (Box::pin(self.locate(profile, content.clone())).await?, None)
+                let located = Box::pin(self.locate(profile, content.clone())).await?;
+                if ask.threshold.is_none() && collection.settings().k == profile.default_k() {
+                    // The k of the profile may depend on the text; a k that the client chose does not.
+                    k = k.or(located.made.map(|made| made.k));
+                }
+                (located, None)
             }
         };
-        let status = located.status;
-        let mut query = self.query(collection, ask, located)?;
+        let made = located.made;
+        let mut query = self.query(collection, ask, k, located)?;
         if let Some(itself) = itself {
             query.filter.get_or_insert_default().exclude.insert(itself);
         }
-        Ok((query, status))
+        Ok((query, made))
     }
 
     /// Rejects a query that exceeds the limits, before any work is done.
@@ -147,10 +151,17 @@ impl Service {
         Ok(())
     }
 
-    /// The query for the engine, once the hash is known.
-    fn query(&self, collection: &Collection, ask: &Ask, located: Located) -> Result<Query, ServiceError> {
+    /// The query for the engine, once the hash is known. If `k` is `None`, the threshold of the query or the
+    /// collection gives the distance.
+    fn query(
+        &self,
+        collection: &Collection,
+        ask: &Ask,
+        k: Option<u32>,
+        located: Located,
+    ) -> Result<Query, ServiceError> {
         let Located { hash, signature, .. } = located;
-        let k = collection.reach(ask.k, ask.threshold)?;
+        let k = collection.reach(k, ask.threshold)?;
         let limit = ask.matches(&self.limits);
         let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, k)).transpose()?;
         let filter = ask.filter.clone();

@@ -329,8 +329,8 @@ fn summary(
         side.explanation.as_ref().is_some_and(|explanation| explanation.fingerprint.status == Status::Short)
     };
     if sides.iter().any(is_short) {
-        text += " At least one text is short: one more or fewer word changes its hash a lot, so the distance \
-                 is not reliable.";
+        text += " At least one text is short: one changed word may move its hash by more than the k of the \
+                 profile.";
     }
     text
 }

@@ -117,7 +117,7 @@ impl Preparation {
                 row.hash = fingerprint.hash;
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
-                row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?)));
+                row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?, self.profile)));
                 if self.keeps_grams {
                     row.grams = sampled_grams(&text);
                 }

@@ -76,8 +76,8 @@ pub(super) fn reserve_for_text(bytes: usize, per_byte: usize) -> Result<Reserved
 pub(super) struct Located {
     pub(super) hash: Hash,
     pub(super) signature: Option<Arc<[u8]>>,
-    /// Whether the fingerprint is reliable; `None` if it was not made from a text.
-    pub(super) status: Option<Status>,
+    /// The fingerprint, if it was made from a text.
+    pub(super) made: Option<Fingerprint>,
 }
 
 /// A fingerprint with the features and votes behind it.
@@ -215,14 +215,14 @@ impl Service {
         if let Content::Signature(bytes) = content {
             let signature = checked_signature(profile, bytes)?;
             let hash = signature_name(&signature);
-            return Ok(Located { hash, signature: Some(signature.into()), status: None });
+            return Ok(Located { hash, signature: Some(signature.into()), made: None });
         }
         let field = content.field();
         let made = self.fingerprint(profile, vec![content]).await?.pop();
         match made {
             Some(Fingerprinted { fingerprint, signature, .. }) if fingerprint.status != Status::Empty => {
-                let (hash, status) = (fingerprint.hash, Some(fingerprint.status));
-                Ok(Located { hash, signature: signature.map(Arc::from), status })
+                let (hash, made) = (fingerprint.hash, Some(fingerprint));
+                Ok(Located { hash, signature: signature.map(Arc::from), made })
             }
             _ => Err(ServiceError::EmptyText { field }),
         }

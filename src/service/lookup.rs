@@ -15,7 +15,7 @@ use super::cursor;
 use super::error::ServiceError;
 use super::passages::Passages;
 use crate::engine::{Answer, Collection, Engine, EngineError, Match, Query, Work, WorkBudget};
-use crate::fingerprint::Status;
+use crate::fingerprint::Fingerprint;
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
 
@@ -33,8 +33,8 @@ const GROUP_SIZE: usize = 64;
 pub struct Found {
     /// The hash of the subject.
     pub hash: Hash,
-    /// Whether the fingerprint is reliable; `None` if it was not made from a text.
-    pub status: Option<Status>,
+    /// The fingerprint of the subject, if it was made from a text.
+    pub made: Option<Fingerprint>,
     /// The distance of the query.
     pub k: u32,
     /// The shape of the compared signatures; `None` for hashes.
@@ -182,7 +182,7 @@ impl Service {
         resolved: Vec<Resolved>,
         bytes: &mut usize,
     ) -> Result<Vec<Found>, ServiceError> {
-        let (queries, statuses): (Vec<Query>, Vec<Option<Status>>) = resolved.into_iter().unzip();
+        let (queries, fingerprints): (Vec<Query>, Vec<Option<Fingerprint>>) = resolved.into_iter().unzip();
         let queries: Arc<[Query]> = queries.into();
         let answers = |part| self.answers_of_pool(collection, &queries, part);
         let parts = stream::iter(parts(&queries)).map(answers);
@@ -192,7 +192,7 @@ impl Service {
             for answer in answers? {
                 *bytes += metadata_bytes(&answer.matches);
                 let at = found.len();
-                found.push(self.found(collection, &queries[at], statuses[at], answer, &mut tally));
+                found.push(self.found(collection, &queries[at], fingerprints[at], answer, &mut tally));
             }
             check_metadata(*bytes)?;
         }
@@ -225,9 +225,9 @@ impl Service {
         let mut found = if let Some(least) = ask.min_similarity {
             Box::pin(self.similar_checked(collection, ask.clone(), least)).await?
         } else {
-            let (query, status) = self.resolve(collection, &ask).await?;
+            let (query, made) = self.resolve(collection, &ask).await?;
             let answer = self.answer(collection, query.clone()).await?;
-            self.counted(collection, &query, status, answer)
+            self.counted(collection, &query, made, answer)
         };
         Box::pin(self.add_passages(collection, &ask, &mut found)).await?;
         Ok(found)
@@ -268,11 +268,11 @@ impl Service {
         &self,
         collection: &Collection,
         query: &Query,
-        status: Option<Status>,
+        made: Option<Fingerprint>,
         answer: Answer,
     ) -> Found {
         let mut tally = Tally::default();
-        let found = self.found(collection, query, status, answer, &mut tally);
+        let found = self.found(collection, query, made, answer, &mut tally);
         self.count(&tally);
         found
     }
@@ -281,7 +281,7 @@ impl Service {
         &self,
         collection: &Collection,
         query: &Query,
-        status: Option<Status>,
+        made: Option<Fingerprint>,
         answer: Answer,
         tally: &mut Tally,
     ) -> Found {
@@ -294,7 +294,7 @@ impl Service {
         }
         Found {
             hash,
-            status,
+            made,
             k,
             signatures: collection.signatures(),
             signature: query.signature.clone(),

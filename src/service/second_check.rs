@@ -1,7 +1,8 @@
 //! The second check: returns those documents within k whose text is similar, most similar first.
 //!
 //! A distance between hashes only indicates how likely two texts are similar; this compares the texts. The
-//! measure is the Jaccard similarity of their pairs of adjacent words. It is exact if the collection keeps
+//! measure is the Jaccard similarity of their pairs of adjacent words, or, in a collection with a profile for
+//! short texts, of the features of that profile. It is exact if the collection keeps
 //! texts. Otherwise it is estimated by sketches, which are `MinHash` signatures of a few bits per minimum
 //! (Li and König, "b-Bit minwise hashing", WWW 2010). With a large k it increases F1 on every labelled set
 //! that was measured (docs/quality.md).
@@ -20,7 +21,7 @@ use crate::pool::{Cancel, Patience};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
 const CANDIDATES: usize = 1_000;
-/// The profile whose features are compared.
+/// The profile whose features are compared, except in collections with a profile for short texts.
 const FEATURES: &str = "pairs-64";
 /// The range of sizes of a sketch in bytes.
 pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
@@ -28,13 +29,17 @@ pub const SKETCH_BYTES: RangeInclusive<u16> = 8..=1_024;
 /// (docs/quality.md).
 const SKETCH_BITS: u32 = 1;
 
-/// The sketch of a text, `bytes` bytes long.
-pub(super) fn sketch_of(text: &str, bytes: u16) -> Vec<u8> {
+/// The sketch of a text, `bytes` bytes long, in a collection with this profile.
+pub(super) fn sketch_of(text: &str, bytes: u16, profile: &'static Profile) -> Vec<u8> {
     let minima = usize::from(bytes) * 8 / SKETCH_BITS as usize;
-    Signature::of(&features().feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
+    Signature::of(&features(profile).feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
 }
 
-fn features() -> &'static Profile {
+/// The profile whose features are compared in a collection with this profile.
+fn features(profile: &'static Profile) -> &'static Profile {
+    if profile.is_for_short_texts() {
+        return profile;
+    }
     Profile::named(FEATURES).expect("a built-in profile")
 }
 
@@ -70,17 +75,29 @@ enum Exact {
     Weights(Box<Explanation>),
 }
 
+/// How the texts of a collection are compared.
+#[derive(Clone, Copy)]
+struct Comparison {
+    measure: Measure,
+    /// The profile of the collection.
+    profile: &'static Profile,
+    /// The size of the collection's sketches.
+    sketch_bytes: Option<u16>,
+    /// The largest text of a page, in bytes.
+    most: usize,
+}
+
 impl Exact {
-    fn of(text: &str, measure: Measure) -> Exact {
-        match measure {
-            Measure::Jaccard => Exact::Set(features().feature_set(text)),
+    fn of(text: &str, by: Comparison) -> Exact {
+        match by.measure {
+            Measure::Jaccard => Exact::Set(features(by.profile).feature_set(text)),
             Measure::Cosine => Exact::Weights(Box::new(weights().explain(text))),
         }
     }
 
-    fn similarity(&self, text: &str) -> f64 {
+    fn similarity(&self, text: &str, profile: &'static Profile) -> f64 {
         match self {
-            Exact::Set(set) => jaccard(set, &features().feature_set(text)),
+            Exact::Set(set) => jaccard(set, &features(profile).feature_set(text)),
             Exact::Weights(own) => FeatureComparison::of(own, &weights().explain(text)).cosine,
         }
     }
@@ -91,27 +108,22 @@ fn weights() -> &'static Profile {
 }
 
 /// Bytes of memory per byte of a text that is compared.
-fn memory_per_byte(measure: Measure) -> usize {
-    match measure {
-        Measure::Jaccard => features().memory_per_byte(),
+fn memory_per_byte(by: Comparison) -> usize {
+    match by.measure {
+        Measure::Jaccard => features(by.profile).memory_per_byte(),
         Measure::Cosine => Profile::EXPLAINED_PER_BYTE,
     }
 }
 
 impl Prepared {
-    fn of(
-        compared: Compared,
-        measure: Measure,
-        sketch_bytes: Option<u16>,
-        cancel: &Cancel,
-    ) -> Result<Prepared, EngineError> {
+    fn of(compared: Compared, by: Comparison, cancel: &Cancel) -> Result<Prepared, EngineError> {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
             Compared::Text(content) => {
                 let text = content.into_any_text(cancel)?.unwrap_or_default();
                 Ok(Prepared {
-                    exact: Some(Exact::of(&text, measure)),
-                    sketch: sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes))),
+                    exact: Some(Exact::of(&text, by)),
+                    sketch: by.sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes, by.profile))),
                 })
             }
             Compared::Sketch(bytes) => Ok(Prepared { exact: None, sketch: Some(sketch(bytes)) }),
@@ -120,29 +132,29 @@ impl Prepared {
 
     /// The similarity to a stored document: by texts if both have one, otherwise by sketches; `None` if that
     /// is not possible.
-    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>) -> Option<f64> {
+    fn similarity(&self, text: Option<&str>, sketch: Option<Vec<u8>>, by: Comparison) -> Option<f64> {
         match (&self.exact, text) {
-            (Some(own), Some(text)) => Some(own.similarity(text)),
+            (Some(own), Some(text)) => Some(own.similarity(text, by.profile)),
             _ => Some(self.sketch.as_ref()?.similarity(&Sketch::from_bytes(SKETCH_BITS, sketch?))),
         }
     }
 }
 
-/// A judge that processes one row at a time. It prepares the subject at the first row.
-///
-/// The text of a page as the subject has at most `most` bytes: it was fingerprinted before.
-fn judge(compared: Compared, measure: Measure, sketch_bytes: Option<u16>, least: f64, most: usize) -> Judge {
+/// A judge that processes one row at a time. It prepares the subject at the first row. The text of a page as
+/// the subject was fingerprinted before, so it is not too large.
+fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
     Box::new(move |near, row, cancel| {
         if let Some(compared) = compared.take() {
             if let Compared::Text(content) = &compared {
-                reserve_for_explanation(content, most)?.keep();
+                reserve_for_explanation(content, by.most)?.keep();
             }
-            prepared = Some(Prepared::of(compared, measure, sketch_bytes, cancel)?);
+            prepared = Some(Prepared::of(compared, by, cancel)?);
         }
-        let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(measure))?;
-        let similarity = prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch));
+        let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(by))?;
+        let similarity =
+            prepared.as_ref().and_then(|own| own.similarity(row.text.as_deref(), row.sketch, by));
         near.similarity = similarity.filter(|similarity| *similarity >= least);
         Ok(near.similarity.is_some())
     })
@@ -178,14 +190,19 @@ impl Service {
                           out to compare sketches";
             return Err(ServiceError::invalid("measure", detail));
         }
-        let measure = ask.measure;
+        let by = Comparison {
+            measure: ask.measure,
+            profile: self.profile_of(collection.name())?,
+            sketch_bytes,
+            most: self.limits.document_bytes,
+        };
         let limit = ask.matches(self.limits());
         let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
-        let (query, status) = self.resolve(collection, &ask).await?;
-        let judge = judge(compared, measure, sketch_bytes, least, self.limits.document_bytes);
+        let (query, made) = self.resolve(collection, &ask).await?;
+        let judge = judge(compared, by, least);
         let answer = self.judged(collection, query.clone(), judge).await?;
-        let mut found = self.counted(collection, &query, status, answer);
+        let mut found = self.counted(collection, &query, made, answer);
         // The sort is stable: equally similar documents remain in the order of distance, then id.
         found.matches.sort_by(|a, b| b.similarity.unwrap_or(0.0).total_cmp(&a.similarity.unwrap_or(0.0)));
         found.matches.truncate(limit);

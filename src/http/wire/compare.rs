@@ -184,6 +184,9 @@ pub(in crate::http) struct SideOut {
     /// Whether its fingerprint is reliable, if its text is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// The probability that a copy of its text with one changed word is within k, if its text is available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<f64>,
 }
 
 /// A bit that differs.
@@ -269,7 +272,7 @@ impl From<Comparison> for ComparisonOut {
                 .map(|&bit| BitOut { bit, margins: None, moved_by: None })
                 .collect(),
         };
-        let [a, b] = compared.sides.map(SideOut::from);
+        let [a, b] = compared.sides.map(|side| SideOut::new(side, compared.k));
         ComparisonOut {
             summary: compared.summary,
             is_match,
@@ -288,13 +291,14 @@ impl From<Comparison> for ComparisonOut {
     }
 }
 
-impl From<Side> for SideOut {
-    fn from(side: Side) -> SideOut {
+impl SideOut {
+    fn new(side: Side, k: u32) -> SideOut {
         let made = side.explanation.map(|explanation| explanation.fingerprint);
         SideOut {
             hash: Hex(side.hash),
             features: made.map(|made| made.features),
             status: made.map(|made| made.status.into()),
+            sensitivity: made.map(|made| made.moved.within(k)),
         }
     }
 }

@@ -402,6 +402,12 @@ pub(in crate::http) struct FingerprintOut {
     features: usize,
     /// Whether the fingerprint is reliable.
     status: StatusOut,
+    /// The distance up to which another hash is that of a near-duplicate, unless a request or a collection
+    /// has another one. For most profiles it is the same for all texts.
+    k: u32,
+    /// The probability that a copy of the text with one changed word is within this k. Below 0.9 the status
+    /// is `short`.
+    sensitivity: f64,
     /// The features and votes, if they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<ExplainedOut>,
@@ -449,6 +455,8 @@ impl From<Fingerprinted> for FingerprintOut {
             profile: made.profile.id().to_string(),
             features: made.fingerprint.features,
             status: made.fingerprint.status.into(),
+            k: made.fingerprint.k,
+            sensitivity: made.fingerprint.moved.within(made.fingerprint.k),
             explanation: None,
         }
     }

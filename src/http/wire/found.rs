@@ -140,6 +140,9 @@ pub(in crate::http) struct SimilarOut {
     /// Whether the fingerprint is reliable, if the query is a text or a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// The probability that a copy of that text with one changed word is within the distance of the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<f64>,
     /// The documents within k, by distance, then id.
     similar: Vec<MatchOut>,
     /// The documents that share passages with the query, if the collection keeps passages and the query is a
@@ -205,7 +208,8 @@ impl SimilarOut {
             hash: Hex(found.hash),
             k: found.k,
             threshold: found.signatures.map(|shape| shape.similarity(found.k)),
-            status: found.status.map(StatusOut::from),
+            status: found.made.map(|made| made.status.into()),
+            sensitivity: found.made.map(|made| made.moved.within(found.k)),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),
             passages: found.passages.map(|passages| PassagesOut::from(*passages)),
             next: found.next,
@@ -256,8 +260,8 @@ impl SimilarOut {
 
 /// Whether an answer has only hashes, distances, and ids without characters to escape.
 fn is_plain(found: &Found) -> bool {
-    let Found { hash: _, status, k: _, signatures, signature: _, matches, passages, next, work: _ } = found;
-    let has_more = status.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
+    let Found { hash: _, made, k: _, signatures, signature: _, matches, passages, next, work: _ } = found;
+    let has_more = made.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
     let is_plain = |near: &Match| {
         let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata } = near;
         let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some() || metadata.is_some();
@@ -319,7 +323,7 @@ mod tests {
             let work = Work::default();
             let found = Found {
                 hash,
-                status: None,
+                made: None,
                 k,
                 signatures: None,
                 signature: None,

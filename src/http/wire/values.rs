@@ -309,9 +309,10 @@ pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 #[serde(rename_all = "lowercase")]
 #[schema(as = Status)]
 pub(in crate::http) enum StatusOut {
-    /// It is reliable: the text has enough features.
+    /// It is reliable: a copy with one changed word is found with a probability of at least 0.9.
     Ok,
-    /// The text has too few features for the profile: its near-duplicates are unreliable.
+    /// The text has so few words that a copy with one changed word may be missed: it is within k with a
+    /// probability below 0.9. This k is that of a query that gives none, and of a collection that has none.
     Short,
     /// The text has no feature.
     Empty,
