@@ -15,8 +15,8 @@ use super::Failure;
 use crate::eval::{
     ALIKE, Assumed, Banded, CANDIDATES, CERTAIN, Candidate, Checked, Labels, Measured, MeasuredSigned, Pair,
     Set, Split, banded, containment_table, distinct_sentences, halves, halves_table, measure, measure_signed,
-    promised_table, recommended_text, report, second_check, set_aside_copies, signed_table, svg, with_edits,
-    with_pages,
+    promised_table, recommended_text, report, second_check, set_aside_copies, signed_table, svg,
+    table_by_length, with_edits, with_one_word_replaced, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::machine::thread_time;
@@ -60,6 +60,14 @@ pub(super) struct EvalArguments {
     /// With --edits or --halves, the share of the documents that are assumed to have a copy
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     duplicate_share: f64,
+    /// With --edits, replace one word of each text (one character where words are not separated) instead of
+    /// the edits of several kinds
+    #[arg(long, requires = "edits")]
+    one_word: bool,
+    /// Report by the number of words of a text whether a copy with one word replaced is found, and what the
+    /// fingerprint predicts
+    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "check", "minhash", "svg"])]
+    lengths: bool,
     /// With --edits or --pages, use each distinct sentence as a text, to measure short texts
     #[arg(long)]
     sentences: bool,
@@ -125,6 +133,9 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     }
     let (signed, profiles) = wanted(known, arguments)?;
     let by = named(known, &arguments.check_by)?;
+    if arguments.lengths {
+        return by_length(arguments, &profiles, by);
+    }
     let names: Vec<String> = arguments.sets.iter().map(|path| name_of(path)).collect();
     if let Some(other) = arguments.revisions.iter().find(|name| !names.contains(name)) {
         let detail = format!("--revisions {other:?} is not one of the sets, which are {}", names.join(", "));
@@ -235,6 +246,17 @@ fn candidates(known: Profiles, arguments: &EvalArguments) -> Result<Chosen, Fail
 
 type Chosen = Vec<&'static Profile>;
 
+fn by_length(arguments: &EvalArguments, profiles: &[&'static Profile], by: &Profile) -> Result<(), Failure> {
+    for path in &arguments.sets {
+        let file = if path.is_dir() { documents_of(path)? } else { path.to_owned() };
+        let (_, texts) = read_documents(&file, arguments.texts)?;
+        eprintln!("{}: lengths", name_of(path));
+        let table = table_by_length(&name_of(path), &texts, profiles, by, arguments.seed);
+        std::io::stdout().lock().write_all(table.as_bytes())?;
+    }
+    Ok(())
+}
+
 /// The profiles of the command line that make signatures, and the others.
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<(Chosen, Chosen), Failure> {
     if arguments.profile.is_empty() {
@@ -267,7 +289,11 @@ pub(super) fn named(known: Profiles, name: &str) -> Result<&'static Profile, Fai
 fn checks(profiles: &[&'static Profile], by: &Profile, set: &Set) -> Vec<(String, u32, Vec<Checked>)> {
     let thresholds: Vec<f64> = (4..=16).map(|step| f64::from(step) / 20.0).collect();
     let of = |profile: &&'static Profile| {
-        let ks: &[u32] = if profile.width().bits() == 64 { &[11, 15] } else { &[23, 31] };
+        let ks: &[u32] = match profile.width().bits() {
+            64 => &[11, 15],
+            _ if profile.is_for_short_texts() => &[31, 40],
+            _ => &[23, 31],
+        };
         let id = profile.id().to_string();
         ks.iter()
             .map(|&k| (id.clone(), k, second_check(profile, by, set, k, &thresholds)))
@@ -314,6 +340,7 @@ fn read_set(path: &Path, by: &Profile, arguments: &EvalArguments) -> Result<Set,
             texts.truncate(arguments.texts);
         }
         let mut set = match arguments.pages {
+            None if arguments.one_word => with_one_word_replaced(&name, texts, arguments.seed),
             None => with_edits(&name, texts, arguments.seed),
             Some(OfPage::Main) => with_pages(&name, &texts, arguments.seed, main_text),
             Some(OfPage::Visible) => with_pages(&name, &texts, arguments.seed, visible_text),

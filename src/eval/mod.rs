@@ -17,6 +17,8 @@ mod labels;
 mod main_text;
 mod min_hash;
 mod near;
+mod of_text;
+mod one_word;
 mod pages;
 mod pieces;
 mod promise;
@@ -41,6 +43,8 @@ pub use labels::{Judged, Labels, Pair};
 pub use main_text::{ExtractedPage, main_text_table};
 pub use min_hash::{Banded, banded};
 pub use near::{Near, Readings};
+pub use of_text::at_own_k;
+pub use one_word::{table_by_length, with_one_word_replaced};
 pub use pages::with_pages;
 pub use promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, largest_kept};
 pub use recommend::{Recommendation, recommend};
@@ -81,7 +85,9 @@ pub struct Measured {
     pub curve_without_short: Curve,
     /// The same by the second reading of the labels, if there are disputed pairs.
     pub second_reading: Option<Curve>,
-    /// The number of texts that have features, but fewer than the minimum of the profile.
+    /// The quality if each text is looked up with its own k, if that depends on the text.
+    pub at_own_k: Option<Judged>,
+    /// The number of texts of which a copy with one changed word may be missed.
     pub short: usize,
     /// The number of texts without features.
     pub empty: usize,
@@ -127,6 +133,7 @@ pub fn measure<E>(
         curve: curve(&stored, &set.labels)?,
         curve_without_short: curve(&long, &set.labels)?,
         second_reading: second_reading.map(|labels| curve(&stored, &labels)).transpose()?,
+        at_own_k: profile.is_for_short_texts().then(|| at_own_k(&made, &set.labels, &check)).transpose()?,
         short: count(Status::Short),
         empty: count(Status::Empty),
         skew: skew(&hashes, &originals),

@@ -131,6 +131,15 @@ fn curve(out: &mut String, one: &Measured) {
             neighbours.join(" | ")
         );
     }
+    if let Some(own) = one.at_own_k {
+        let _ = writeln!(
+            out,
+            "\nWith the k of each text: precision {:.4}, recall {:.4}, F1 {:.4}.",
+            own.precision,
+            own.recall,
+            own.f1()
+        );
+    }
     if let Some(second) = &one.second_reading {
         let points = steps(second.width(), one.profile.default_k());
         let figures = points.into_iter().map(|k| second.at(k));
