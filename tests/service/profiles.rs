@@ -83,6 +83,33 @@ async fn min_similarity_keeps_only_similar_texts() {
 }
 
 #[tokio::test]
+async fn a_short_text_is_looked_up_with_its_own_k() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/chat", json!({"profile": "short-128", "sketch_bytes": 64})).await;
+    let text = "The last bus to the old harbour leaves at nine tonight, because the bridge is being repaired";
+    let (_, stored) = server.post("/collections/chat/documents", json!({"id": "a", "text": text})).await;
+    let made = json!({"text": text.replace("nine", "eleven"), "profile": "short-128"});
+    let (_, made) = server.post("/fingerprint", made).await;
+    let k = made["k"].as_u64().unwrap();
+    assert!((24..30).contains(&k), "{made}");
+    let query = json!({"text": text.replace("nine", "eleven")});
+    let (_, found) = server.post("/collections/chat/similar", query.clone()).await;
+    assert_eq!((&found["k"], &found["similar"][0]["id"]), (&made["k"], &json!("a")), "{found}");
+    assert_eq!(found["sensitivity"], made["sensitivity"], "{found}");
+    // The second check compares the features of the profile: all words but one remain.
+    let mut checked = query.clone();
+    checked["min_similarity"] = json!(0.5);
+    let (_, checked) = server.post("/collections/chat/similar", checked).await;
+    assert!(checked["similar"][0]["similarity"].as_f64().unwrap() > 0.55, "{checked}");
+    // A hash has no text, and a k that was chosen is kept.
+    let by_hash = json!({"hash": stored["hash"]});
+    assert_eq!(server.post("/collections/chat/similar", by_hash).await.1["k"], 30);
+    server.put("/collections/chat", json!({"k": 20})).await;
+    assert_eq!(server.post("/collections/chat/similar", query).await.1["k"], 20);
+}
+
+#[tokio::test]
 async fn an_invalid_comparison_is_refused_with_the_field() {
     let data = directory();
     let server = Server::start(data.path()).await;
