@@ -19,7 +19,7 @@ pub(super) struct FingerprintArguments {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Profile, with or without version
-    #[arg(long, default_value = "copies-64")]
+    #[arg(long, default_value = "copies-128")]
     profile: String,
     /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]

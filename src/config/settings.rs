@@ -284,7 +284,7 @@ pub struct Collection {
 
 impl Default for Collection {
     fn default() -> Collection {
-        Collection { profile: "copies-64".into(), k: None, keep_text: false }
+        Collection { profile: "copies-128".into(), k: None, keep_text: false }
     }
 }
 

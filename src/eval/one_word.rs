@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn the_table_has_a_row_for_each_length() {
         let texts: Vec<String> = (0..40).map(|n| format!("word{n} and others{n}")).collect();
-        let profile = Profile::default_profile();
+        let profile = Profile::named("copies-64").unwrap();
         let by = Profile::named("pairs-64").unwrap();
         let table = table_by_length("own", &texts, &[profile], by, 1);
         let rows: Vec<&str> = table.lines().filter(|line| line.starts_with('|')).collect();

@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn two_texts_are_compared_feature_by_feature() {
-        let profile = Profile::default_profile();
+        let profile = Profile::named("copies-64").unwrap();
         let [a, b] = TEXTS.map(|text| profile.explain(text));
         let hashes = HashComparison::of(a.fingerprint.hash, b.fingerprint.hash).unwrap();
         let features = FeatureComparison::of(&a, &b);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn differing_features_explain_the_whole_difference() {
-        let profile = Profile::default_profile();
+        let profile = Profile::named("copies-64").unwrap();
         let [a, b] = TEXTS.map(|text| profile.explain(text));
         let features = FeatureComparison::of(&a, &b);
         for bit in 0..64 {
@@ -240,7 +240,7 @@ mod tests {
 
     #[test]
     fn equal_texts_differ_in_nothing() {
-        let a = Profile::default_profile().explain(TEXTS[0]);
+        let a = Profile::named("copies-64").unwrap().explain(TEXTS[0]);
         let features = FeatureComparison::of(&a, &a);
         assert!(features.differing == 0 && features.flips.is_empty());
         assert!((features.jaccard - 1.0).abs() < 1e-9 && (features.cosine - 1.0).abs() < 1e-9);

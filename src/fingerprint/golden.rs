@@ -457,7 +457,7 @@ fn profiles_are_found_by_name_and_by_id() {
     for unknown in ["", "copies", "copies-64@", "copies-64@9", "copies-64@01", "COPIES-64"] {
         assert!(Profile::named(unknown).is_none(), "{unknown:?}");
     }
-    assert_eq!(Profile::default_profile().id().to_string(), "copies-64@1");
+    assert_eq!(Profile::default_profile().id().to_string(), "copies-128@1");
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl fmt::Display for ProfileId {
 /// let profile = Profile::default_profile();
 /// let a = profile.fingerprint("Fish and chips is served hot.");
 /// let b = profile.fingerprint("Fish & chips are served hot!");
-/// assert!(a.hash.distance(b.hash) < Some(32));
+/// assert!(a.hash.distance(b.hash) < Some(64));
 /// ```
 #[derive(Debug)]
 pub struct Profile {
@@ -174,12 +174,12 @@ impl Profile {
         Profiles::default().named(name)
     }
 
-    /// The default profile: the newest version of `copies-64`.
+    /// The default profile: the newest version of `copies-128` (ADR 28).
     ///
     /// # Panics
     /// Never: it is built in.
     pub fn default_profile() -> &'static Profile {
-        Profile::named("copies-64").expect("it is among the built-in profiles")
+        Profile::named("copies-128").expect("it is among the built-in profiles")
     }
 }
 

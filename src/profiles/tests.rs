@@ -99,7 +99,7 @@ fn errors_name_the_fault() {
         ("[house]\nlike = \"x\"", "profile house: like: there is no built-in profile \"x\""),
         ("[Copies]\n", "profile Copies: a profile cannot be called"),
         ("[copies-64]\n", "not that of another profile"),
-        ("[house]\nk = 65", "profile house: k takes 0 to 64"),
+        ("[house]\nlike = \"copies-64\"\nk = 65", "profile house: k takes 0 to 64"),
         ("[house]\nuser_dictionary = \"none.txt\"", "none.txt: No such file"),
         (
             "[house]\nlike = \"pairs-64\"\ngram_step = 2",

@@ -75,7 +75,9 @@ impl Service {
     ) -> Result<Changed, ServiceError> {
         let engine = self.engine()?;
         let _permit = self.permit()?;
-        let change = change(self.profiles(), wanted)?;
+        // A collection without a profile has that of the collection `default`, like a fingerprint.
+        let usual = if wanted.profile.is_none() { self.profile(None)? } else { Profile::default_profile() };
+        let change = change(self.profiles(), usual, wanted)?;
         Ok(engine.put_collection(name, change, condition, self.now_ms()).await?)
     }
 
@@ -95,7 +97,7 @@ impl Service {
         name: &CollectionName,
         wanted: WantedCollection,
     ) -> Result<(), ServiceError> {
-        let change = change(self.profiles(), wanted)?;
+        let change = change(self.profiles(), Profile::default_profile(), wanted)?;
         engine.put_collection(name, change, Condition::Absent, self.now_ms()).await?;
         Ok(())
     }
@@ -109,7 +111,7 @@ impl Service {
         name: &CollectionName,
         wanted: WantedCollection,
     ) -> Result<(), ServiceError> {
-        change(profiles, wanted)?.merge(name, None)?;
+        change(profiles, Profile::default_profile(), wanted)?.merge(name, None)?;
         Ok(())
     }
 
@@ -143,8 +145,13 @@ impl Service {
 }
 
 /// Converts a request for the engine. The properties of profiles are looked up here. The engine checks what
-/// depends on the current settings, because it knows them when it makes the change.
-fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChange, ServiceError> {
+/// depends on the current settings, because it knows them when it makes the change. `usual` is the profile of
+/// a new collection that names none.
+fn change(
+    profiles: Profiles,
+    usual: &Profile,
+    wanted: WantedCollection,
+) -> Result<CollectionChange, ServiceError> {
     let WantedCollection {
         profile,
         k,
@@ -161,7 +168,7 @@ fn change(profiles: Profiles, wanted: WantedCollection) -> Result<CollectionChan
     let named = profile.map(|name| profile_named(profiles, &name)).transpose()?;
     Ok(CollectionChange {
         profile: named.map(|profile| facts(profile, threshold)),
-        default_profile: facts(Profile::default_profile(), threshold),
+        default_profile: facts(usual, threshold),
         k,
         threshold,
         sketch_bytes,

@@ -344,7 +344,7 @@ mod tests {
 
     fn texts(a: &str, b: &str) -> Comparison {
         let sides = [a, b].map(|text| Content::Text(text.to_owned()));
-        compare(Profile::default_profile(), sides, 7, 1 << 20, &Cancel::default()).unwrap()
+        compare(Profile::named("copies-64").unwrap(), sides, 7, 1 << 20, &Cancel::default()).unwrap()
     }
 
     #[test]
@@ -428,10 +428,13 @@ mod tests {
     #[test]
     fn hashes_alone_are_compared_without_features() {
         let sides = [0_u64, 5].map(|hash| Content::Hash(Hash::from_u64(hash)));
-        let compared = compare(Profile::default_profile(), sides, 1, 1 << 20, &Cancel::default()).unwrap();
+        let compared =
+            compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
         let sides = [Content::Hash(Hash::from_u64(0)), Content::Hash(Hash::from_u128(0))];
-        assert!(compare(Profile::default_profile(), sides, 1, 1 << 20, &Cancel::default()).is_err());
+        assert!(
+            compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).is_err()
+        );
     }
 
     #[test]

@@ -48,11 +48,11 @@ fn an_invalid_setting_is_named() {
 async fn variables_override_the_file_and_flags_override_both() {
     let data = directory();
     let file = data.path().join("settings.toml");
-    fs::write(&file, "[collection]\nk = 5\nprofile = \"copies-128\"\n[limits]\nmatches = 50\n").unwrap();
+    fs::write(&file, "[collection]\nk = 5\nkeep_text = true\n[limits]\nmatches = 50\n").unwrap();
     let variables = [("LOOKALIKE_CONFIG", file.to_str().unwrap()), ("LOOKALIKE_COLLECTION__K", "6")];
     let server = Server::start_with(&data.path().join("d"), &variables).await;
     let info = server.json("/collections/default").await;
-    assert_eq!((info["k"].as_u64(), info["bits"].as_u64()), (Some(6), Some(128)));
+    assert_eq!((info["k"].as_u64(), info["keep_text"].as_bool()), (Some(6), Some(true)));
     let (_, problem) = server.post("/similar", json!({"id": "x", "limit": 51})).await;
     assert!(problem["detail"].as_str().unwrap().contains("1 to 50"), "{problem}");
 }
@@ -340,6 +340,7 @@ fn config_print_reports_settings_that_serve_refuses() {
         let run = |arguments: &[&str]| {
             let mut command = command(arguments);
             command.args(["--data", dir]).env("LOOKALIKE_SERVER__LISTEN", "127.0.0.1:0");
+            command.env("LOOKALIKE_COLLECTION__PROFILE", "copies-64");
             let output = command.env(variable, value).output().unwrap();
             (output.status.code(), text(&output.stdout), text(&output.stderr))
         };

@@ -58,6 +58,37 @@ async fn the_documentation_loads_nothing_from_other_hosts() {
 }
 
 #[tokio::test]
+async fn the_default_profile_answers_for_the_hash_that_it_makes() {
+    let data = directory();
+    let variables = [("LOOKALIKE_COLLECTION__PROFILE", "copies-128")];
+    let server = Server::start_with(data.path(), &variables).await;
+    let text = "The harbour ferry will run every twenty minutes during the summer festival.";
+    let (_, made) = server.post("/fingerprint", json!({"text": text})).await;
+    assert_eq!(
+        (&made["profile"], &made["bits"], &made["k"]),
+        (&json!("copies-128@1"), &json!(128), &json!(23))
+    );
+    server.post("/documents", json!({"id": "a", "text": text})).await;
+    let path = format!("/similar?hash={}&k=3", made["hash"].as_str().unwrap());
+    let found = server.json(&path).await;
+    assert_eq!((&found["similar"][0]["id"], &found["similar"][0]["distance"]), (&json!("a"), &json!(0)));
+    // A collection that names no profile has that of the collection `default`.
+    server.put("/collections/more", json!({"keep_text": true})).await;
+    assert_eq!(server.json("/collections/more").await["profile"], "copies-128@1");
+    server.put("/collections/small", json!({"profile": "copies-64"})).await;
+    for (collection, digits) in [("default", 16), ("more", 16), ("small", 32)] {
+        let path = format!("/collections/{collection}/similar?hash={:0digits$x}&k=3", 1);
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{collection}");
+        let problem: serde_json::Value = answer.json().await.unwrap();
+        assert_eq!(
+            (&problem["code"], &problem["errors"][0]["parameter"]),
+            (&json!("invalid_field"), &json!("hash"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn health_version_statistics_and_metrics_are_served() {
     let data = directory();
     let server = Server::start(data.path()).await;

@@ -57,6 +57,8 @@ pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
     // No load balancer has to notice the shutdown, so that the server can stop at once.
     command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
+    // Most tests write hashes of 64 bits, which are easier to read.
+    command.env("LOOKALIKE_COLLECTION__PROFILE", "copies-64");
     command.envs(variables.iter().copied());
     command
 }
@@ -77,6 +79,7 @@ impl Server {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""]).arg(group).arg(BINARY);
         command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(data).env_clear();
+        command.env("LOOKALIKE_COLLECTION__PROFILE", "copies-64");
         Server::launch(command).await.unwrap_or_else(|ended| panic!("{ended:?}"))
     }
 

@@ -16,8 +16,9 @@ use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemorySta
 #[serde(deny_unknown_fields)]
 #[schema(as = CollectionSettings)]
 pub(in crate::http) struct CollectionIn {
-    /// The profile of its fingerprints, with or without version. It cannot be changed later.
-    #[schema(example = "copies-128")]
+    /// The profile of its fingerprints, with or without version. It cannot be changed later. Default: that of
+    /// the collection `default`, or `copies-128` if there is none.
+    #[schema(example = "copies-64")]
     profile: Option<String>,
     /// The distance of queries that name none. Default: that of the profile.
     k: Option<Bits>,
@@ -65,7 +66,7 @@ pub(in crate::http) struct CollectionOut {
     /// Its name.
     name: String,
     /// The profile of its fingerprints.
-    #[schema(example = "copies-64@1")]
+    #[schema(example = "copies-128@1")]
     profile: String,
     /// The width of its hashes: 64 or 128.
     bits: u32,

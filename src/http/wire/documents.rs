@@ -375,7 +375,7 @@ pub(in crate::http) struct FingerprintIn {
     #[schema(value_type = Option<Vec<String>>)]
     pub(in crate::http) texts: Option<Few<String>>,
     /// The profile, with or without version. Default: that of the collection `default`.
-    #[schema(example = "copies-128")]
+    #[schema(example = "copies-64")]
     pub(in crate::http) profile: Option<String>,
     /// Whether to add the weighted features and the votes on each bit. Not allowed with `texts`.
     #[serde(default)]
@@ -396,7 +396,7 @@ pub(in crate::http) struct FingerprintOut {
     /// The width of the hash: 64 or 128.
     bits: u32,
     /// The profile.
-    #[schema(example = "copies-64@1")]
+    #[schema(example = "copies-128@1")]
     profile: String,
     /// The number of distinct features of the text.
     features: usize,
