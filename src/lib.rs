@@ -7,6 +7,7 @@
 //! - [`features`]: words, pairs, character grams, keywords; their weights and hashes
 //! - [`fingerprint`]: SimHash by a named, versioned [`fingerprint::Profile`]
 //! - [`index`]: the concurrent pigeonhole index, exact for every k
+//! - [`corpus`]: which documents of a whole corpus are kept, and what replaces the others
 //!
 //! The other half serves it: [`http`] calls [`service`], which computes fingerprints on the [`pool`] and
 //! queries the [`engine`], which holds the index, the durable [`store`] and [`snapshot`]s of the index.
@@ -39,6 +40,7 @@ pub mod call;
 pub mod cli;
 pub mod client;
 pub mod config;
+pub mod corpus;
 pub mod engine;
 pub mod eval;
 pub mod features;

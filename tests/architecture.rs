@@ -20,7 +20,8 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("backup", &["ids", "store"]),
     ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call"]),
     ("profiles", &["ids", "text", "features", "fingerprint"]),
-    ("eval", &["ids", "text", "features", "fingerprint", "index"]),
+    ("eval", &["ids", "text", "features", "fingerprint", "index", "corpus"]),
+    ("corpus", &["ids", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call"]),
     ("keys", &["ids"]),
     ("client", &[]),
@@ -70,13 +71,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "keys",
             "client",
             "machine",
+            "corpus",
         ],
     ),
     ("main", &["cli"]),
 ];
 
 /// The pure layers: no I/O, no clock, no async, no serde.
-const PURE: &[&str] = &["ids", "text", "features", "fingerprint", "index"];
+const PURE: &[&str] = &["ids", "text", "features", "fingerprint", "index", "corpus"];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::time", "std::env", "tokio", "serde", "async fn", "futures"];
 

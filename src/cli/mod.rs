@@ -7,9 +7,11 @@
 mod backup;
 mod client;
 mod config;
+mod dedupe;
 mod eval;
 mod eval_kinds;
 mod export;
+mod files;
 mod fingerprint;
 mod healthcheck;
 mod idf;
@@ -47,6 +49,8 @@ enum Command {
     Idf(idf::IdfArguments),
     /// Measure what profiles find on labelled texts, or on edited copies of your texts.
     Eval(eval::EvalArguments),
+    /// Copy files of documents without near-duplicates; needs no server.
+    Dedupe(Box<dedupe::DedupeArguments>),
     /// Send a file of documents to a server.
     Import(import::ImportArguments),
     /// Write all documents of a collection as NDJSON.
@@ -120,6 +124,7 @@ pub fn run() -> ExitCode {
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Dedupe(arguments) => dedupe::run(&arguments),
         Command::Import(arguments) => client::block_on(import::run(arguments)),
         Command::Export(arguments) => client::block_on(export::run(arguments)),
         Command::Verify(arguments) => verify::run(&arguments),

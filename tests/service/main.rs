@@ -19,6 +19,7 @@ mod contract;
 mod corpus;
 mod damage;
 mod decoders;
+mod dedupe;
 mod duplicates;
 mod edge;
 mod expiry;

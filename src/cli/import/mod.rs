@@ -10,7 +10,6 @@
 //! has arrived, or after a second without it. So no standard input is lost: once it has been read, the
 //! request is not repeated, and the refusal is an error.
 
-mod archive;
 mod records;
 mod source;
 mod tally;

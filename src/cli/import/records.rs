@@ -4,14 +4,13 @@
 //! further ends with an error. Records are not checked against the rules of the server: a record that the
 //! server refuses is sent too, and fails alone with the message of the server.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead};
 use std::path::Path;
 
-use ruzstd::decoding::StreamingDecoder;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::archive::Skipped;
+use super::super::files::{Entry, Record, Row, Skipped, Table, archive};
 use crate::text::decode;
 
 /// The result of reading one record.
@@ -41,11 +40,7 @@ pub(super) struct Columns {
     pub(super) metadata: Vec<String>,
 }
 
-pub(super) fn wrong(what: impl Into<String>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, what.into())
-}
-
-pub(super) fn line(document: &Value) -> Vec<u8> {
+fn line(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
 }
 
@@ -73,24 +68,15 @@ pub(super) fn text(mut read: Box<dyn BufRead + Send>, path: &Path) -> Records {
 /// # Errors
 /// If the first row cannot be read, or has no such column.
 pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Result<Records> {
-    let mut table = csv::ReaderBuilder::new().delimiter(columns.delimiter).from_reader(read);
-    let names = table.headers()?.clone();
-    let place = |wanted: &str| {
-        names.iter().position(|name| name.trim_start_matches('\u{feff}') == wanted).ok_or_else(|| {
-            wrong(format!(
-                "there is no column {wanted:?}; there are {}",
-                names.iter().collect::<Vec<_>>().join(", ")
-            ))
-        })
-    };
-    let text = place(&columns.text)?;
-    let id = columns.id.as_deref().map(place).transpose()?;
-    let metadata = columns.metadata.iter().map(|name| Ok((name.clone(), place(name)?)));
+    let mut table = Table::open(read, columns.delimiter)?;
+    let text = table.place(&columns.text)?;
+    let id = columns.id.as_deref().map(|name| table.place(name)).transpose()?;
+    let metadata = columns.metadata.iter().map(|name| Ok((name.clone(), table.place(name)?)));
     let metadata: Vec<(String, usize)> = metadata.collect::<io::Result<_>>()?;
-    let document = move |row: csv::Result<csv::StringRecord>| {
-        let row = match row {
+    let document = move |row: Row| {
+        let row = match row.cells {
             Ok(row) => row,
-            Err(error) => return bad_row(error),
+            Err(why) => return Found::Bad(why),
         };
         let cell = |place: usize| row.get(place).unwrap_or_default();
         let mut document = Map::from_iter([("text".to_owned(), cell(text).into())]);
@@ -101,70 +87,33 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
             let fields = metadata.iter().map(|(name, place)| (name.clone(), cell(*place).into()));
             document.insert("metadata".to_owned(), Value::Object(fields.collect()));
         }
-        Ok(Found::Line(line(&Value::Object(document))))
+        Found::Line(line(&Value::Object(document)))
     };
-    Ok(Box::new(table.into_records().map(document)))
+    let rows = std::iter::from_fn(move || table.next_row().transpose());
+    Ok(Box::new(rows.map(move |row| row.map(&document))))
 }
 
-/// Why a row is bad; an error if no row can follow it.
-fn bad_row(error: csv::Error) -> io::Result<Found> {
-    let place = |position: &Option<csv::Position>| {
-        position.as_ref().map_or_else(String::new, |at| format!("row {}, line {}: ", at.record(), at.line()))
+/// The pages and texts of an archive. Every record is returned, so that record numbers do not depend on what
+/// is skipped.
+pub(super) fn of_archive(read: Box<dyn BufRead + Send>) -> Records {
+    let found = |record: Record| match record.entry() {
+        Entry::Nothing => Found::Nothing,
+        Entry::Skipped(reason) => Found::Skipped(reason),
+        Entry::Document { field, content } => {
+            let (id, metadata) = (fitting(record.target()), json!({"url": record.target()}));
+            Found::Line(line(&json!({"id": id, field: content, "metadata": metadata})))
+        }
     };
-    match error.kind() {
-        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            Ok(Found::Bad(format!("{}{len} cells instead of {expected_len}", place(pos))))
-        }
-        csv::ErrorKind::Utf8 { pos, err } => {
-            Ok(Found::Bad(format!("{}cell {} is not UTF-8", place(pos), err.field() + 1)))
-        }
-        _ => Err(error.into()),
-    }
+    Box::new(archive(read).map(move |record| record.map(found)))
 }
 
 /// The id, or its SHA-256 if it is longer than [`ID_BYTES`].
-pub(super) fn fitting(id: &str) -> String {
+fn fitting(id: &str) -> String {
     if id.len() <= ID_BYTES {
         return id.to_owned();
     }
     let digest: String = Sha256::digest(id.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256-{digest}")
-}
-
-/// Decompresses zstd data of any number of frames.
-pub(super) struct Zstd<R: Read> {
-    /// Created at the first read, because it reads the frame header.
-    decoder: Option<Box<StreamingDecoder<R, ruzstd::decoding::FrameDecoder>>>,
-    rest: Option<R>,
-}
-
-impl<R: BufRead> Zstd<R> {
-    pub(super) fn new(read: R) -> Zstd<R> {
-        Zstd { decoder: None, rest: Some(read) }
-    }
-}
-
-impl<R: BufRead> Read for Zstd<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(decoder) = &mut self.decoder {
-                let count = decoder.read(buffer)?;
-                if count > 0 || buffer.is_empty() {
-                    return Ok(count);
-                }
-            }
-            if let Some(decoder) = self.decoder.take() {
-                self.rest = Some(decoder.into_inner());
-            }
-            let Some(mut rest) = self.rest.take() else { return Ok(0) };
-            if rest.fill_buf()?.is_empty() {
-                return Ok(0);
-            }
-            let decoder =
-                StreamingDecoder::new(rest).map_err(|error| wrong(format!("not zstd data: {error}")))?;
-            self.decoder = Some(Box::new(decoder));
-        }
-    }
 }
 
 #[cfg(test)]
@@ -220,19 +169,5 @@ mod tests {
         assert_eq!(found, [json!({"id": "a.txt", "text": words})]);
         let mut unknown = text(read(b"ab\xff"), Path::new("b.txt"));
         assert!(matches!(unknown.next(), Some(Ok(Found::Bad(why))) if why.contains("byte 2")));
-    }
-
-    #[test]
-    fn all_frames_are_decompressed() {
-        use ruzstd::encoding::{CompressionLevel, compress_to_vec};
-        let frames = [&b"one\n"[..], b"two\n", b"", b"three"];
-        let packed: Vec<u8> =
-            frames.iter().flat_map(|frame| compress_to_vec(*frame, CompressionLevel::Fastest)).collect();
-        let mut text = String::new();
-        Zstd::new(io::Cursor::new(packed.clone())).read_to_string(&mut text).unwrap();
-        assert_eq!(text, "one\ntwo\nthree");
-        for bad in [&packed[..packed.len() - 3], b"no zstd at all"] {
-            assert!(Zstd::new(io::Cursor::new(bad.to_vec())).read_to_end(&mut Vec::new()).is_err());
-        }
     }
 }

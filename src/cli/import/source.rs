@@ -6,20 +6,19 @@
 //! does not affect the others.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use clap::{Args, ValueEnum};
-use flate2::read::MultiGzDecoder;
+use clap::Args;
 use indicatif::ProgressBar;
 use tokio::sync::mpsc;
 
 use super::super::Failure;
-use super::archive::archive;
+use super::super::files::{Format, is_input, unpacked};
 use super::records::{self, Columns, Found, Records};
 use super::tally::Tally;
 
@@ -46,34 +45,9 @@ pub(super) struct Kind {
     metadata_columns: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One document per line, as POST /documents takes it
-    Jsonl,
-    /// One document per file; its path is the id
-    Text,
-    /// One document per row; the first row names the columns
-    Csv,
-    /// Like csv, with tabs
-    Tsv,
-    /// Web archives: pages of WARC, texts of WET; the URL is the id
-    Warc,
-}
-
 impl Kind {
     fn of(&self, path: &Path) -> Format {
-        if let Some(format) = self.format {
-            return format;
-        }
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
-        match name.rsplit('.').next() {
-            Some("txt" | "text" | "md") => Format::Text,
-            Some("csv") => Format::Csv,
-            Some("tsv") => Format::Tsv,
-            Some("warc" | "wet") => Format::Warc,
-            _ => Format::Jsonl,
-        }
+        self.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl)
     }
 
     fn columns(&self, delimiter: u8) -> Columns {
@@ -101,17 +75,6 @@ pub(super) struct Source {
     pub(super) sent: Arc<AtomicU64>,
 }
 
-/// Counts the bytes that pass through.
-struct Counted<R>(R, Arc<AtomicU64>);
-
-impl<R: Read> Read for Counted<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(buffer)?;
-        self.1.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
 impl Source {
     /// Checks that every file can be opened.
     ///
@@ -137,27 +100,14 @@ impl Source {
         Source { passed: Arc::default(), sent: Arc::default(), ..self.clone() }
     }
 
-    /// The bytes of a file, decompressed.
-    fn unpacked(&self, path: &Path) -> io::Result<Box<dyn BufRead + Send>> {
-        if is_input(path) {
-            return Ok(Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(&self.passed)))));
-        }
-        let counted = BufReader::new(Counted(File::open(path)?, Arc::clone(&self.passed)));
-        Ok(match path.extension().and_then(|extension| extension.to_str()) {
-            Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(counted))),
-            Some("zst") => Box::new(BufReader::new(records::Zstd::new(counted))),
-            _ => Box::new(counted),
-        })
-    }
-
     fn records(&self, path: &Path) -> io::Result<Records> {
-        let read = self.unpacked(path)?;
-        Ok(match self.kind.of(path) {
+        let read = unpacked(path, &self.passed)?;
+        let format = self.kind.of(path);
+        Ok(match format {
             Format::Jsonl => records::lines(read),
             Format::Text => records::text(read, path),
-            Format::Csv => records::table(read, &self.kind.columns(b','))?,
-            Format::Tsv => records::table(read, &self.kind.columns(b'\t'))?,
-            Format::Warc => archive(read),
+            Format::Csv | Format::Tsv => records::table(read, &self.kind.columns(format.delimiter()))?,
+            Format::Warc => records::of_archive(read),
         })
     }
 
@@ -211,8 +161,4 @@ impl Source {
 fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<Bytes>) -> bool {
     let full = std::mem::replace(piece, Vec::with_capacity(2 * PIECE));
     to.blocking_send(full.into()).is_ok()
-}
-
-fn is_input(path: &Path) -> bool {
-    path.as_os_str() == "-"
 }

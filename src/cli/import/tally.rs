@@ -11,7 +11,7 @@ use std::path::Path;
 use indicatif::ProgressBar;
 use parking_lot::Mutex;
 
-use super::archive::Skipped;
+use super::super::files::Skipped;
 use super::records::Found;
 
 /// Bad lines that are printed, of the files and of the server each; further ones are only counted.

@@ -8,9 +8,9 @@ use std::fmt;
 use std::io::{self, BufRead, Read};
 
 use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
-use serde_json::{Value, json};
 
-use super::records::{Found, Records, Zstd, fitting, line, wrong};
+use super::wrong;
+use super::zstd::Zstd;
 use crate::text::{WrongBytes, decode};
 
 /// The largest record that is read, and the largest page after decompression, in bytes.
@@ -20,7 +20,7 @@ const HEADER_BYTES: u64 = 64 << 10;
 
 /// Why a response in an archive does not become a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Skipped {
+pub(in crate::cli) enum Skipped {
     Type,
     Status,
     Size,
@@ -42,26 +42,44 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The records of an archive. Every record is returned, so that record numbers do not depend on what is
-/// skipped.
-pub(super) fn archive(mut read: Box<dyn BufRead + Send>) -> Records {
+/// The records of an archive; none follow an error.
+pub(in crate::cli) fn archive(mut read: Box<dyn BufRead + Send>) -> impl Iterator<Item = io::Result<Record>> {
     let mut number = 0u64;
-    Box::new(std::iter::from_fn(move || {
+    std::iter::from_fn(move || {
         number += 1;
         match record(&mut read) {
-            Ok(record) => record.map(|record| Ok(record.found())),
+            Ok(record) => record.map(Ok),
             Err(error) => Some(Err(io::Error::new(error.kind(), format!("record {number}: {error}")))),
         }
-    }))
+    })
 }
 
+/// A record.
 #[derive(Default)]
-struct Record {
+pub(in crate::cli) struct Record {
     kind: String,
     target: String,
     content_type: String,
-    /// `None` if it is larger than [`RECORD_BYTES`].
-    body: Option<Vec<u8>>,
+    /// The header and the body as they are in the archive.
+    bytes: Vec<u8>,
+    /// Where the body begins in `bytes`; `None` if it is larger than [`RECORD_BYTES`], and left out.
+    body: Option<usize>,
+}
+
+/// What a record is for a corpus.
+#[derive(Debug)]
+pub(in crate::cli) enum Entry {
+    /// A document: the name of its field, `html` or `text`, and the content.
+    Document {
+        /// The name of the field.
+        field: &'static str,
+        /// The content.
+        content: String,
+    },
+    /// A record that is not meant to become a document.
+    Nothing,
+    /// A response that could have become a document, and why it is left out.
+    Skipped(Skipped),
 }
 
 /// The next record; `None` at the end.
@@ -76,11 +94,12 @@ fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
     if !first.starts_with("WARC/") {
         return Err(wrong("it does not begin with WARC/"));
     }
-    let (mut record, length) = headers(read)?;
-    let length = length.ok_or_else(|| wrong("it has no Content-Length"))?;
+    let mut record = Record { bytes: first.into_bytes(), ..Record::default() };
+    let length = headers(read, &mut record)?.ok_or_else(|| wrong("it has no Content-Length"))?;
     let mut body = read.take(length);
     if length <= RECORD_BYTES {
-        body.read_to_end(record.body.insert(Vec::new()))?;
+        record.body = Some(record.bytes.len());
+        body.read_to_end(&mut record.bytes)?;
     } else {
         io::copy(&mut body, &mut io::sink())?;
     }
@@ -90,15 +109,16 @@ fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
     Ok(Some(record))
 }
 
-fn headers(read: &mut impl BufRead) -> io::Result<(Record, Option<u64>)> {
-    let (mut record, mut length) = (Record::default(), None);
+/// Reads the headers of a record. Returns the length of its body.
+fn headers(read: &mut impl BufRead, record: &mut Record) -> io::Result<Option<u64>> {
+    let mut length = None;
     loop {
-        let mut header = Vec::new();
-        if read.take(HEADER_BYTES).read_until(b'\n', &mut header)? == 0 {
+        let from = record.bytes.len();
+        if read.take(HEADER_BYTES).read_until(b'\n', &mut record.bytes)? == 0 {
             return Err(wrong("it ends within its headers"));
         }
         // The headers that matter are ASCII; a crawler may write others in any charset.
-        let header = String::from_utf8_lossy(&header);
+        let header = String::from_utf8_lossy(&record.bytes[from..]).into_owned();
         let Some((name, value)) = header.trim_end().split_once(':') else { break };
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
@@ -109,28 +129,43 @@ fn headers(read: &mut impl BufRead) -> io::Result<(Record, Option<u64>)> {
             _ => {}
         }
     }
-    Ok((record, length))
+    Ok(length)
 }
 
 impl Record {
-    fn found(self) -> Found {
+    /// The address of the page.
+    pub(in crate::cli) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// The header and the body as they are in the archive; `None` if the body is too large.
+    pub(in crate::cli) fn bytes(&self) -> Option<&[u8]> {
+        self.body.map(|_| &self.bytes[..])
+    }
+
+    /// The value of a header, whatever the case of its name.
+    pub(in crate::cli) fn header(&self, wanted: &str) -> Option<String> {
+        let head = String::from_utf8_lossy(&self.bytes[..self.body.unwrap_or(self.bytes.len())]);
+        let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(':'));
+        fields.find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim().to_owned())
+    }
+
+    /// What the record is.
+    pub(in crate::cli) fn entry(&self) -> Entry {
         // Requests, metadata and the crawler's own records are not responses: they are not counted as
         // skipped.
         if !["conversion", "response", "resource"].contains(&self.kind.as_str()) {
-            return Found::Nothing;
+            return Entry::Nothing;
         }
         match self.content() {
-            Ok((field, content)) => {
-                let (id, metadata) = (fitting(&self.target), json!({"url": self.target}));
-                Found::Line(line(&json!({"id": id, field: Value::String(content), "metadata": metadata})))
-            }
-            Err(reason) => Found::Skipped(reason),
+            Ok((field, content)) => Entry::Document { field, content },
+            Err(reason) => Entry::Skipped(reason),
         }
     }
 
     /// The name of the document field, and its content.
     fn content(&self) -> Result<(&'static str, String), Skipped> {
-        let body = self.body.as_deref().ok_or(Skipped::Size)?;
+        let body = &self.bytes[self.body.ok_or(Skipped::Size)?..];
         match self.kind.as_str() {
             "conversion" => Ok(("text", characters(body, &self.content_type, false)?)),
             // A resource without a type may be a page, but its charset is not guessed.
@@ -263,19 +298,21 @@ mod tests {
         [head.as_bytes(), body, b"\r\n\r\n"].concat()
     }
 
-    fn found(bytes: &[u8]) -> Vec<io::Result<Found>> {
-        archive(Box::new(io::Cursor::new(bytes.to_vec()))).take(100).collect()
+    fn found(bytes: &[u8]) -> Vec<io::Result<Entry>> {
+        let records = archive(Box::new(io::Cursor::new(bytes.to_vec()))).take(100);
+        records.map(|record| record.map(|record| record.entry())).collect()
     }
 
-    fn document(found: &io::Result<Found>) -> Value {
+    /// The name of the field and the content of a document.
+    fn document(found: &io::Result<Entry>) -> (&str, &str) {
         match found {
-            Ok(Found::Line(line)) => serde_json::from_slice(line).unwrap(),
+            Ok(Entry::Document { field, content }) => (field, content),
             other => panic!("{other:?}"),
         }
     }
 
     /// The result for a response with these headers and this body.
-    fn of_answer(headers: &str, body: &[u8]) -> io::Result<Found> {
+    fn of_answer(headers: &str, body: &[u8]) -> io::Result<Entry> {
         let head = format!("HTTP/1.1 200 OK\r\n{headers}\r\n\r\n");
         found(&warc("response", "http://e.org/", &[head.as_bytes(), body].concat())).remove(0)
     }
@@ -297,17 +334,20 @@ mod tests {
         ]
         .concat();
         let records = found(&bytes);
-        assert!(matches!(records[0], Ok(Found::Nothing)));
-        assert_eq!(
-            document(&records[1]),
-            json!({"id": "http://e.org/a", "html": "<p>页</p>", "metadata": {"url": "http://e.org/a"}})
-        );
-        assert!(matches!(records[2], Ok(Found::Skipped(Skipped::Type))));
-        assert!(matches!(records[3], Ok(Found::Skipped(Skipped::Status))));
-        assert_eq!(document(&records[4])["text"], "文本");
-        assert_eq!(document(&records[5])["id"].as_str().unwrap().len(), 71);
-        assert_eq!(document(&records[5])["metadata"]["url"], long);
-        assert!(matches!(records[6], Ok(Found::Skipped(Skipped::Size))));
+        assert!(matches!(records[0], Ok(Entry::Nothing)));
+        assert_eq!(document(&records[1]), ("html", "<p>页</p>"));
+        assert!(matches!(records[2], Ok(Entry::Skipped(Skipped::Type))));
+        assert!(matches!(records[3], Ok(Entry::Skipped(Skipped::Status))));
+        assert_eq!(document(&records[4]), ("text", "文本"));
+        assert_eq!(document(&records[5]), ("text", "more"));
+        let all: Vec<Record> =
+            archive(Box::new(io::Cursor::new(bytes.clone()))).map(Result::unwrap).collect();
+        assert_eq!((all[5].target(), all[6].bytes()), (&*long, None));
+        assert_eq!(all[4].header("warc-target-uri").as_deref(), Some("http://e.org/d"));
+        let written: Vec<u8> =
+            all[..6].iter().flat_map(|record| [record.bytes().unwrap(), b"\r\n\r\n"].concat()).collect();
+        assert!(bytes.starts_with(&written));
+        assert!(matches!(records[6], Ok(Entry::Skipped(Skipped::Size))));
         assert_eq!(records.len(), 7);
         for cut in [&bytes[..bytes.len() - 6], b"HTTP/1.1 200 OK\r\n\r\n", b"WARC/1.0\r\nX: y"] {
             assert!(found(cut).iter().any(Result::is_err));
@@ -348,7 +388,7 @@ mod tests {
         ];
         for (headers, body) in cases {
             let found = of_answer(&format!("Content-Type: text/html\r\n{headers}"), body);
-            assert_eq!(document(&found)["html"].as_str().unwrap().as_bytes(), PAGE, "{headers}");
+            assert_eq!(document(&found).1.as_bytes(), PAGE, "{headers}");
         }
         let mut bomb = GzEncoder::new(Vec::new(), Compression::best());
         io::copy(&mut io::repeat(b'a').take(8 * RECORD_BYTES), &mut bomb).unwrap();
@@ -360,7 +400,7 @@ mod tests {
         ];
         for (coding, body, expected) in cases {
             let found = of_answer(&format!("Content-Type: text/html\r\nContent-Encoding: {coding}"), body);
-            assert!(matches!(found, Ok(Found::Skipped(reason)) if reason == expected), "{coding}: {found:?}");
+            assert!(matches!(found, Ok(Entry::Skipped(reason)) if reason == expected), "{coding}: {found:?}");
         }
     }
 
@@ -376,13 +416,10 @@ mod tests {
             ("text/plain; format=flowed; charset=gbk", gbk("你好"), "text", "你好"),
         ];
         for (kind, body, field, expected) in cases {
-            assert_eq!(
-                document(&of_answer(&format!("Content-Type: {kind}"), &body))[field],
-                expected,
-                "{kind}"
-            );
+            let found = of_answer(&format!("Content-Type: {kind}"), &body);
+            assert_eq!(document(&found), (field, expected), "{kind}");
         }
         let unknown = of_answer("Content-Type: text/plain", b"ab\xff");
-        assert!(matches!(unknown, Ok(Found::Skipped(Skipped::Bytes))), "{unknown:?}");
+        assert!(matches!(unknown, Ok(Entry::Skipped(Skipped::Bytes))), "{unknown:?}");
     }
 }

@@ -1,0 +1,96 @@
+//! The documents of `--against`: those of files, or those of a collection of a server, which are fetched
+//! into a working file first.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use futures::StreamExt;
+use reqwest::Method;
+use serde::Deserialize;
+
+use super::super::Failure;
+use super::super::client::{Access, Server, block_on, collection_route};
+use super::super::files::Format;
+use super::inputs::Inputs;
+use super::spool::at;
+use crate::fingerprint::{Profile, makes_the_same};
+use crate::ids::CollectionName;
+
+/// Documents that are not to be in the output.
+#[derive(Default)]
+pub(super) struct Against {
+    /// Their files.
+    pub(super) inputs: Inputs,
+    /// The names of the files, for the list of dropped documents: the path, or the URL of the collection.
+    pub(super) names: Vec<String>,
+    /// From this file on, lines are those that a server exports.
+    pub(super) exported_from: usize,
+}
+
+#[derive(Deserialize)]
+struct Collection {
+    profile: String,
+}
+
+impl Against {
+    /// The files of these arguments. Collections are fetched into files of the folder.
+    pub(super) fn fetched(
+        arguments: &[PathBuf],
+        format: Option<Format>,
+        access: &Access,
+        profile: &Profile,
+        folder: &Path,
+    ) -> Result<Against, Failure> {
+        let url = |path: &&PathBuf| {
+            ["http://", "https://"]
+                .iter()
+                .any(|start| path.as_os_str().as_encoded_bytes().starts_with(start.as_bytes()))
+        };
+        let (urls, files): (Vec<&PathBuf>, Vec<&PathBuf>) = arguments.iter().partition(url);
+        let mut against = Against::default();
+        if !files.is_empty() {
+            let files: Vec<PathBuf> = files.into_iter().cloned().collect();
+            against.inputs = Inputs::of(&files, format)?;
+            let paths = against.inputs.files.iter().map(|input| input.path.display().to_string());
+            against.names = paths.collect();
+        }
+        against.exported_from = against.names.len();
+        let mut fetched = Vec::new();
+        for (number, url) in urls.into_iter().enumerate() {
+            let (url, to) = (url.display().to_string(), folder.join(format!("against-{number}.jsonl")));
+            block_on(fetch(&url, access.clone(), profile, &to))?;
+            against.names.push(url);
+            fetched.push(to);
+        }
+        if !fetched.is_empty() {
+            against.inputs.files.extend(Inputs::of(&fetched, Some(Format::Jsonl))?.files);
+        }
+        Ok(against)
+    }
+}
+
+/// Writes the documents of a collection into a file.
+async fn fetch(url: &str, access: Access, profile: &Profile, to: &Path) -> Result<(), Failure> {
+    let (server, name) = url.split_once("/collections/").unwrap_or((url, "default"));
+    let name =
+        CollectionName::new(name.trim_end_matches('/')).map_err(|error| Failure::new(error.to_string()))?;
+    let client = Server::at(server.to_owned(), access).client()?;
+    let about = client.send(client.request(Method::GET, &collection_route(&name, ""))).await?;
+    let collection: Collection = about.json().await.map_err(|error| client.broken(error))?;
+    let own = profile.id().to_string();
+    if !makes_the_same(&collection.profile, &own) {
+        let of = collection.profile;
+        let message = format!("the collection {name} has the profile {of}, not {own}; --profile sets it");
+        return Err(Failure::new(message));
+    }
+    let request = client.request(Method::GET, &collection_route(&name, "/export"));
+    let mut body = client.send(request).await?.bytes_stream();
+    let file = File::create(to).map_err(|error| at(to, &error))?;
+    let mut file = BufWriter::new(file);
+    while let Some(part) = body.next().await {
+        let part = part.map_err(|error| client.broken(error))?;
+        file.write_all(&part).map_err(|error| at(to, &error))?;
+    }
+    file.flush().map_err(|error| at(to, &error))
+}

@@ -1,0 +1,70 @@
+//! The file of dropped documents: a JSON object per line, with the document that replaces each one.
+//!
+//! It appears under its name when it is complete.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::super::Failure;
+use super::output::sync_folder_of;
+use super::spool::at;
+
+/// The name of a document, for the user.
+#[derive(Serialize)]
+pub(super) struct Shown {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) id: Option<String>,
+    pub(super) file: String,
+    pub(super) line: u64,
+}
+
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.id {
+            Some(id) => write!(f, "{id} ({}:{})", self.file, self.line),
+            None => write!(f, "{}:{}", self.file, self.line),
+        }
+    }
+}
+
+/// A line of the file of dropped documents.
+#[derive(Serialize)]
+pub(super) struct DroppedLine {
+    #[serde(flatten)]
+    pub(super) own: Shown,
+    pub(super) replaced_by: Shown,
+    pub(super) distance: u32,
+    pub(super) exact: bool,
+}
+
+/// The file of dropped documents.
+pub(super) struct Dropped {
+    to: PathBuf,
+    partial: PathBuf,
+    file: BufWriter<File>,
+}
+
+impl Dropped {
+    pub(super) fn create(to: &Path) -> Result<Dropped, Failure> {
+        let partial = to.with_added_extension("partial");
+        let file = File::create(&partial).map_err(|error| at(&partial, &error))?;
+        Ok(Dropped { to: to.to_owned(), partial, file: BufWriter::new(file) })
+    }
+
+    pub(super) fn write(&mut self, line: &DroppedLine) -> Result<(), Failure> {
+        let json = serde_json::to_string(line).map_err(|error| Failure::of(&error, 1))?;
+        writeln!(self.file, "{json}").map_err(|error| at(&self.partial, &error))
+    }
+
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        let written = self.file.flush().and_then(|()| self.file.get_ref().sync_all());
+        written
+            .and_then(|()| fs::rename(&self.partial, &self.to))
+            .map_err(|error| at(&self.partial, &error))?;
+        sync_folder_of(&self.to)
+    }
+}

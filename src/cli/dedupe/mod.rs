@@ -1,0 +1,212 @@
+//! `lookalike dedupe`: copies files of documents without near-duplicates, without a server.
+//!
+//! The result is defined in ADR 32 and computed by `corpus`. Here are the files (`inputs`, `reader`,
+//! `output`), the documents in them (`record`), the keep rules (`keep`), and the course of a run (`run`). The
+//! prints of an interrupted run are used again (`spool`).
+
+mod against;
+mod dropped;
+mod estimate;
+mod inputs;
+mod keep;
+mod output;
+mod progress;
+mod reader;
+mod record;
+mod report;
+mod run;
+mod spool;
+mod summary;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::Failure;
+use super::client::Access;
+use super::files::{Format, is_input};
+use super::fingerprint::profile;
+use crate::fingerprint::Profile;
+use inputs::Inputs;
+use keep::Keep;
+use record::Maker;
+
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
+pub(super) struct DedupeArguments {
+    /// Files and folders of documents: JSON lines, CSV, TSV, text, WARC, WET; .gz and .zst; patterns; - is
+    /// standard input
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<PathBuf>,
+    /// Folder for the output; it has one file for each input file
+    #[arg(long, short, value_name = "FOLDER")]
+    output: PathBuf,
+    /// File for the dropped documents: one JSON object per line, with the document that replaces each one
+    #[arg(long, value_name = "FILE")]
+    duplicates: Option<PathBuf>,
+    /// File for the summary as a web page with plots
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Which of near-duplicates is kept: first, longest, newest:FIELD, oldest:FIELD, max:FIELD, min:FIELD,
+    /// source:a,b,c (names of inputs in the order of preference), central (most neighbours)
+    #[arg(long, value_name = "RULE", default_value = "first")]
+    keep: Keep,
+    /// What a group is: greedy (each dropped document is within k of the kept one) or linked (connected
+    /// components: a chain of near documents is one group)
+    #[arg(long, value_enum, default_value = "greedy")]
+    clusters: Clusters,
+    /// Also drop documents that have a near-duplicate in this file, folder, or collection of a server
+    /// (http://HOST:PORT/collections/NAME); may be given several times
+    #[arg(long, value_name = "INPUT")]
+    against: Vec<PathBuf>,
+    #[command(flatten)]
+    access: Access,
+    /// Profile, with or without version
+    #[arg(long, default_value = "copies-64")]
+    profile: String,
+    /// TOML file that defines your own profiles
+    #[arg(long, value_name = "FILE")]
+    profiles: Option<PathBuf>,
+    /// Largest distance of near-duplicates; by default that of the profile
+    #[arg(long)]
+    k: Option<u32>,
+    /// For profiles with signatures: least similarity of near-duplicates, 0 to 1
+    #[arg(long, conflicts_with = "k", value_name = "SIMILARITY")]
+    threshold: Option<f64>,
+    /// Second condition for near-duplicates: least similarity of the pairs of words of their texts, 0 to 1,
+    /// estimated from 128 bytes per document
+    #[arg(long, value_name = "SIMILARITY")]
+    check: Option<f64>,
+    /// Format of the files; by default from their names
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// Field or column with the text
+    #[arg(long, default_value = "text", value_name = "FIELD")]
+    text_field: String,
+    /// Field or column with the id, which every document must then have; by default "id" if there is one
+    #[arg(long, value_name = "FIELD")]
+    id_field: Option<String>,
+    /// Field or column with a hash made earlier, as hexadecimal digits; the text is not read
+    #[arg(long, conflicts_with_all = ["check", "html"], value_name = "FIELD")]
+    hash_field: Option<String>,
+    /// The texts are HTML pages: compare their main text. Pages of WARC files always are
+    #[arg(long)]
+    html: bool,
+    /// Leave out records that cannot be read, instead of ending without output
+    #[arg(long)]
+    skip_invalid: bool,
+    /// Replace output of an earlier run
+    #[arg(long)]
+    force: bool,
+    /// Estimate documents, memory and disk space from the beginnings of the files; writes nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Memory for the prints and the index of kept documents, such as 512MiB; the files are then read twice,
+    /// and the documents are decided in rounds
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+    /// Threads; by default one for each processor
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+/// What a group of near-duplicates is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Clusters {
+    Greedy,
+    Linked,
+}
+
+pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
+    let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
+    let k = distance(arguments, profile)?;
+    if arguments.hash_field.is_some() && profile.signatures().is_some() {
+        return Err(Failure::new(format!(
+            "{} makes signatures: --hash-field cannot give them",
+            profile.id()
+        )));
+    }
+    if arguments.hash_field.is_some() && arguments.keep == Keep::Longest {
+        return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
+    }
+    let inputs = Inputs::of(&arguments.inputs, arguments.format)?;
+    let is_piped = inputs.files.iter().any(|input| is_input(&input.path));
+    if is_piped && (arguments.keep != Keep::First || arguments.clusters == Clusters::Linked) {
+        return Err(Failure::new(
+            "standard input can be read only once, so only --keep first without --clusters linked works",
+        ));
+    }
+    let has_text_files = inputs.files.iter().any(|input| input.format == Format::Text);
+    if let Some(field) = arguments.keep.field().or(arguments.hash_field.as_deref()).filter(|_| has_text_files)
+    {
+        return Err(Failure::new(format!("text files have no field {field:?}")));
+    }
+    if arguments.memory.is_some()
+        && (arguments.keep == Keep::Central || arguments.clusters == Clusters::Linked)
+    {
+        return Err(Failure::new("central and linked need all documents in memory: they exclude --memory"));
+    }
+    if arguments.memory.is_some() && is_piped {
+        return Err(Failure::new("standard input can be read only once, and --memory needs two passes"));
+    }
+    if inputs.ignored > 0 {
+        eprintln!("{} files in the folders have no known ending and are not read", inputs.ignored);
+    }
+    let maker = Maker {
+        profile,
+        keep: arguments.keep.clone(),
+        text_field: arguments.text_field.clone(),
+        id_field: arguments.id_field.clone().unwrap_or_else(|| "id".to_owned()),
+        needs_id: arguments.id_field.is_some(),
+        hash_field: arguments.hash_field.clone(),
+        is_page: arguments.html,
+        is_exported: false,
+        sizes: Maker::sizes(profile, arguments.check.is_some()),
+    };
+    if arguments.dry_run {
+        estimate::print(&inputs, &maker);
+        return Ok(());
+    }
+    if arguments.clusters == Clusters::Linked {
+        eprintln!(
+            "warning: linked groups are chains of near documents; the ends of a chain may have nothing in \
+             common, and only one document of a chain is kept"
+        );
+    }
+    run::run(arguments, &inputs, &maker, k)
+}
+
+/// The largest distance of near-duplicates.
+fn distance(arguments: &DedupeArguments, profile: &Profile) -> Result<u32, Failure> {
+    let shares = [("--threshold", arguments.threshold), ("--check", arguments.check)];
+    if let Some((name, _)) = shares.iter().find(|(_, share)| share.is_some_and(|s| !(0.0..=1.0).contains(&s)))
+    {
+        return Err(Failure::new(format!("{name} is a similarity from 0 to 1")));
+    }
+    let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
+    match (arguments.threshold, profile.signatures()) {
+        (Some(threshold), Some(shape)) => Ok(shape.distance_for(threshold)),
+        (Some(_), None) => {
+            Err(Failure::new(format!("{} makes hashes: give --k instead of --threshold", profile.id())))
+        }
+        (None, _) => match arguments.k.unwrap_or(profile.default_k()) {
+            k if k <= most => Ok(k),
+            _ => Err(Failure::new(format!("--k is at most {most} for {}", profile.id()))),
+        },
+    }
+}
+
+/// Parses a number of bytes, alone or with KiB, MiB or GiB.
+fn size(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let shift = match text[end..].trim() {
+        "" => Some(0),
+        "KiB" => Some(10),
+        "MiB" => Some(20),
+        "GiB" => Some(30),
+        _ => None,
+    };
+    let bytes = text[..end].parse::<u64>().ok().zip(shift);
+    let bytes = bytes.and_then(|(number, shift)| number.checked_mul(1 << shift));
+    bytes.ok_or_else(|| "a size is a number of bytes, or a number with KiB, MiB or GiB".to_owned())
+}

@@ -1,0 +1,276 @@
+//! The output: one file for each input, with the records that are kept, in their format, compression and
+//! order.
+//!
+//! It guarantees that nothing appears under its final name before all of it is complete and on the disk.
+//! Until then everything is in the folder `NAME.partial`. A record is copied byte for byte; the last line of
+//! a file gets a line break if it has none. Gzip archives have one member for each record, as their readers
+//! expect.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+
+use super::super::Failure;
+use super::super::files::{Format, Packing, is_input};
+use super::inputs::Input;
+use super::record::Content;
+use super::spool::at;
+
+/// The bytes of a zstd frame before compression.
+const FRAME: usize = 4 << 20;
+
+/// The folder of a run.
+pub(super) struct Folder {
+    /// The final name.
+    to: PathBuf,
+    /// The folder with everything until the run is complete.
+    partial: PathBuf,
+    /// Keeps a second run away.
+    _lock: File,
+}
+
+impl Folder {
+    /// Creates the working folder, or opens that of an earlier run.
+    ///
+    /// # Errors
+    /// If the output exists and may not be replaced, or another run is at work.
+    pub(super) fn open(to: &Path, inputs: &[Input], is_forced: bool) -> Result<Folder, Failure> {
+        check_place(to, inputs, is_forced)?;
+        let partial = to.with_added_extension("partial");
+        fs::create_dir_all(&partial).map_err(|error| at(&partial, &error))?;
+        let path = partial.join("lock");
+        let lock = File::create(&path).map_err(|error| at(&path, &error))?;
+        if lock.try_lock().is_err() {
+            return Err(Failure::new(format!("another run writes to {}", to.display())));
+        }
+        Ok(Folder { to: to.to_owned(), partial, _lock: lock })
+    }
+
+    /// A working file.
+    pub(super) fn work(&self, name: &str) -> PathBuf {
+        self.partial.join(name)
+    }
+
+    /// The folder of the output while it is incomplete, empty at the beginning.
+    pub(super) fn fresh_output(&self) -> Result<PathBuf, Failure> {
+        let output = self.partial.join("output");
+        if output.exists() {
+            fs::remove_dir_all(&output).map_err(|error| at(&output, &error))?;
+        }
+        fs::create_dir_all(&output).map_err(|error| at(&output, &error))?;
+        Ok(output)
+    }
+
+    /// Gives the output its final name, and removes the working files.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        let output = self.partial.join("output");
+        let all = File::open(&output).map_err(|error| at(&output, &error))?;
+        // One call for the whole file system, instead of one for each file.
+        rustix::fs::syncfs(&all).map_err(|error| at(&output, &error.into()))?;
+        if self.to.exists() {
+            let old = self.partial.join("replaced");
+            fs::rename(&self.to, &old).map_err(|error| at(&self.to, &error))?;
+        }
+        fs::rename(&output, &self.to).map_err(|error| at(&self.to, &error))?;
+        sync_folder_of(&self.to)?;
+        fs::remove_dir_all(&self.partial).map_err(|error| at(&self.partial, &error))
+    }
+}
+
+/// Makes the name of a file durable.
+pub(super) fn sync_folder_of(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| at(folder, &error))
+}
+
+/// Refuses an output that exists, unless it is empty, or is forced and has only files that are written again.
+/// Refuses a place inside an input, or around one.
+fn check_place(to: &Path, inputs: &[Input], is_forced: bool) -> Result<(), Failure> {
+    let parent = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let own = fs::canonicalize(parent).map_err(|error| at(parent, &error))?;
+    let own = own.join(
+        to.file_name()
+            .ok_or_else(|| Failure::new(format!("{} is no name of a folder to write", to.display())))?,
+    );
+    for input in inputs.iter().filter(|input| !is_input(&input.path)) {
+        let folder = fs::canonicalize(&input.argument).map_err(|error| at(&input.argument, &error))?;
+        if folder.starts_with(&own) || own.starts_with(&folder) {
+            let (to, folder) = (to.display(), folder.display());
+            return Err(Failure::new(format!("the output {to} and the input {folder} contain each other")));
+        }
+    }
+    let Ok(about) = fs::symlink_metadata(to) else { return Ok(()) };
+    if !about.is_dir() {
+        return Err(Failure::new(format!("{} exists and is no folder", to.display())));
+    }
+    let mut other = None;
+    each_file(to, &mut |file| {
+        let place = file.strip_prefix(to).unwrap_or(file);
+        if !is_forced || !inputs.iter().any(|input| input.to == place) {
+            other.get_or_insert_with(|| file.to_owned());
+        }
+    })
+    .map_err(|error| at(to, &error))?;
+    match other {
+        None => Ok(()),
+        Some(_) if !is_forced => Err(Failure::new(format!("{} exists; --force replaces it", to.display()))),
+        Some(file) => Err(Failure::new(format!(
+            "{} has a file that this command does not write, {}: --force does not remove it",
+            to.display(),
+            file.display()
+        ))),
+    }
+}
+
+fn each_file(folder: &Path, each: &mut dyn FnMut(&Path)) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            each_file(&entry.path(), each)?;
+        } else {
+            each(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+/// The files of the output, written one after the other.
+pub(super) struct Outputs<'a> {
+    folder: PathBuf,
+    inputs: &'a [Input],
+    /// The file that is written, and the number of its input.
+    open: Option<(u32, Sink)>,
+}
+
+impl<'a> Outputs<'a> {
+    pub(super) fn new(folder: PathBuf, inputs: &'a [Input]) -> Outputs<'a> {
+        Outputs { folder, inputs, open: None }
+    }
+
+    /// Writes the header of a table or a record that is kept.
+    pub(super) fn write(&mut self, file: u32, content: &Content) -> Result<(), Failure> {
+        let sink = self.sink(file)?;
+        let written = match content {
+            Content::Line(line) => sink.lines(&[line, b"\n"]),
+            Content::Row(row) => {
+                let end = sink.line_end;
+                sink.lines(&[&row.raw, end])
+            }
+            Content::Header(header) => {
+                let breaks = header.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                if header.ends_with(b"\r\n") || header.ends_with(b"\r") {
+                    sink.line_end = b"\r\n";
+                }
+                let end = sink.line_end;
+                sink.lines(&[&header[..header.len() - breaks], end])
+            }
+            Content::Text(bytes) => sink.lines(&[bytes]),
+            Content::Record(record) => sink.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
+            Content::Broken(_) => Ok(()),
+        };
+        written.map_err(|error| self.failed(file, &error))
+    }
+
+    /// Starts the file of an input, so that it exists even if nothing of it is kept. A file that is one text
+    /// exists only if the text is kept.
+    pub(super) fn start(&mut self, file: u32) -> Result<(), Failure> {
+        if self.inputs[file as usize].format == Format::Text { Ok(()) } else { self.sink(file).map(|_| ()) }
+    }
+
+    /// Completes the last file.
+    pub(super) fn finish(&mut self) -> Result<(), Failure> {
+        match self.open.take() {
+            Some((file, sink)) => sink.finish().map_err(|error| self.failed(file, &error)),
+            None => Ok(()),
+        }
+    }
+
+    fn sink(&mut self, file: u32) -> Result<&mut Sink, Failure> {
+        if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
+            self.finish()?;
+            let input = &self.inputs[file as usize];
+            let path = self.folder.join(&input.to);
+            let opened = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
+            let opened = opened.map_err(|error| at(&path, &error))?;
+            self.open = Some((file, Sink::new(opened, input.packing)));
+        }
+        let (_, sink) = self.open.as_mut().expect("it was opened");
+        Ok(sink)
+    }
+
+    fn failed(&self, file: u32, error: &io::Error) -> Failure {
+        at(&self.folder.join(&self.inputs[file as usize].to), error)
+    }
+}
+
+/// A file that is written, with its compression.
+struct Sink {
+    to: BufWriter<File>,
+    packing: Packing,
+    /// The gzip member that is written.
+    member: Option<GzEncoder<Vec<u8>>>,
+    /// The bytes of the next zstd frame.
+    frame: Vec<u8>,
+    line_end: &'static [u8],
+}
+
+impl Sink {
+    fn new(file: File, packing: Packing) -> Sink {
+        let to = BufWriter::with_capacity(1 << 20, file);
+        Sink { to, packing, member: None, frame: Vec::new(), line_end: b"\n" }
+    }
+
+    /// Writes parts of a line or text.
+    fn lines(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        for part in parts {
+            match self.packing {
+                Packing::None => self.to.write_all(part)?,
+                Packing::Gzip => {
+                    let new = || GzEncoder::new(Vec::new(), Compression::default());
+                    let member = self.member.get_or_insert_with(new);
+                    member.write_all(part)?;
+                    if member.get_ref().len() >= FRAME {
+                        self.to.write_all(member.get_ref())?;
+                        member.get_mut().clear();
+                    }
+                }
+                Packing::Zstd => self.frame.extend_from_slice(part),
+            }
+        }
+        if self.frame.len() >= FRAME { self.end_frame() } else { Ok(()) }
+    }
+
+    /// Writes a record as a gzip member of its own.
+    fn member(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        self.lines(parts)?;
+        self.end_member()
+    }
+
+    fn end_member(&mut self) -> io::Result<()> {
+        match self.member.take() {
+            Some(member) => self.to.write_all(&member.finish()?),
+            None => Ok(()),
+        }
+    }
+
+    fn end_frame(&mut self) -> io::Result<()> {
+        let frame = std::mem::take(&mut self.frame);
+        self.to.write_all(&compress_to_vec(&*frame, CompressionLevel::Fastest))
+    }
+
+    /// Completes the file, which is a valid empty one if nothing was written.
+    fn finish(mut self) -> io::Result<()> {
+        if self.packing == Packing::Gzip && self.member.is_none() && self.to.buffer().is_empty() {
+            self.lines(&[b""])?;
+        }
+        self.end_member()?;
+        if !self.frame.is_empty() {
+            self.end_frame()?;
+        }
+        self.to.flush()
+    }
+}

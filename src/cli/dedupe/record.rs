@@ -1,0 +1,274 @@
+//! From the bytes of a record to a document: its id, its text or hash, and the key of the keep rule.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::files::{Entry, Record, Row, Skipped};
+use super::keep::Keep;
+use super::spool::{Kind, Sizes, Stored};
+use crate::corpus::Print;
+use crate::fingerprint::{Profile, Signature, Status, signature_name};
+use crate::ids::{Hash, HashError, SignatureShape};
+use crate::text::{decode, main_text};
+
+/// The profile whose features the second check compares, as the server does.
+const CHECKED: &str = "pairs-64";
+/// The bytes of a sketch, one bit for each minimum.
+pub(super) const SKETCH_BYTES: usize = 128;
+/// The bits of each minimum in a sketch.
+pub(super) const SKETCH_BITS: u32 = 1;
+
+/// A record as it is in its file.
+pub(super) struct Raw {
+    /// The number of its file.
+    pub(super) file: u32,
+    /// Its line; in an archive the number of the record.
+    pub(super) line: u64,
+    pub(super) content: Content,
+}
+
+/// The bytes of a record.
+pub(super) enum Content {
+    /// A line with a JSON object.
+    Line(Vec<u8>),
+    /// A row of a table.
+    Row(Row),
+    /// A whole file.
+    Text(Vec<u8>),
+    /// A record of an archive.
+    Record(Record),
+    /// The first row of a table, which has no number.
+    Header(Vec<u8>),
+    /// Why the file cannot be read further.
+    Broken(String),
+}
+
+/// The columns of a table that are read, by their places.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Columns {
+    pub(super) text: Option<usize>,
+    pub(super) id: Option<usize>,
+    pub(super) key: Option<usize>,
+}
+
+/// What was made of a record.
+pub(super) struct Made {
+    pub(super) id: Option<String>,
+    /// What is stored about it; `None` if an earlier run has stored it.
+    pub(super) stored: Option<Stored>,
+    /// Why it is invalid.
+    pub(super) why: Option<String>,
+}
+
+/// The fields of a document.
+struct Fields<'a> {
+    id: Option<String>,
+    /// `None` if the document is given as a hash or signature.
+    text: Option<Cow<'a, str>>,
+    is_page: bool,
+    print: Option<Print>,
+    key: Option<String>,
+}
+
+/// Makes documents of records.
+#[derive(Clone)]
+pub(super) struct Maker {
+    pub(super) profile: &'static Profile,
+    pub(super) keep: Keep,
+    pub(super) text_field: String,
+    pub(super) id_field: String,
+    /// Whether the id field was named by the user, so that every document must have it.
+    pub(super) needs_id: bool,
+    pub(super) hash_field: Option<String>,
+    pub(super) is_page: bool,
+    /// Whether lines are those that a server exports: with a text, a hash or a signature.
+    pub(super) is_exported: bool,
+    pub(super) sizes: Sizes,
+}
+
+impl Maker {
+    /// The sizes of prints of a profile.
+    pub(super) fn sizes(profile: &Profile, is_checked: bool) -> Sizes {
+        Sizes {
+            hash: profile.width().bytes(),
+            signature: profile.signatures().map_or(0, SignatureShape::bytes),
+            sketch: if is_checked { SKETCH_BYTES } else { 0 },
+        }
+    }
+
+    /// Makes a document of a record; without its print if that is known.
+    pub(super) fn make(&self, raw: &Raw, columns: &Columns, is_known: bool) -> Made {
+        let blank = |kind: Kind| Stored { kind, key: 0, digest: 0, print: self.sizes.blank() };
+        match self.fields(&raw.content, columns) {
+            Ok(Some(fields)) if is_known => {
+                let why = self.keep.key(fields.key.as_deref(), "").err();
+                Made { id: fields.id, stored: None, why }
+            }
+            Ok(Some(fields)) => match self.stored(&fields) {
+                Ok(stored) => Made { id: fields.id, stored: Some(stored), why: None },
+                Err(why) => Made { id: fields.id, stored: Some(blank(Kind::Invalid)), why: Some(why) },
+            },
+            Ok(None) => Made { id: None, stored: Some(blank(Kind::Other)), why: None },
+            Err(why) => Made { id: None, stored: Some(blank(Kind::Invalid)), why: Some(why) },
+        }
+    }
+
+    /// The fields of a record; `None` if it is no document.
+    fn fields<'a>(&self, content: &'a Content, columns: &Columns) -> Result<Option<Fields<'a>>, String> {
+        match content {
+            Content::Line(line) => self.of_line(line).map(Some),
+            Content::Row(row) => {
+                let cells = row.cells.as_ref().map_err(Clone::clone)?;
+                let cell = |place: Option<usize>| place.map(|place| cells.get(place).unwrap_or_default());
+                let (id, key) = (cell(columns.id).map(str::to_owned), cell(columns.key).map(str::to_owned));
+                let fields = Fields { id, text: None, is_page: self.is_page, print: None, key };
+                self.with_content(fields, cell(columns.text).unwrap_or_default().into()).map(Some)
+            }
+            Content::Text(bytes) => {
+                let text = decode(bytes, None, self.is_page).map_err(|error| error.to_string())?;
+                let fields = Fields { id: None, text: None, is_page: self.is_page, print: None, key: None };
+                self.with_content(fields, text).map(Some)
+            }
+            Content::Record(record) => self.of_record(record),
+            Content::Header(_) => Ok(None),
+            Content::Broken(why) => Err(why.clone()),
+        }
+    }
+
+    fn of_line<'a>(&self, line: &'a [u8]) -> Result<Fields<'a>, String> {
+        let line = simdutf8::compat::from_utf8(line)
+            .map_err(|error| format!("not UTF-8: byte {} is invalid", error.valid_up_to()))?;
+        let line = line.trim_start_matches('\u{feff}');
+        let object: BTreeMap<String, &RawValue> =
+            serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
+        if self.is_exported {
+            return self.of_exported(&object);
+        }
+        let id = field(&object, &self.id_field).map(RawValue::get).filter(|id| *id != "null");
+        if id.is_none() && self.needs_id {
+            return Err(format!("there is no field {:?}", self.id_field));
+        }
+        let key = match self.keep.field() {
+            Some(name) => {
+                Some(plain(field(&object, name).ok_or_else(|| format!("there is no field {name:?}"))?))
+            }
+            None => None,
+        };
+        let name = self.hash_field.as_ref().unwrap_or(&self.text_field);
+        let content = field(&object, name).ok_or_else(|| format!("there is no field {name:?}"))?;
+        let content = serde_json::from_str::<Text>(content.get())
+            .map_err(|_| format!("the field {name:?} is not a string"))?;
+        let id = id.map(|id| serde_json::from_str::<String>(id).unwrap_or_else(|_| id.to_owned()));
+        self.with_content(Fields { id, text: None, is_page: self.is_page, print: None, key }, content.0)
+    }
+
+    fn of_exported(&self, object: &BTreeMap<String, &RawValue>) -> Result<Fields<'static>, String> {
+        let value = |name: &str| object.get(name).map(|value| plain(value));
+        let text = value("text").map(Cow::Owned);
+        let fields = Fields { id: value("id"), text, is_page: false, print: None, key: None };
+        if fields.text.is_some() {
+            return Ok(fields);
+        }
+        if self.sizes.sketch > 0 {
+            return Err("the collection keeps no texts, which --check needs".to_owned());
+        }
+        let print = match (value("hash"), value("signature")) {
+            (Some(hash), _) => {
+                let hash: Hash = hash.parse().map_err(|error: HashError| error.to_string())?;
+                Print { hash, ..self.sizes.blank() }
+            }
+            (None, Some(digits)) => {
+                let signature = bytes(&digits).filter(|bytes| bytes.len() == self.sizes.signature);
+                let signature = signature.ok_or("the signature has another length than the profile's")?;
+                Print { hash: signature_name(&signature), signature, sketch: Vec::new() }
+            }
+            (None, None) => return Err("there is no text, hash or signature".to_owned()),
+        };
+        Ok(Fields { print: Some(print), ..fields })
+    }
+
+    fn of_record(&self, record: &Record) -> Result<Option<Fields<'static>>, String> {
+        match record.entry() {
+            Entry::Document { field, content } => {
+                let key = match self.keep.field() {
+                    Some(name) => {
+                        Some(record.header(name).ok_or_else(|| format!("there is no header {name:?}"))?)
+                    }
+                    None => None,
+                };
+                let id = Some(record.target().to_owned()).filter(|target| !target.is_empty());
+                let is_page = field == "html";
+                Ok(Some(Fields { id, text: Some(content.into()), is_page, print: None, key }))
+            }
+            Entry::Skipped(Skipped::Size) => Err("the record is too large".to_owned()),
+            Entry::Nothing | Entry::Skipped(_) => Ok(None),
+        }
+    }
+
+    /// The fields with the text, or the hash that it is.
+    fn with_content<'a>(&self, fields: Fields<'a>, content: Cow<'a, str>) -> Result<Fields<'a>, String> {
+        if self.hash_field.is_none() {
+            return Ok(Fields { text: Some(content), ..fields });
+        }
+        let hash: Hash = content.parse().map_err(|error: HashError| error.to_string())?;
+        let (wanted, found) = (self.profile.width().bits(), hash.width().bits());
+        if wanted != found {
+            return Err(format!("the hash has {found} bits; {} has {wanted}", self.profile.id()));
+        }
+        let print = Print { hash, ..self.sizes.blank() };
+        Ok(Fields { print: Some(print), ..fields })
+    }
+
+    fn stored(&self, fields: &Fields<'_>) -> Result<Stored, String> {
+        let text = fields.text.as_deref().unwrap_or_default();
+        let text: Cow<'_, str> = if fields.is_page { main_text(text).into() } else { text.into() };
+        let key = self.keep.key(fields.key.as_deref(), &text)?;
+        if let Some(print) = fields.print.clone() {
+            return Ok(Stored { kind: Kind::Document, key, digest: print.hash.value() as u64, print });
+        }
+        let signed = self.profile.sign(&text);
+        let sketch = if self.sizes.sketch == 0 { Vec::new() } else { sketch(&text) };
+        let signature = signed.signature.unwrap_or_default();
+        let kind = if signed.fingerprint.status == Status::Empty { Kind::Empty } else { Kind::Document };
+        let print = match kind {
+            Kind::Document => Print { hash: signed.fingerprint.hash, signature, sketch },
+            _ => self.sizes.blank(),
+        };
+        Ok(Stored { kind, key, digest: xxh3_64(text.as_bytes()), print })
+    }
+}
+
+/// A string, which is copied only if it has escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// The sketch of a text for the second check.
+fn sketch(text: &str) -> Vec<u8> {
+    let profile = Profile::named(CHECKED).expect("a built-in profile");
+    let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
+    Signature::of(&profile.feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
+}
+
+/// A field of an object, or of an object in it (`metadata.date`).
+fn field<'a>(object: &BTreeMap<String, &'a RawValue>, name: &str) -> Option<&'a RawValue> {
+    if let Some(value) = object.get(name) {
+        return Some(value);
+    }
+    let (outer, inner) = name.split_once('.')?;
+    field(&serde_json::from_str(object.get(outer)?.get()).ok()?, inner)
+}
+
+/// A value as text: a string without its quotes, anything else as it is.
+fn plain(value: &RawValue) -> String {
+    serde_json::from_str(value.get()).unwrap_or_else(|_| value.get().to_owned())
+}
+
+/// The bytes that hexadecimal digits spell.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}

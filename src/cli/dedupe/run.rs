@@ -1,0 +1,487 @@
+//! The course of a run: the prints of all records, the decisions, the output.
+//!
+//! With the rule `first` each record is decided and written as soon as it is read. The other rules read the
+//! files twice: for the prints, and after the decisions for the output.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use super::super::Failure;
+use super::against::Against;
+use super::dropped::{Dropped, DroppedLine, Shown};
+use super::inputs::{Input, Inputs};
+use super::keep::Keep;
+use super::output::{Folder, Outputs};
+use super::progress::{bar, check, stop_on_signals};
+use super::reader::Reader;
+use super::record::{Content, Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
+use super::report::report;
+use super::spool::{Kind, Name, Names, Prints, Stored, at};
+use super::summary::{Summary, WithGroups};
+use super::{Clusters, DedupeArguments};
+use crate::corpus::{
+    Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
+};
+use crate::fingerprint::Sketch;
+
+/// The invalid records that are printed; further ones are only counted.
+const SHOWN: u64 = 20;
+/// The records after which prints are made durable.
+const SYNC_EVERY: u32 = 100_000;
+/// The bytes that a run with `--memory` holds for each record: its kind, its key, its decision, and twice its
+/// place in the order.
+const FIXED_BYTES: u64 = 1 + 8 + 12 + 8;
+/// The least memory for prints and the index of a round.
+const LEAST_BYTES: u64 = 1 << 20;
+/// The file of prints, and of what they depend on.
+const PRINTS: &str = "prints";
+const MANIFEST: &str = "manifest.json";
+
+/// Runs the command.
+pub(super) fn run(
+    arguments: &DedupeArguments,
+    inputs: &Inputs,
+    maker: &Maker,
+    k: u32,
+) -> Result<(), Failure> {
+    // A run that was killed at its end may have left one of its files, which is then written again.
+    let goes_on = arguments.output.with_added_extension("partial").join(MANIFEST).exists();
+    for path in [&arguments.duplicates, &arguments.report].into_iter().flatten() {
+        if path.exists() && !arguments.force && !goes_on {
+            return Err(Failure::new(format!("{} exists; --force replaces it", path.display())));
+        }
+    }
+    let folder = Folder::open(&arguments.output, &inputs.files, arguments.force)?;
+    let (format, access) = (arguments.format, &arguments.access);
+    let against = Against::fetched(&arguments.against, format, access, maker.profile, &folder.work(""))?;
+    let mut run = Run::new(arguments, inputs, &against, maker, k, &folder)?;
+    run.read_against()?;
+    let is_streamed =
+        arguments.keep == Keep::First && arguments.clusters == Clusters::Greedy && arguments.memory.is_none();
+    run.read(is_streamed)?;
+    run.refuse_invalid()?;
+    if !is_streamed {
+        let decisions = if arguments.memory.is_some() { run.decisions_in_rounds()? } else { run.decisions() };
+        run.write(&decisions)?;
+    }
+    run.finish(folder)
+}
+
+/// A run.
+struct Run<'a> {
+    arguments: &'a DedupeArguments,
+    inputs: &'a Inputs,
+    against: &'a Against,
+    maker: &'a Maker,
+    threads: usize,
+    prints: Prints,
+    names: Names,
+    documents: Documents,
+    kept: Kept,
+    /// The prints of the documents of `--against`, which have the first numbers.
+    against_prints: Prints,
+    /// For each record that is read: what it is, and the key of the keep rule. Not needed by `first`.
+    kinds: Vec<Kind>,
+    keys: Vec<u64>,
+    preferences: Vec<u64>,
+    outputs: Outputs<'a>,
+    dropped: Option<Dropped>,
+    summary: Summary,
+    stop: Arc<AtomicU8>,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        arguments: &'a DedupeArguments,
+        inputs: &'a Inputs,
+        against: &'a Against,
+        maker: &'a Maker,
+        k: u32,
+        folder: &Folder,
+    ) -> Result<Run<'a>, Failure> {
+        let preferences = match &arguments.keep {
+            Keep::Source(names) => inputs.preferences(names)?,
+            _ => Vec::new(),
+        };
+        let prints = prints(arguments, inputs, maker, folder)?;
+        let check = arguments.check.map(second_check);
+        let documents = Documents::new(maker.profile.width(), maker.profile.signatures(), k, check);
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Run {
+            arguments,
+            inputs,
+            against,
+            maker,
+            threads: arguments.threads.map_or(all, usize::from),
+            prints,
+            names: Names::create(&folder.work(""))?,
+            kept: Kept::none_of(&documents),
+            documents,
+            against_prints: Prints::open(&folder.work("against-prints"), maker.sizes, false)?,
+            kinds: Vec::new(),
+            keys: Vec::new(),
+            preferences,
+            outputs: Outputs::new(folder.fresh_output()?, &inputs.files),
+            dropped: arguments.duplicates.as_deref().map(Dropped::create).transpose()?,
+            summary: Summary { is_linked: arguments.clusters == Clusters::Linked, ..Summary::default() },
+            stop: stop_on_signals(),
+        })
+    }
+
+    fn reader(&self, inputs: &'a [Input], known: u32) -> Reader<'a> {
+        Reader { inputs, maker: self.maker, known, threads: self.threads, passed: Arc::default() }
+    }
+
+    /// Reads the documents of `--against`: all of them count as kept, and none is written.
+    fn read_against(&mut self) -> Result<(), Failure> {
+        let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
+        let plain = Maker { keep: Keep::First, needs_id: false, ..self.maker.clone() };
+        let of_server = Maker { is_exported: true, ..plain.clone() };
+        let bar = bar("against", self.against.inputs.bytes());
+        let mut invalid = 0;
+        for (first, files, maker) in [(0, files, &plain), (files.len(), exported, &of_server)] {
+            let reader = Reader { inputs: files, maker, ..self.reader(&[], 0) };
+            reader.each(|raw, made| {
+                bar.set_position(reader.passed.load(Ordering::Relaxed));
+                self.check_stop()?;
+                let file = first + raw.file as usize;
+                if let Some(why) = &made.why {
+                    invalid += 1;
+                    bar.suspend(|| show_invalid(&self.against.names[file], &raw, why, invalid));
+                }
+                let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
+                    return Ok(());
+                };
+                if self.arguments.memory.is_none() {
+                    let number = self.documents.push(&stored.print);
+                    self.kept.keep(&self.documents, number);
+                }
+                self.against_prints.push(&stored)?;
+                self.names.push(&Name { file: file as u32, line: raw.line, id: made.id })
+            })?;
+        }
+        bar.finish_and_clear();
+        if invalid > 0 && !self.arguments.skip_invalid {
+            return Err(refusal(invalid, "of --against "));
+        }
+        Ok(())
+    }
+
+    /// Reads all records; decides and writes each of them if `is_streamed`.
+    fn read(&mut self, is_streamed: bool) -> Result<(), Failure> {
+        let known = self.prints.len();
+        if known > 0 {
+            eprintln!("going on after {known} records of an earlier run");
+        }
+        let reader = self.reader(&self.inputs.files, known);
+        let bar = bar("read", self.inputs.bytes());
+        let mut number = 0;
+        let result = reader.each(|raw, made| {
+            bar.set_position(reader.passed.load(Ordering::Relaxed));
+            self.check_stop()?;
+            if matches!(raw.content, Content::Header(_)) {
+                return if is_streamed { self.outputs.write(raw.file, &raw.content) } else { Ok(()) };
+            }
+            let stored = self.take(number, &raw, made, is_streamed, &bar)?;
+            number += 1;
+            if number % SYNC_EVERY == 0 && number > known {
+                self.prints.sync()?;
+            }
+            if is_streamed {
+                let all = self.against_prints.len() + number - 1;
+                let decision = match stored.kind {
+                    Kind::Document => self.kept.visit(&self.documents, all),
+                    _ => Decision::Kept,
+                };
+                self.settle(&raw, stored.kind, all, Some(stored.digest), decision)?;
+            }
+            Ok(())
+        });
+        bar.finish_and_clear();
+        // Whatever ended the run, the prints serve the next one.
+        let synced = self.prints.sync();
+        result.and(synced)
+    }
+
+    /// Takes the next record: its print, its name, and its place in the counts.
+    fn take(
+        &mut self,
+        number: u32,
+        raw: &Raw,
+        made: Made,
+        is_streamed: bool,
+        bar: &ProgressBar,
+    ) -> Result<Stored, Failure> {
+        let Made { id, stored, why } = made;
+        let stored = match stored.filter(|_| number >= self.prints.len()) {
+            Some(stored) => {
+                self.prints.push(&stored)?;
+                stored
+            }
+            None => self.prints.get(number)?,
+        };
+        let file = raw.file + self.against.names.len() as u32;
+        let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty));
+        self.names.push(&Name { file, line: raw.line, id })?;
+        if self.arguments.memory.is_none() {
+            self.documents.push(&stored.print);
+        }
+        match stored.kind {
+            Kind::Document => self.summary.read += 1,
+            Kind::Empty => {
+                self.summary.read += 1;
+                self.summary.empty += 1;
+            }
+            Kind::Other => self.summary.other += 1,
+            Kind::Invalid => {
+                self.summary.read += 1;
+                self.summary.invalid += 1;
+                let (count, path) = (self.summary.invalid, &self.inputs.files[raw.file as usize].path);
+                let why = why.unwrap_or_default();
+                bar.suspend(|| show_invalid(&path.display().to_string(), raw, &why, count));
+            }
+        }
+        if !is_streamed {
+            self.kinds.push(stored.kind);
+            self.keys.push(self.preferences.get(raw.file as usize).copied().unwrap_or(stored.key));
+        }
+        Ok(stored)
+    }
+
+    /// Writes a record that is kept, or the line of one that is dropped.
+    fn settle(
+        &mut self,
+        raw: &Raw,
+        kind: Kind,
+        number: u32,
+        digest: Option<u64>,
+        decision: Decision,
+    ) -> Result<(), Failure> {
+        self.outputs.start(raw.file)?;
+        match (kind, decision) {
+            (Kind::Invalid, _) => Ok(()),
+            (_, Decision::Kept) => {
+                self.summary.kept += u64::from(kind != Kind::Other);
+                self.outputs.write(raw.file, &raw.content)
+            }
+            (_, Decision::Dropped { by, distance }) => {
+                let digest = digest.map_or_else(|| self.digest(number), Ok)?;
+                let is_exact = distance == 0 && digest == self.digest(by)?;
+                self.summary.dropped(by, distance, is_exact);
+                if self.dropped.is_none() {
+                    return Ok(());
+                }
+                let (own, replaced_by) = (self.shown(number)?, self.shown(by)?);
+                let line = DroppedLine { own, replaced_by, distance, exact: is_exact };
+                self.dropped.as_mut().map_or(Ok(()), |file| file.write(&line))
+            }
+        }
+    }
+
+    fn digest(&self, number: u32) -> Result<u64, Failure> {
+        Ok(print_of(&self.against_prints, &self.prints, number)?.digest)
+    }
+
+    /// The name of a document, for the user.
+    fn shown(&self, number: u32) -> Result<Shown, Failure> {
+        let Name { file, line, id } = self.names.get(number)?;
+        let file = match self.against.names.get(file as usize) {
+            Some(name) => name.clone(),
+            None => self.inputs.files[file as usize - self.against.names.len()].path.display().to_string(),
+        };
+        Ok(Shown { id, file, line })
+    }
+
+    /// The decision about each record that was read.
+    fn decisions(&mut self) -> Vec<Decision> {
+        let spinner = ProgressBar::new_spinner().with_message("deciding");
+        spinner.enable_steady_tick(Duration::from_millis(200));
+        let first = self.against_prints.len();
+        let is_compared = |number: &u32| self.kinds[(number - first) as usize] == Kind::Document;
+        if self.arguments.keep == Keep::Central {
+            let among: Vec<u32> = (first..self.documents.len()).filter(is_compared).collect();
+            let counts = neighbour_counts(&self.documents, &among, self.threads);
+            for (number, count) in among.iter().zip(counts) {
+                self.keys[(number - first) as usize] = !u64::from(count);
+            }
+        }
+        let order = visiting_order(&self.keys).into_iter().map(|number| number + first).filter(is_compared);
+        let order: Vec<u32> = order.collect();
+        let mut decisions = vec![Decision::Kept; self.kinds.len()];
+        if self.arguments.clusters == Clusters::Linked {
+            let all: Vec<u32> = (0..first).chain(order).collect();
+            let names = linked(&self.documents, &all);
+            for (number, by) in
+                all.into_iter().zip(names).filter(|(number, by)| *number >= first && by != number)
+            {
+                let distance = self.documents.distance(number, by);
+                decisions[(number - first) as usize] = Decision::Dropped { by, distance };
+            }
+        } else {
+            for number in order {
+                decisions[(number - first) as usize] = self.kept.visit(&self.documents, number);
+            }
+        }
+        decisions
+    }
+
+    /// The same decisions within the memory that is allowed.
+    fn decisions_in_rounds(&mut self) -> Result<Vec<Decision>, Failure> {
+        let spinner = ProgressBar::new_spinner().with_message("deciding");
+        spinner.enable_steady_tick(Duration::from_millis(200));
+        let (first, records) = (self.against_prints.len(), self.kinds.len() as u64);
+        let fixed = (records + u64::from(first)) * FIXED_BYTES;
+        let allowed = self.arguments.memory.unwrap_or(u64::MAX);
+        let rest = allowed.checked_sub(fixed).filter(|rest| *rest >= LEAST_BYTES).ok_or_else(|| {
+            let least = (fixed + LEAST_BYTES).div_ceil(1 << 20);
+            Failure::new(format!("{records} records need --memory {least}MiB or more"))
+        })?;
+        let order = visiting_order(&self.keys).into_iter();
+        let compared = order.filter(|number| self.kinds[*number as usize] == Kind::Document);
+        let order: Vec<u32> = (0..first).chain(compared.map(|number| number + first)).collect();
+        self.keys = Vec::new();
+        let mut decisions = vec![Decision::Kept; first as usize + self.kinds.len()];
+        let print = |number| {
+            check(&self.stop)?;
+            Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
+        };
+        let order = (&order[..], first as usize);
+        let rounds = decide_in_rounds(&mut self.documents, order, rest as usize, print, &mut decisions)?;
+        spinner.finish_and_clear();
+        if rounds > 1 {
+            eprintln!("decided in {rounds} rounds, because of --memory");
+        }
+        Ok(decisions.split_off(first as usize))
+    }
+
+    /// Reads the files again and writes them by the decisions.
+    fn write(&mut self, decisions: &[Decision]) -> Result<(), Failure> {
+        let reader = self.reader(&self.inputs.files, u32::MAX);
+        let bar = bar("write", self.inputs.bytes());
+        let mut number = 0;
+        let changed = || Failure::new("the files changed during the run: start it again");
+        reader.each_raw(|raw| {
+            bar.set_position(reader.passed.load(Ordering::Relaxed));
+            self.check_stop()?;
+            if matches!(raw.content, Content::Header(_)) {
+                return self.outputs.write(raw.file, &raw.content);
+            }
+            let (kind, decision) =
+                self.kinds.get(number).copied().zip(decisions.get(number).copied()).ok_or_else(changed)?;
+            let all = self.against_prints.len() + number as u32;
+            number += 1;
+            self.settle(&raw, kind, all, None, decision)
+        })?;
+        bar.finish_and_clear();
+        if number == decisions.len() { Ok(()) } else { Err(changed()) }
+    }
+
+    /// Ends the run if records are invalid, or ids are repeated.
+    fn refuse_invalid(&self) -> Result<(), Failure> {
+        if self.summary.invalid > 0 && !self.arguments.skip_invalid {
+            return Err(refusal(self.summary.invalid, ""));
+        }
+        let Some((a, b)) = self.names.repeated(self.against_prints.len())? else { return Ok(()) };
+        let place = |name: &Name| {
+            let path = &self.inputs.files[name.file as usize - self.against.names.len()].path;
+            format!("{}:{}", path.display(), name.line)
+        };
+        Err(Failure::new(format!(
+            "the id {:?} is repeated, at {} and {}; name another --id-field, or one that no document has to \
+             name documents by file and line; no output is written",
+            a.id.as_deref().unwrap_or_default(),
+            place(&a),
+            place(&b)
+        )))
+    }
+
+    fn finish(mut self, folder: Folder) -> Result<(), Failure> {
+        self.outputs.finish()?;
+        let name = |(number, count): (u32, u64)| Ok((self.shown(number)?.to_string(), count));
+        let groups: Vec<(String, u64)> =
+            self.summary.largest().into_iter().map(name).collect::<Result<_, Failure>>()?;
+        if let Some(path) = &self.arguments.report {
+            let partial = path.with_added_extension("partial");
+            let page =
+                report(&self.summary, &groups, &self.maker.profile.id().to_string(), self.documents.k());
+            let written = File::create(&partial).and_then(|mut file| {
+                file.write_all(page.as_bytes())?;
+                file.sync_all()
+            });
+            written.and_then(|()| fs::rename(&partial, path)).map_err(|error| at(&partial, &error))?;
+        }
+        if let Some(dropped) = self.dropped.take() {
+            dropped.finish()?;
+        }
+        folder.finish()?;
+        print!("{}", WithGroups(&self.summary, &groups));
+        Ok(())
+    }
+
+    fn check_stop(&self) -> Result<(), Failure> {
+        check(&self.stop)
+    }
+}
+
+/// The print of a document, of `--against` or of the input.
+fn print_of(against: &Prints, own: &Prints, number: u32) -> Result<Stored, Failure> {
+    match number.checked_sub(against.len()) {
+        Some(number) => own.get(number),
+        None => against.get(number),
+    }
+}
+
+fn refusal(invalid: u64, of: &str) -> Failure {
+    Failure::new(format!(
+        "{invalid} records {of}are invalid, and no output is written; --skip-invalid leaves them out (the \
+         same command with it goes on with what was read)"
+    ))
+}
+
+fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
+    if count <= SHOWN {
+        eprintln!("{file}:{}: {why}", raw.line);
+    }
+}
+
+/// The prints of an earlier run with the same files and settings, or none.
+fn prints(
+    arguments: &DedupeArguments,
+    inputs: &Inputs,
+    maker: &Maker,
+    folder: &Folder,
+) -> Result<Prints, Failure> {
+    let states: Vec<_> = inputs.files.iter().map(|input| &input.state).collect();
+    let key = match &arguments.keep {
+        Keep::Source(_) | Keep::Central => Keep::First,
+        keep => keep.clone(),
+    };
+    let manifest = json!({
+        "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
+        "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field, "html": maker.is_page,
+        "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
+        "format": format!("{:?}", arguments.format),
+    });
+    let (path, text) = (folder.work(MANIFEST), manifest.to_string());
+    let has_input = inputs.files.iter().any(|input| super::is_input(&input.path));
+    let is_same = !has_input && fs::read_to_string(&path).is_ok_and(|earlier| earlier == text);
+    if !is_same {
+        // The prints go before the manifest that vouches for them.
+        let _ = fs::remove_file(folder.work(PRINTS));
+        fs::write(&path, text).map_err(|error| at(&path, &error))?;
+    }
+    Prints::open(&folder.work(PRINTS), maker.sizes, is_same)
+}
+
+/// Near documents must also have this estimated similarity.
+fn second_check(least: f64) -> Check {
+    let sketch = |bytes: &[u8]| Sketch::from_bytes(SKETCH_BITS, bytes.to_vec());
+    let is_near = move |a: &[u8], b: &[u8]| sketch(a).similarity(&sketch(b)) >= least;
+    Check { bytes: SKETCH_BYTES, is_near: Box::new(is_near) }
+}

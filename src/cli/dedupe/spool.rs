@@ -1,0 +1,307 @@
+//! What a run writes about each record into its working files, instead of holding it in memory: the prints,
+//! which a later run uses again, and the names.
+//!
+//! The print of a record has a checksum. After a crash the prints up to the first one that does not read
+//! back are used, and the others are computed again. Names are written anew by every run.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::Failure;
+use crate::corpus::Print;
+use crate::ids::Hash;
+
+/// The bytes that are held before they are written.
+const HELD: usize = 1 << 20;
+
+/// A file that is appended to and read at any place.
+struct Spool {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    held: Vec<u8>,
+}
+
+impl Spool {
+    fn open(path: &Path, is_kept: bool) -> Result<Spool, Failure> {
+        let options = File::options().read(true).write(true).create(true).truncate(!is_kept).open(path);
+        let file = options.map_err(|error| at(path, &error))?;
+        let written = file.metadata().map_err(|error| at(path, &error))?.len();
+        Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
+    }
+
+    /// Appends bytes that are read together: they are written together.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.held.extend_from_slice(bytes);
+        if self.held.len() >= HELD { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        self.file.write_all_at(&self.held, self.written).map_err(|error| at(&self.path, &error))?;
+        self.written += self.held.len() as u64;
+        self.held.clear();
+        Ok(())
+    }
+
+    fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Failure> {
+        match from.checked_sub(self.written) {
+            Some(held) => bytes.copy_from_slice(&self.held[held as usize..][..bytes.len()]),
+            None => self.file.read_exact_at(bytes, from).map_err(|error| at(&self.path, &error))?,
+        }
+        Ok(())
+    }
+
+    fn len(&self) -> u64 {
+        self.written + self.held.len() as u64
+    }
+}
+
+/// The error of a file that cannot be read or written.
+pub(super) fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// What a record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Kind {
+    /// A document that is compared.
+    Document,
+    /// A document without features: it is kept, because it has no near-duplicates.
+    Empty,
+    /// A record that is no document, and is copied.
+    Other,
+    /// A record that cannot be read, and is not copied.
+    Invalid,
+}
+
+const KINDS: [Kind; 4] = [Kind::Document, Kind::Empty, Kind::Other, Kind::Invalid];
+
+/// What is stored about a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stored {
+    pub(super) kind: Kind,
+    /// The key of the keep rule.
+    pub(super) key: u64,
+    /// The digest of the text: equal texts have equal digests.
+    pub(super) digest: u64,
+    pub(super) print: Print,
+}
+
+/// The sizes of the parts of a print, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sizes {
+    pub(super) hash: usize,
+    pub(super) signature: usize,
+    pub(super) sketch: usize,
+}
+
+impl Sizes {
+    fn record(self) -> usize {
+        1 + 8 + 8 + self.hash + self.signature + self.sketch + 4
+    }
+
+    /// The print of a record that is not compared.
+    pub(super) fn blank(self) -> Print {
+        let hash = Hash::from_bytes(&vec![0; self.hash]).expect("8 or 16 bytes");
+        Print { hash, signature: vec![0; self.signature], sketch: vec![0; self.sketch] }
+    }
+}
+
+/// The prints of all records, by their numbers.
+pub(super) struct Prints {
+    spool: Spool,
+    sizes: Sizes,
+}
+
+impl Prints {
+    /// The prints of an earlier run, or none if `is_kept` is not set.
+    pub(super) fn open(path: &Path, sizes: Sizes, is_kept: bool) -> Result<Prints, Failure> {
+        let mut prints = Prints { spool: Spool::open(path, is_kept)?, sizes };
+        let size = sizes.record() as u64;
+        let mut whole = 0;
+        while (whole + 1) * size <= prints.spool.written && prints.read(whole)?.is_some() {
+            whole += 1;
+        }
+        prints.spool.written = whole * size;
+        prints.spool.file.set_len(whole * size).map_err(|error| at(path, &error))?;
+        Ok(prints)
+    }
+
+    /// The number of records.
+    pub(super) fn len(&self) -> u32 {
+        (self.spool.len() / self.sizes.record() as u64) as u32
+    }
+
+    pub(super) fn push(&mut self, stored: &Stored) -> Result<(), Failure> {
+        let mut bytes = Vec::with_capacity(self.sizes.record());
+        bytes.push(stored.kind as u8);
+        bytes.extend_from_slice(&stored.key.to_be_bytes());
+        bytes.extend_from_slice(&stored.digest.to_be_bytes());
+        stored.print.hash.write_bytes(&mut bytes);
+        bytes.extend_from_slice(&stored.print.signature);
+        bytes.extend_from_slice(&stored.print.sketch);
+        let sum = xxh3_64(&bytes) as u32;
+        bytes.extend_from_slice(&sum.to_be_bytes());
+        assert_eq!(bytes.len(), self.sizes.record(), "prints of a run have one size");
+        self.spool.append(&bytes)
+    }
+
+    pub(super) fn get(&self, number: u32) -> Result<Stored, Failure> {
+        let damaged = || Failure::new(format!("{} changed during the run", self.spool.path.display()));
+        self.read(u64::from(number))?.ok_or_else(damaged)
+    }
+
+    fn read(&self, number: u64) -> Result<Option<Stored>, Failure> {
+        let mut bytes = vec![0; self.sizes.record()];
+        self.spool.read(number * bytes.len() as u64, &mut bytes)?;
+        let (record, sum) = bytes.split_at(bytes.len() - 4);
+        if (xxh3_64(record) as u32).to_be_bytes() != sum {
+            return Ok(None);
+        }
+        let word =
+            |from: usize| record[from..from + 8].iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let (hash, rest) = record[17..].split_at(self.sizes.hash);
+        let (signature, sketch) = rest.split_at(self.sizes.signature);
+        let parts = KINDS.get(usize::from(record[0])).copied().zip(Hash::from_bytes(hash));
+        Ok(parts.map(|(kind, hash)| {
+            let print = Print { hash, signature: signature.to_vec(), sketch: sketch.to_vec() };
+            Stored { kind, key: word(1), digest: word(9), print }
+        }))
+    }
+
+    /// Writes what is held to the disk.
+    pub(super) fn sync(&mut self) -> Result<(), Failure> {
+        self.spool.flush()?;
+        self.spool.file.sync_data().map_err(|error| at(&self.spool.path, &error))
+    }
+}
+
+/// The name of a record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// The number of its file.
+    pub(super) file: u32,
+    /// Its line; in an archive the number of the record.
+    pub(super) line: u64,
+    pub(super) id: Option<String>,
+}
+
+/// The names of all records, by their numbers.
+pub(super) struct Names {
+    ends: Spool,
+    bytes: Spool,
+}
+
+impl Names {
+    /// Empty files for names in a directory.
+    pub(super) fn create(directory: &Path) -> Result<Names, Failure> {
+        let open = |name: &str| Spool::open(&directory.join(name), false);
+        Ok(Names { ends: open("names-ends")?, bytes: open("names")? })
+    }
+
+    pub(super) fn push(&mut self, name: &Name) -> Result<(), Failure> {
+        let mut bytes = Vec::with_capacity(64);
+        bytes.extend_from_slice(&name.file.to_be_bytes());
+        bytes.extend_from_slice(&name.line.to_be_bytes());
+        bytes.push(u8::from(name.id.is_some()));
+        bytes.extend_from_slice(name.id.as_deref().unwrap_or_default().as_bytes());
+        self.bytes.append(&bytes)?;
+        self.ends.append(&self.bytes.len().to_be_bytes())
+    }
+
+    pub(super) fn get(&self, number: u32) -> Result<Name, Failure> {
+        let end = |number: u32| -> Result<u64, Failure> {
+            let mut end = [0; 8];
+            self.ends.read(u64::from(number) * 8, &mut end)?;
+            Ok(u64::from_be_bytes(end))
+        };
+        let from = if number == 0 { 0 } else { end(number - 1)? };
+        let mut bytes = vec![0; (end(number)? - from) as usize];
+        self.bytes.read(from, &mut bytes)?;
+        let word = |range: &[u8]| range.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+        let id = (bytes[12] == 1).then(|| String::from_utf8_lossy(&bytes[13..]).into_owned());
+        Ok(Name { file: word(&bytes[..4]) as u32, line: word(&bytes[4..12]), id })
+    }
+
+    /// Two records from `first` on with the same id, if there are any. It reads all ids several times, so it
+    /// needs little memory.
+    pub(super) fn repeated(&self, first: u32) -> Result<Option<(Name, Name)>, Failure> {
+        const AT_ONCE: u64 = 1 << 20;
+        let all = (self.ends.len() / 8) as u32;
+        let parts = (u64::from(all - first) / AT_ONCE + 1) as u32;
+        for part in 0..parts {
+            let mut digests: Vec<(u64, u32)> = Vec::new();
+            for number in first..all {
+                if let Some(id) = self.get(number)?.id {
+                    let digest = xxh3_64(id.as_bytes());
+                    if digest % u64::from(parts) == u64::from(part) {
+                        digests.push((digest, number));
+                    }
+                }
+            }
+            digests.sort_unstable();
+            for pair in digests.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+                let (a, b) = (self.get(pair[0].1)?, self.get(pair[1].1)?);
+                if a.id == b.id {
+                    return Ok(Some((a, b)));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZES: Sizes = Sizes { hash: 8, signature: 3, sketch: 2 };
+
+    fn stored(number: u64) -> Stored {
+        let print = Print { hash: Hash::from_u64(number), signature: vec![1, 2, 3], sketch: vec![4, 5] };
+        Stored { kind: KINDS[number as usize % 4], key: number * 7, digest: !number, print }
+    }
+
+    #[test]
+    fn prints_before_damage_are_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("prints");
+        let mut prints = Prints::open(&path, SIZES, false).unwrap();
+        (0..100).for_each(|number| prints.push(&stored(number)).unwrap());
+        assert_eq!(prints.get(40).unwrap(), stored(40));
+        prints.sync().unwrap();
+        assert_eq!(prints.get(41).unwrap(), stored(41));
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[SIZES.record() * 60 + 5] ^= 1;
+        std::fs::write(&path, &bytes[..bytes.len() - 3]).unwrap();
+        let mut prints = Prints::open(&path, SIZES, true).unwrap();
+        assert_eq!(prints.len(), 60);
+        prints.push(&stored(60)).unwrap();
+        assert_eq!((prints.get(59).unwrap(), prints.get(60).unwrap()), (stored(59), stored(60)));
+    }
+
+    #[test]
+    fn names_are_read_back_and_repeated_ids_are_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut names = Names::create(directory.path()).unwrap();
+        let name = |line: u64, id: Option<&str>| Name { file: 3, line, id: id.map(str::to_owned) };
+        let all = [name(1, Some("a")), name(2, None), name(3, Some("")), name(4, None), name(5, Some("b"))];
+        all.iter().for_each(|name| names.push(name).unwrap());
+        for (number, name) in all.iter().enumerate() {
+            assert_eq!(&names.get(number as u32).unwrap(), name);
+        }
+        assert_eq!(names.repeated(0).unwrap(), None);
+        (0..200_000).for_each(|line| names.push(&name(line, None)).unwrap());
+        for number in (0..200_000).step_by(331) {
+            assert_eq!(names.get(5 + number).unwrap(), name(u64::from(number), None));
+        }
+        names.push(&name(6, Some("a"))).unwrap();
+        assert_eq!(names.repeated(0).unwrap(), Some((name(1, Some("a")), name(6, Some("a")))));
+        assert_eq!(names.repeated(1).unwrap(), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The same decisions in bounded memory: the kept documents are held in parts, one after the other.
+//!
+//! A round holds kept documents until they take the memory that is allowed. The documents that follow are
+//! compared with them: a document that is near is dropped, and the others are decided in the next round,
+//! whose kept documents come later in the order. A dropped document takes part in the later rounds, because a
+//! kept document there may be nearer. So each document is compared with every kept document before it in the
+//! order, as without rounds.
+//!
+//! Costs: a lookup for each document and round, and its print is read again in each round.
+
+use super::documents::{Documents, Print};
+use super::kept::{Decision, Kept};
+
+/// Decides about the documents of `order`, by their names; the first `always` of them are kept whatever is
+/// near, and are in the order of their names. `documents` is empty; it and the kept documents of a round take
+/// about `most_bytes`, and each round keeps at least one document. `decisions` has a place for every name,
+/// and all are `Kept`. Returns the number of rounds.
+///
+/// # Errors
+/// The error of `print`, which reads what a document is compared by.
+pub fn decide_in_rounds<E>(
+    documents: &mut Documents,
+    (order, always): (&[u32], usize),
+    most_bytes: usize,
+    mut print: impl FnMut(u32) -> Result<Print, E>,
+    decisions: &mut [Decision],
+) -> Result<u32, E> {
+    let mut decided = 0;
+    let mut rounds = 0;
+    // Documents before this place in the order are kept in an earlier round, or dropped.
+    while decided < order.len() {
+        rounds += 1;
+        documents.clear();
+        let mut kept = Kept::none_of(documents);
+        let (from, mut is_full) = (decided, false);
+        let (mut held, mut measured_at) = (0_usize, 1);
+        for (place, &name) in order.iter().enumerate().skip(from) {
+            let was_dropped = matches!(decisions[name as usize], Decision::Dropped { .. });
+            let number = documents.push_named(name, &print(name)?);
+            let nearest = kept.nearest(documents, number).filter(|_| place >= always);
+            if let Some((distance, by)) = nearest {
+                let best = match decisions[name as usize] {
+                    Decision::Dropped { by: other, distance: least } => (least, other).min((distance, by)),
+                    Decision::Kept => (distance, by),
+                };
+                decisions[name as usize] = Decision::Dropped { by: best.1, distance: best.0 };
+            }
+            if nearest.is_none() && !was_dropped && !is_full {
+                kept.keep(documents, number);
+                held += 1;
+                // Measuring reads the whole index, so it is done after each growth by a part.
+                if held >= measured_at {
+                    is_full = documents.bytes() + kept.bytes() > most_bytes;
+                    measured_at = held + held.div_ceil(32);
+                }
+            } else {
+                documents.pop();
+            }
+            if !is_full {
+                decided = place + 1;
+            }
+        }
+        if !is_full {
+            return Ok(rounds);
+        }
+        decided += 1;
+    }
+    Ok(rounds)
+}

@@ -1,0 +1,194 @@
+//! Every function against its definition, on random hashes and signatures with near copies.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ids::{Hash, SignatureShape, Width};
+
+/// The definition of the result: visits in order and compares with every kept document.
+fn by_definition(documents: &Documents, order: &[u32]) -> Vec<Decision> {
+    let mut decisions = vec![Decision::Kept; documents.len() as usize];
+    let mut kept: Vec<u32> = Vec::new();
+    for &number in order {
+        let near = kept.iter().filter(|other| is_near(documents, number, **other));
+        match near.map(|other| (documents.distance(number, *other), *other)).min() {
+            Some((distance, by)) => decisions[number as usize] = Decision::Dropped { by, distance },
+            None => kept.push(number),
+        }
+    }
+    decisions
+}
+
+fn is_near(documents: &Documents, a: u32, b: u32) -> bool {
+    documents.distance(a, b) <= documents.k() && documents.passes(a, b)
+}
+
+fn decided(documents: &Documents, order: &[u32]) -> Vec<Decision> {
+    let mut decisions = vec![Decision::Kept; documents.len() as usize];
+    let mut kept = Kept::none_of(documents);
+    for &number in order {
+        decisions[number as usize] = kept.visit(documents, number);
+    }
+    decisions
+}
+
+/// Hashes that are copies of earlier ones with a few bits changed, or new.
+fn prints(width: Width) -> impl Strategy<Value = Vec<Print>> {
+    let one =
+        (any::<u128>(), any::<prop::sample::Index>(), prop::collection::vec(0..width.bits(), 0..9), 0..4u8);
+    prop::collection::vec((one, 0..3u8), 1..120).prop_map(move |seeds| {
+        let mut values: Vec<u128> = Vec::new();
+        let mask = if width == Width::Bits64 { u128::from(u64::MAX) } else { u128::MAX };
+        let mut prints = Vec::new();
+        for ((new, at, bits, kind), sketch) in seeds {
+            let value = match kind {
+                0 => new & mask,
+                _ if values.is_empty() => new & mask,
+                _ => bits.iter().fold(values[at.index(values.len())], |value, bit| value ^ 1 << bit),
+            };
+            values.push(value);
+            let hash = match width {
+                Width::Bits64 => Hash::from_u64(value as u64),
+                Width::Bits128 => Hash::from_u128(value),
+            };
+            prints.push(Print { hash, signature: Vec::new(), sketch: vec![sketch] });
+        }
+        prints
+    })
+}
+
+fn documents(prints: &[Print], width: Width, k: u32, is_checked: bool) -> Documents {
+    let is_near = Box::new(|a: &[u8], b: &[u8]| a == b);
+    let mut documents = Documents::new(width, None, k, is_checked.then_some(Check { bytes: 1, is_near }));
+    prints.iter().for_each(|print| _ = documents.push(print));
+    documents
+}
+
+fn any_width() -> impl Strategy<Value = (Width, Vec<Print>)> {
+    prop_oneof![Just(Width::Bits64), Just(Width::Bits128)].prop_flat_map(|width| (Just(width), prints(width)))
+}
+
+proptest! {
+    #[test]
+    fn documents_are_kept_as_defined(
+        (width, prints) in any_width(), k in 0..12u32, keys in prop::collection::vec(0..9u64, 120),
+        is_checked: bool,
+    ) {
+        let documents = documents(&prints, width, k, is_checked);
+        for order in [visiting_order(&vec![0; prints.len()]), visiting_order(&keys[..prints.len()])] {
+            let decisions = decided(&documents, &order);
+            prop_assert_eq!(&decisions, &by_definition(&documents, &order));
+            let kept: Vec<u32> =
+                (0..documents.len()).filter(|n| decisions[*n as usize] == Decision::Kept).collect();
+            for (at, a) in kept.iter().enumerate() {
+                prop_assert!(kept[..at].iter().all(|b| !is_near(&documents, *a, *b)));
+            }
+        }
+    }
+
+    #[test]
+    fn rounds_decide_as_one_pass_does(
+        (width, prints) in any_width(), k in 0..12u32, keys in prop::collection::vec(0..9u64, 120),
+        is_checked: bool, most_bytes in prop_oneof![Just(0), 10_000..60_000usize, Just(usize::MAX)],
+        always in 0..20usize,
+    ) {
+        let all = documents(&prints, width, k, is_checked);
+        let always = always.min(prints.len());
+        let rest = visiting_order(&keys[..prints.len()]).into_iter().filter(|name| *name >= always as u32);
+        let order: Vec<u32> = (0..always as u32).chain(rest).collect();
+        let mut expected = vec![Decision::Kept; prints.len()];
+        let mut kept = Kept::none_of(&all);
+        for (place, &number) in order.iter().enumerate() {
+            if place < always {
+                kept.keep(&all, number);
+            } else {
+                expected[number as usize] = kept.visit(&all, number);
+            }
+        }
+        let mut decisions = vec![Decision::Kept; prints.len()];
+        let read = |name: u32| Ok::<_, ()>(prints[name as usize].clone());
+        let mut held = documents(&[], width, k, is_checked);
+        let rounds = decide_in_rounds(&mut held, (&order, always), most_bytes, read, &mut decisions).unwrap();
+        prop_assert_eq!(decisions, expected);
+        prop_assert!(most_bytes != 0 || rounds > 1 || prints.len() < 4);
+    }
+
+    #[test]
+    fn neighbours_are_counted_as_defined((width, prints) in any_width(), k in 0..12u32, is_checked: bool) {
+        let documents = documents(&prints, width, k, is_checked);
+        let near = |a: u32| (0..documents.len()).filter(|b| a != *b && is_near(&documents, a, *b)).count();
+        let expected: Vec<u32> = (0..documents.len()).map(|number| near(number) as u32).collect();
+        for threads in [1, 3] {
+            let all: Vec<u32> = (0..documents.len()).collect();
+            prop_assert_eq!(&neighbour_counts(&documents, &all, threads), &expected);
+        }
+    }
+
+    #[test]
+    fn components_are_those_of_all_chains(
+        (width, prints) in any_width(), k in 0..12u32, keys in prop::collection::vec(0..9u64, 120),
+        is_checked: bool,
+    ) {
+        let documents = documents(&prints, width, k, is_checked);
+        let order = visiting_order(&keys[..prints.len()]);
+        // The definition: names spread along near pairs until none changes.
+        let rank = |number: &u32| order.iter().position(|other| other == number);
+        let mut names: Vec<u32> = (0..documents.len()).collect();
+        loop {
+            let before = names.clone();
+            for a in 0..documents.len() {
+                for b in 0..documents.len() {
+                    if is_near(&documents, a, b) {
+                        let least = names[a as usize].min_by_rank(names[b as usize], rank);
+                        (names[a as usize], names[b as usize]) = (least, least);
+                    }
+                }
+            }
+            if names == before {
+                break;
+            }
+        }
+        let expected: Vec<u32> = order.iter().map(|number| names[*number as usize]).collect();
+        prop_assert_eq!(linked(&documents, &order), expected);
+    }
+
+    #[test]
+    fn keys_sort_as_numbers_do(a in -1e300..1e300f64, b in -1e300..1e300f64) {
+        prop_assert_eq!(a.partial_cmp(&b), Some(ascending(a).cmp(&ascending(b))));
+        prop_assert_eq!(b.partial_cmp(&a), Some(descending(a).cmp(&descending(b))));
+        prop_assert_eq!(ascending(0.0), ascending(-0.0));
+    }
+}
+
+trait ByRank {
+    fn min_by_rank(self, other: u32, rank: impl Fn(&u32) -> Option<usize>) -> u32;
+}
+
+impl ByRank for u32 {
+    fn min_by_rank(self, other: u32, rank: impl Fn(&u32) -> Option<usize>) -> u32 {
+        if rank(&self) <= rank(&other) { self } else { other }
+    }
+}
+
+#[test]
+fn signatures_that_share_a_band_are_kept_as_defined() {
+    // One cell per band, so that every pair within k shares a band.
+    let shape = SignatureShape::of_minima(24, 1).unwrap();
+    let mut documents = Documents::new(Width::Bits128, Some(shape), 9, None);
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut signatures: Vec<Vec<u8>> = Vec::new();
+    for number in 0..400_u128 {
+        let mut signature: Vec<u8> = match signatures.len() {
+            0..20 => (0..24).map(|_| random.u8(..)).collect(),
+            earlier => signatures[random.usize(..earlier)].clone(),
+        };
+        (0..random.usize(..8)).for_each(|_| signature[random.usize(..24)] = random.u8(..));
+        signatures.push(signature.clone());
+        documents.push(&Print { hash: Hash::from_u128(number), signature, sketch: Vec::new() });
+    }
+    let order = visiting_order(&(0..400).map(|_| random.u64(..50)).collect::<Vec<_>>());
+    let decisions = decided(&documents, &order);
+    assert_eq!(decisions, by_definition(&documents, &order));
+    let dropped = decisions.iter().filter(|decision| **decision != Decision::Kept).count();
+    assert!((100..380).contains(&dropped), "{dropped}");
+}
