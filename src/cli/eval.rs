@@ -14,9 +14,9 @@ use serde::Deserialize;
 use super::Failure;
 use crate::eval::{
     ALIKE, Assumed, Banded, CANDIDATES, CERTAIN, Candidate, Checked, Labels, Measured, MeasuredSigned, Pair,
-    Set, Split, banded, containment_table, distinct_sentences, halves, halves_table, measure, measure_signed,
-    promised_table, recommended_text, report, second_check, set_aside_copies, signed_table, svg,
-    table_by_length, with_edits, with_one_word_replaced, with_pages,
+    Set, Split, banded, containment_table, distinct_sentences, dropped_table, halves, halves_table, measure,
+    measure_signed, promised_table, recommended_text, report, second_check, set_aside_copies, signed_table,
+    svg, table_by_length, with_edits, with_one_word_replaced, with_pages,
 };
 use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
 use crate::machine::thread_time;
@@ -50,6 +50,10 @@ pub(super) struct EvalArguments {
     /// Measure the main text of pages in folders with ground-truth.json and html/NAME.html(.gz)
     #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "profile", "check", "minhash", "svg"])]
     main_text: bool,
+    /// Report how many of the documents that `dedupe` drops from the sets are copies, and how many of the
+    /// copies it drops
+    #[arg(long, conflicts_with_all = ["edits", "pages", "containment", "main_text", "check", "minhash"])]
+    dropped: bool,
     /// Split each labelled set this many times into halves, calibrate on the texts of one half, and measure
     /// the other half by its labels; by default with the profiles among which a calibration chooses
     #[arg(long, value_name = "N", conflicts_with_all = ["edits", "pages", "containment", "check", "svg"])]
@@ -143,6 +147,11 @@ pub(super) fn run(arguments: &EvalArguments) -> Result<(), Failure> {
     }
     let sets: Vec<Set> =
         arguments.sets.iter().map(|path| read_set(path, by, arguments)).collect::<Result<_, _>>()?;
+    if arguments.dropped {
+        let profiles: Chosen = profiles.into_iter().chain(signed).collect();
+        std::io::stdout().lock().write_all(dropped_table(&sets, &profiles).as_bytes())?;
+        return Ok(());
+    }
     let mut measured: Vec<Vec<Measured>> = Vec::new();
     let mut checked = Vec::new();
     for set in &sets {
