@@ -27,8 +27,10 @@ const DEFAULT_DELAY: c_long = 1_000;
 const DELAY: c_long = 0;
 
 fn main() -> ExitCode {
-    // The variable `MIMALLOC_PURGE_DELAY` takes precedence.
-    if mi_option_get(PURGE_DELAY) == DEFAULT_DELAY {
+    // `dedupe` passes batches from thread to thread: of 147 MB it takes 1.10 to 1.15 s with the default and
+    // 1.19 s and more without a delay. The variable `MIMALLOC_PURGE_DELAY` takes precedence.
+    let is_dedupe = std::env::args_os().nth(1).is_some_and(|command| command == "dedupe");
+    if !is_dedupe && mi_option_get(PURGE_DELAY) == DEFAULT_DELAY {
         mi_option_set(PURGE_DELAY, DELAY);
     }
     lookalike::cli::run()

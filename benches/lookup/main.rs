@@ -4,10 +4,11 @@
 //! Machines are shared and noisy, so each comparison runs its contenders in turn for several rounds, and
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
-//! `ingest`, `passages`, `singles`) and other numbers of hashes. Parts of `index` can be selected
+//! `ingest`, `passages`, `singles`, `dedupe`) and other numbers of hashes. Parts of `index` can be selected
 //! separately: `built`, `even`, `skewed`, `wide`, `threads`, `literature`, `minhash`.
 
 mod data;
+mod dedupe;
 mod fingerprint;
 mod http;
 mod index;
@@ -65,5 +66,8 @@ fn main() {
     }
     if wanted("singles") {
         singles::run();
+    }
+    if wanted("dedupe") {
+        dedupe::run(counts[0]);
     }
 }
