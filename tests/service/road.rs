@@ -77,11 +77,7 @@ async fn copies_find_their_originals(server: &Server, prefix: &str, k: u32) {
         let body = json!({"id": language, "text": text, "metadata": {"language": language}});
         let (status, answer) = server.post(&format!("{prefix}/documents"), body).await;
         assert_eq!(status, StatusCode::CREATED, "{answer}");
-        assert_eq!(
-            (answer["outcome"].as_str(), answer["status"].as_str()),
-            (Some("created"), Some("ok")),
-            "{answer}"
-        );
+        assert_eq!(answer["outcome"], "created", "{answer}");
         assert_eq!(answer["similar"], json!([]), "{language}");
     }
     for (language, _, copy) in TEXTS {

@@ -31,7 +31,8 @@ client = AuthenticatedClient(base_url=url, token=key)
 
 assert version.sync(client=client).name == "lookalike"
 made = fingerprint.sync(client=client, body=FingerprintRequest(text=TEXT))
-assert made.bits == 64 and made.status == "ok", made
+# With 64 bits a changed word of so short a text may be missed.
+assert made.bits == 64 and made.status == "short", made
 
 metadata = Metadata.from_dict({"source": "city-news"})
 first = add_documents.sync_detailed(
