@@ -31,7 +31,7 @@
 //! index.insert(profile.fingerprint(stored).hash);
 //!
 //! let mut found = Vec::new();
-//! index.within(profile.fingerprint(edited).hash.into(), 16, &mut found);
+//! index.within(profile.fingerprint(edited).hash.into(), 23, &mut found);
 //! assert_eq!(found.len(), 1);
 //! ```
 
