@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 use crate::store::Row;
 
 /// The format that is written, and the latest one that can be read.
@@ -59,6 +59,9 @@ pub struct Manifest {
     /// The most documents that may have a gram before it counts as boilerplate, if its documents have grams.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boilerplate: Option<u32>,
+    /// How its documents form clusters, if they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<Clusters>,
     /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
     /// Whether it keeps texts.
@@ -71,6 +74,29 @@ pub struct Manifest {
     pub sequence: u64,
     /// When the backup was made, in milliseconds since 1970-01-01 UTC.
     pub taken_ms: u64,
+}
+
+/// [`ClusterRule`] as it is stored in a manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clusters {
+    /// The keep rule.
+    pub keep: String,
+    /// The largest distance to a representative.
+    pub k: u32,
+}
+
+impl From<ClusterRule> for Clusters {
+    fn from(rule: ClusterRule) -> Clusters {
+        Clusters { keep: rule.keep.to_string(), k: rule.k }
+    }
+}
+
+impl Clusters {
+    /// The rule; `None` if the keep rule is not one.
+    pub fn checked(self) -> Option<ClusterRule> {
+        Some(ClusterRule { keep: self.keep.parse().ok()?, k: self.k })
+    }
 }
 
 /// [`SignatureShape`] as it is stored in a manifest.
@@ -119,6 +145,7 @@ impl Manifest {
             signatures: None,
             sketch_bytes: None,
             boilerplate: None,
+            clusters: None,
             k: 0,
             keep_text: false,
             expires_in: None,
@@ -176,6 +203,9 @@ pub(super) struct Line<'a> {
     features: Option<u32>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     short: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    characters: Option<u32>,
+    place: u64,
     written_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expires_ms: Option<u64>,
@@ -199,6 +229,8 @@ impl<'a> Line<'a> {
             hash: row.hash.to_string().into(),
             features: row.features,
             short: row.short,
+            characters: row.characters,
+            place: row.place,
             written_ms: row.written_ms,
             expires_ms: row.expires_ms,
             metadata: row.metadata.as_deref().map(Cow::from),
@@ -226,6 +258,8 @@ impl<'a> Line<'a> {
             hash,
             features: self.features,
             short: self.short,
+            characters: self.characters,
+            place: self.place,
             written_ms: self.written_ms,
             expires_ms: self.expires_ms,
             metadata: self.metadata.map(Cow::into_owned),

@@ -22,6 +22,6 @@ mod writer;
 mod tests;
 
 pub use error::BackupError;
-pub use format::{LINE_BYTES, Manifest, Shape, Summary};
+pub use format::{Clusters, LINE_BYTES, Manifest, Shape, Summary};
 pub use reader::read;
 pub use writer::Writer;

@@ -17,6 +17,8 @@ fn row(hash: u64) -> Row {
     Row {
         hash: Hash::from_u64(hash),
         features: Some(12),
+        characters: Some(12),
+        place: hash,
         short: hash.is_multiple_of(3),
         written_ms: hash,
         expires_ms: hash.is_multiple_of(2).then_some(hash),

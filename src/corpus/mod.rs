@@ -23,5 +23,5 @@ pub use central::neighbour_counts;
 pub use documents::{Check, Documents, Print};
 pub use kept::{Decision, Kept};
 pub use linked::linked;
-pub use order::{ascending, descending, visiting_order};
+pub use order::visiting_order;
 pub use rounds::decide_in_rounds;

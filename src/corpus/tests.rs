@@ -151,13 +151,6 @@ proptest! {
         let expected: Vec<u32> = order.iter().map(|number| names[*number as usize]).collect();
         prop_assert_eq!(linked(&documents, &order), expected);
     }
-
-    #[test]
-    fn keys_sort_as_numbers_do(a in -1e300..1e300f64, b in -1e300..1e300f64) {
-        prop_assert_eq!(a.partial_cmp(&b), Some(ascending(a).cmp(&ascending(b))));
-        prop_assert_eq!(b.partial_cmp(&a), Some(descending(a).cmp(&descending(b))));
-        prop_assert_eq!(ascending(0.0), ascending(-0.0));
-    }
 }
 
 trait ByRank {

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::registry::Collection;
 use super::shared::Shared;
-use crate::backup::{BackupError, Manifest, Shape, Writer};
+use crate::backup::{BackupError, Clusters, Manifest, Shape, Writer};
 use crate::engine::{EngineError, Pieces};
 use crate::ids::CollectionName;
 
@@ -117,6 +117,7 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
         signatures: record.signatures.map(Shape::from),
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
+        clusters: record.clusters.map(Clusters::from),
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,

@@ -11,7 +11,7 @@ use std::fmt;
 
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
 use crate::fingerprint::makes_the_same;
-use crate::ids::{CollectionName, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionName, KeepRule, SignatureShape, Width};
 
 /// The properties of a profile that a collection needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +45,9 @@ pub struct CollectionChange {
     pub passages: Option<bool>,
     /// The most documents that may have a gram before it counts as boilerplate.
     pub boilerplate: Option<u32>,
+    /// How documents form clusters, for a new collection: the keep rule, and the distance if it is not that
+    /// of the collection.
+    pub clusters: Option<(KeepRule, Option<u32>)>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// The default lifetime of documents in seconds; `Some(None)` means that documents do not expire.
@@ -66,13 +69,20 @@ impl CollectionChange {
             Some(settings) => settings.clone(),
             None => self.fresh(),
         };
+        let before_clusters = before.clusters.clone();
         let mut after = CollectionSettings {
             k: before.reach(self.k, self.threshold)?,
             sketch_bytes: self.sketch_bytes(&before)?,
             boilerplate: self.boilerplate(&before)?,
+            clusters: None,
             keep_text: self.keep_text.unwrap_or(before.keep_text),
             expires_in: self.expires_in.unwrap_or(before.expires_in),
             ..before
+        };
+        after.clusters = match (&self.clusters, &before_clusters) {
+            (None, before) => before.clone(),
+            (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
+            (Some((keep, k)), _) => Some(ClusterRule { keep: keep.clone(), k: after.reach(*k, None)? }),
         };
         if let Some(stored) = current {
             self.check_stored(name, stored, &after)?;
@@ -94,6 +104,7 @@ impl CollectionChange {
             k: profile.k,
             sketch_bytes: None,
             boilerplate: None,
+            clusters: None,
             keep_text: false,
             expires_in: None,
         }
@@ -153,6 +164,13 @@ impl CollectionChange {
         if stored.sketch_bytes != after.sketch_bytes {
             let bytes = |sketch: Option<u16>| sketch.unwrap_or(0).to_string();
             return conflict("sketch_bytes", bytes(stored.sketch_bytes), bytes(after.sketch_bytes));
+        }
+        if stored.clusters != after.clusters {
+            let rule = |rule: &Option<ClusterRule>| {
+                rule.as_ref()
+                    .map_or_else(|| "none".to_owned(), |rule| format!("{} at k={}", rule.keep, rule.k))
+            };
+            return conflict("clusters", rule(&stored.clusters), rule(&after.clusters));
         }
         let passages = |settings: &CollectionSettings| settings.boilerplate.is_some();
         if passages(stored) != passages(after) {
@@ -270,6 +288,7 @@ mod tests {
             sketch_bytes: None,
             passages: None,
             boilerplate: None,
+            clusters: None,
             keep_text: None,
             expires_in: None,
         }

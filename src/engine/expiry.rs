@@ -103,8 +103,11 @@ impl Writer {
                 due.orphans.push(expiry.clone());
             }
         }
+        self.change_clusters(&mut plan, &touched)?;
         let (batch, hashes) = plan.into_batch();
-        self.commit(batch, &touched, &hashes)?;
+        let committed = self.commit(batch, &touched, &hashes);
+        self.update_representatives();
+        committed?;
         metrics::counter!("lookalike_expired_documents_total").increment(removed);
         tracing::debug!(removed, "documents expired");
         Ok(())

@@ -158,7 +158,8 @@ impl Engine {
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
-        let Operation::Put { document, unless: Some(DuplicateRule { k, .. }) } = operation else {
+        let Operation::Put { document, unless: Some(DuplicateRule { k, replaces: false, .. }) } = operation
+        else {
             return None;
         };
         if collection.index.cost(*k) <= INLINE_COST {

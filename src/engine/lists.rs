@@ -149,14 +149,17 @@ impl Plan<'_> {
         }
     }
 
-    /// The first postings of a list in id order, without expired ones.
+    /// The first postings of a list in id order after `after`, without expired ones.
     pub(super) fn first_postings(
         &self,
         collection: &Collection,
         key: ListKey,
+        after: Option<&DocumentId>,
         most: usize,
     ) -> Result<Vec<Posting>, StoreError> {
-        let is_live = |posting: &Posting| !posting.has_lapsed(self.now_ms);
+        let is_live = |posting: &Posting| {
+            !posting.has_lapsed(self.now_ms) && after.is_none_or(|after| posting.id > *after)
+        };
         match self.posting_list(collection, key)? {
             None => return Ok(Vec::new()),
             Some(PostingList::One(posting)) => {
@@ -170,7 +173,7 @@ impl Plan<'_> {
         let untouched = |id: &DocumentId| !touched.is_some_and(|touched| touched.contains_key(id));
         let mut stored = 0;
         let (lists, of, hash) = key;
-        for posting in self.view.postings(lists, of, hash, None)? {
+        for posting in self.view.postings(lists, of, hash, after)? {
             let posting = posting?;
             if untouched(&posting.id) && is_live(&posting) {
                 postings.push(posting);
@@ -195,7 +198,7 @@ impl Plan<'_> {
         let key = (Lists::Grams, collection.id, gram);
         match self.posting_list(collection, key)? {
             Some(PostingList::Many(count)) if count > u64::from(most) => Ok(None),
-            _ => self.first_postings(collection, key, usize::MAX).map(Some),
+            _ => self.first_postings(collection, key, None, usize::MAX).map(Some),
         }
     }
 }

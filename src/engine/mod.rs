@@ -27,6 +27,11 @@ mod budget;
 mod change;
 mod checkpoint;
 mod clock;
+mod cluster_queries;
+#[cfg(test)]
+mod cluster_tests;
+mod cluster_work;
+mod clustering;
 mod collections;
 mod directory;
 mod error;
@@ -38,6 +43,7 @@ mod intake;
 mod lists;
 mod lookup;
 mod nearest;
+mod net_changes;
 mod page;
 mod passages;
 mod planning;
@@ -66,11 +72,15 @@ pub use crate::index::{Plan, Progress};
 use crate::pool::{Cancel, CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::Store;
-pub use crate::store::{Loss, LostPart, Row, StoreSettings, Verified};
+pub use crate::store::{Loss, LostPart, Rank, Row, StoreSettings, Verified};
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, Condition, ProfileFacts, SettingsVersion};
 use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
+use cluster_queries::represents;
+pub use cluster_queries::{
+    ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
+};
 pub use error::{EngineError, OpenError};
 pub use filter::Filter;
 pub use inspect::{Flaw, verify};
@@ -305,13 +315,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns documents in the order of their ids, from the one after `after`. The page ends when it holds
-    /// `bytes` bytes, with at least one document.
+    /// Returns documents in the order of their ids, from the one after `after`; only those that represent
+    /// clusters with `representatives`. The page ends when it holds `bytes` bytes, with at least one
+    /// document.
     pub async fn export(
         &self,
         collection: &CollectionName,
         after: Option<DocumentId>,
         bytes: usize,
+        representatives: bool,
     ) -> Result<Page, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
         let shared = Arc::clone(&self.shared);
@@ -322,7 +334,7 @@ impl Engine {
             for row in view.rows_after(collection, after.as_ref()) {
                 cancel.check()?;
                 let (id, row) = row?;
-                if row.has_lapsed(now_ms) {
+                if row.has_lapsed(now_ms) || (representatives && !represents(&view, collection, &id)?) {
                     continue;
                 }
                 held += size_of::<Document>() + id.as_str().len() + row.held_bytes();

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 
 use foldhash::fast::RandomState;
 
+use super::clustering::rank_key;
 use super::lists::{ListKey, gram_keys};
 use super::nearest::nearest;
 use super::posting_cache::{CachedPosting, TouchedHash};
@@ -16,14 +17,22 @@ use super::registry::Collection;
 use crate::engine::{Document, DuplicateRule, Match, Operation, Outcome};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::Subject;
-use crate::store::{Batch, Change, Expiry, Lists, Posting, PostingList, RowHead, Store, StoreError, View};
+use crate::store::{
+    Batch, Change, ClusterChanges, Expiry, Lists, Posting, PostingList, Row, RowHead, Store, StoreError, View,
+};
 
 /// The maximum number of near-duplicates reported for a rejected document.
 pub(super) const DUPLICATES_NAMED: usize = 10;
 
+/// The maximum number of documents that a new one replaces; if there are more, it is a duplicate of them.
+const MAX_REPLACED: usize = 1_000;
+
 /// The maximum number of hashes that a check passes to the writer. There are several because some of them
 /// may be deleted before the writer decides.
 pub(super) const NEAREST: usize = 32;
+
+/// The bits of a place that count the documents of a millisecond.
+const PLACE_BITS: u32 = 20;
 
 /// The result of a near-duplicate check that was made before the operation reached the writer.
 #[derive(Clone, Debug)]
@@ -32,6 +41,14 @@ pub(super) struct Checked {
     pub(super) seen: Sequence,
     /// The nearest hashes found, at most [`NEAREST`].
     pub(super) nearest: Vec<Hash>,
+}
+
+/// A document of a collection with clusters that was put, or removed.
+pub(super) struct Touched {
+    pub(super) collection: CollectionId,
+    pub(super) id: DocumentId,
+    /// Its row and its signature if it was put.
+    pub(super) put: Option<(RowHead, Option<Vec<u8>>)>,
 }
 
 /// The plan of a group.
@@ -49,6 +66,12 @@ pub(super) struct Plan<'a> {
     pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
     /// Stored posting lists of grams that were read ahead.
     pub(super) read_ahead: HashMap<ListKey, Option<PostingList>, RandomState>,
+    /// The documents that were put or removed in collections with clusters, in order.
+    pub(super) touched: Vec<Touched>,
+    /// Changes of clusters.
+    pub(super) clusters: Vec<ClusterChanges>,
+    /// The place of the next new document.
+    pub(super) next_place: u64,
     /// For touched lists of several postings: the added postings, and `None` for removed ones.
     pub(super) shared: HashMap<ListKey, BTreeMap<DocumentId, Option<Posting>>, RandomState>,
 }
@@ -65,6 +88,9 @@ impl<'a> Plan<'a> {
             postings: HashMap::default(),
             read_ahead: HashMap::default(),
             shared: HashMap::default(),
+            touched: Vec::new(),
+            clusters: Vec::new(),
+            next_place: place(now_ms),
         })
     }
 
@@ -77,6 +103,7 @@ impl<'a> Plan<'a> {
     /// The batch to commit, and the hashes whose postings it touches.
     pub(super) fn into_batch(mut self) -> (Batch<'a>, Vec<TouchedHash>) {
         self.write_lists();
+        self.clusters.iter().for_each(|changes| self.batch.change_clusters(changes));
         let mut documents = self.documents;
         let touched = |((lists, collection, hash), posting_list)| {
             if lists == Lists::Grams {
@@ -111,7 +138,10 @@ impl<'a> Plan<'a> {
         match operation {
             Operation::Delete(id) => self.delete(collection, &id),
             Operation::Put { document, unless: None } => self.put(collection, document, recent),
-            Operation::Put { document, unless: Some(DuplicateRule { k, containment }) } => {
+            Operation::Put { document, unless: Some(DuplicateRule { k, replaces: true, .. }) } => {
+                self.replace(collection, document, k, recent)
+            }
+            Operation::Put { document, unless: Some(DuplicateRule { k, containment, .. }) } => {
                 let mut near = self.near(collection, &document, k, checked, recent)?;
                 if let (true, Some(least)) = (near.is_empty(), containment) {
                     near = self.containing(collection, &document, least)?;
@@ -130,9 +160,10 @@ impl<'a> Plan<'a> {
         document: Document,
         recent: &mut Recent,
     ) -> Result<Outcome, StoreError> {
-        let Document { id, row } = document;
+        let Document { id, mut row } = document;
         let (of, hash) = (collection.id, row.hash);
         let before = self.current(collection, &id)?;
+        row.place = self.place_of(&row, before.as_ref());
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
@@ -153,17 +184,56 @@ impl<'a> Plan<'a> {
         self.change_grams(collection, before.as_ref(), &row.grams, &posting)?;
         let touched = RowHead {
             hash,
+            characters: row.characters,
+            place: row.place,
             written_ms: row.written_ms,
             expires_ms: row.expires_ms,
             metadata: row.metadata.clone(),
             grams: row.grams.clone(),
         };
+        if collection.has_clusters() {
+            let signature = collection.signature_of(&row).map(<[u8]>::to_vec);
+            let put = Some((touched.clone(), signature));
+            self.touched.push(Touched { collection: of, id: id.clone(), put });
+        }
         self.documents.insert((of, id.clone()), Some(touched));
         self.batch.put_row(of, &id, row, before.is_none());
         self.log(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
         Ok(if was_there { Outcome::Updated } else { Outcome::Created })
+    }
+
+    /// Stores a document in place of all those within k, if it ranks before all of them.
+    fn replace(
+        &mut self,
+        collection: &Collection,
+        document: Document,
+        k: u32,
+        recent: &mut Recent,
+    ) -> Result<Outcome, StoreError> {
+        let (hashes, _) = self.near_hashes(collection, subject(collection, &document), k, usize::MAX);
+        let near = self.postings_of(collection, &document, hashes, MAX_REPLACED + 1)?;
+        let rule = collection.settings().clusters.clone();
+        let (Some(rule), true) = (rule, near.len() <= MAX_REPLACED) else {
+            return Ok(Outcome::Duplicate(named(near)));
+        };
+        let before = self.live_row(collection, &document.id)?;
+        let place = before.map_or(self.next_place, |before| before.place);
+        let key = rank_key(&rule.keep, document.row.metadata.as_deref(), document.row.characters);
+        for other in &near {
+            let row = self.live_row(collection, &other.id)?;
+            let rank =
+                row.map(|row| (rank_key(&rule.keep, row.metadata.as_deref(), row.characters), row.place));
+            if rank.is_some_and(|rank| rank < (key, place)) {
+                return Ok(Outcome::Duplicate(named(near)));
+            }
+        }
+        for other in &near {
+            self.delete(collection, &other.id)?;
+        }
+        let stored = self.put(collection, document, recent)?;
+        Ok(if near.is_empty() { stored } else { Outcome::Replaced(named(near)) })
     }
 
     fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {
@@ -197,10 +267,26 @@ impl<'a> Plan<'a> {
             self.remove_posting(collection, (Lists::Grams, of, gram), id)?;
         }
         self.set_expiry(collection.id, id, before.expires_ms, None);
+        if collection.has_clusters() {
+            self.touched.push(Touched { collection: of, id: id.clone(), put: None });
+        }
         self.documents.insert((collection.id, id.clone()), None);
         self.batch.delete_row(collection.id, id);
         self.log(Change::Document { collection: collection.id, added: None, removed });
         Ok(())
+    }
+
+    /// The place of a document in the order of arrival. A document that replaces an earlier version has the
+    /// place of that one; one from a backup has the place that it had.
+    fn place_of(&mut self, row: &Row, before: Option<&RowHead>) -> u64 {
+        if let Some(before) = before.filter(|before| !self.has_expired(before.expires_ms)) {
+            return before.place;
+        }
+        if row.place != 0 {
+            return row.place;
+        }
+        self.next_place += 1;
+        self.next_place - 1
     }
 
     fn has_expired(&self, expires_ms: Option<u64>) -> bool {
@@ -233,7 +319,11 @@ impl<'a> Plan<'a> {
     }
 
     /// The stored or planned document, expired or not. Its text, which may have megabytes, is not read.
-    fn current(&self, collection: &Collection, id: &DocumentId) -> Result<Option<RowHead>, StoreError> {
+    pub(super) fn current(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<RowHead>, StoreError> {
         match self.documents.get(&(collection.id, id.clone())) {
             Some(touched) => Ok(touched.clone()),
             None => self.view.row_head(collection.id, id),
@@ -257,7 +347,7 @@ impl<'a> Plan<'a> {
         {
             let is_complete = nearest.len() < NEAREST;
             hashes.extend(nearest);
-            let matches = self.postings_of(collection, document, hashes)?;
+            let matches = self.postings_of(collection, document, hashes, DUPLICATES_NAMED)?;
             // The check passed only its nearest hashes. If none of them has a document any more, others may
             // be near.
             if is_complete || !matches.is_empty() {
@@ -267,7 +357,7 @@ impl<'a> Plan<'a> {
         let mut wanted = NEAREST;
         loop {
             let (hashes, is_complete) = self.near_hashes(collection, subject, k, wanted);
-            let matches = self.postings_of(collection, document, hashes)?;
+            let matches = self.postings_of(collection, document, hashes, DUPLICATES_NAMED)?;
             if is_complete || !matches.is_empty() {
                 return Ok(matches);
             }
@@ -276,14 +366,15 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// The first documents that have one of these hashes, nearest to `document` first. The document itself
-    /// is excluded. The metadata is left out: a group of thousands of duplicates would hold hundreds of
-    /// megabytes.
+    /// The first `most` documents that have one of these hashes, nearest to `document` first. The document
+    /// itself is excluded. The metadata is left out: a group of thousands of duplicates would hold hundreds
+    /// of megabytes.
     fn postings_of(
         &self,
         collection: &Collection,
         document: &Document,
         hashes: Vec<Hash>,
+        most: usize,
     ) -> Result<Vec<Match>, StoreError> {
         let subject = subject(collection, document);
         let with_distance = |near| Some((collection.index.distance(subject, near)?, near));
@@ -292,9 +383,8 @@ impl<'a> Plan<'a> {
         hashes.dedup();
         let mut matches = Vec::new();
         for (distance, near) in hashes {
-            for Posting { id, expires_ms, .. } in
-                self.first_postings(collection, (Lists::Hashes, collection.id, near), DUPLICATES_NAMED + 1)?
-            {
+            let list = (Lists::Hashes, collection.id, near);
+            for Posting { id, expires_ms, .. } in self.first_postings(collection, list, None, most + 1)? {
                 // A document is not a duplicate of its own previous version.
                 if id == document.id {
                     continue;
@@ -310,18 +400,18 @@ impl<'a> Plan<'a> {
                     metadata: None,
                 });
             }
-            if matches.len() >= DUPLICATES_NAMED {
+            if matches.len() >= most {
                 break;
             }
         }
         matches.sort_by(|a, b| (a.distance, &a.id).cmp(&(b.distance, &b.id)));
-        matches.truncate(DUPLICATES_NAMED);
+        matches.truncate(most);
         Ok(matches)
     }
 
     /// The `wanted` nearest hashes within `k`, and whether these are all: in the index, and all those that
     /// the group adds.
-    fn near_hashes(
+    pub(super) fn near_hashes(
         &self,
         collection: &Collection,
         subject: Subject<'_>,
@@ -341,6 +431,17 @@ impl<'a> Plan<'a> {
         hashes.dedup();
         (hashes, is_complete)
     }
+}
+
+/// The near-duplicates that are named in an outcome.
+fn named(mut near: Vec<Match>) -> Vec<Match> {
+    near.truncate(DUPLICATES_NAMED);
+    near
+}
+
+/// The first place of the documents that arrive at this time, in milliseconds.
+pub(super) fn place(now_ms: u64) -> u64 {
+    now_ms.clamp(1, u64::MAX >> PLACE_BITS) << PLACE_BITS
 }
 
 /// The subject of the search for near-duplicates of a document.

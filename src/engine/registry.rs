@@ -133,6 +133,11 @@ impl Collection {
         self.settings.load().boilerplate.is_some()
     }
 
+    /// Whether its documents form clusters.
+    pub(super) fn has_clusters(&self) -> bool {
+        self.settings.load().clusters.is_some()
+    }
+
     /// Its settings.
     pub fn settings(&self) -> Arc<CollectionSettings> {
         self.settings.load_full()
@@ -156,6 +161,7 @@ pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
         keep_text: record.keep_text,
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
+        clusters: record.clusters,
         expires_in: record.expires_in,
     }
 }
@@ -176,6 +182,7 @@ pub(super) fn record_of(
         k: settings.k,
         sketch_bytes: settings.sketch_bytes,
         boilerplate: settings.boilerplate,
+        clusters: settings.clusters.clone(),
         keep_text: settings.keep_text,
         expires_in: settings.expires_in,
         created_ms,

@@ -13,14 +13,16 @@ use std::sync::Arc;
 
 use super::directory::Directory;
 use super::intake::has_signature;
-use super::planning::Plan;
+use super::planning::{Plan, place};
 use super::recent::Recent;
 use super::registry::Collection;
 use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
-use crate::store::{Change, CollectionRecord, Loss, Posting, Salvage, SalvagedRow, Store, StoreError};
+use crate::store::{
+    Change, ClusterChanges, CollectionRecord, Loss, Posting, Salvage, SalvagedRow, Store, StoreError,
+};
 
 /// Number of documents in a batch of a repair.
 const BATCH: usize = 1_000;
@@ -246,6 +248,7 @@ fn derived(
             k: profile.default_k(),
             sketch_bytes: None,
             boilerplate: None,
+            clusters: None,
             keep_text: false,
             expires_in: None,
             created_ms: row.written_ms,
@@ -271,6 +274,8 @@ struct CollectionCopy<'a> {
     pending: Vec<Document>,
     /// The latest known time. Expired documents must not reappear if the wall clock was set back.
     clock_ms: u64,
+    /// The place of the next document whose row is lost.
+    next_place: u64,
 }
 
 impl<'a> CollectionCopy<'a> {
@@ -282,10 +287,15 @@ impl<'a> CollectionCopy<'a> {
         let mut batch = store.batch()?;
         batch.record_time(clock_ms);
         batch.create_collection(&record);
+        if record.clusters.is_some() {
+            // The next start builds them from the rows.
+            batch.change_clusters(&ClusterChanges::rebuild(record.id));
+        }
         batch.log(Change::CollectionCreated(record.id));
         let last = batch.commit()?;
         let collection = Arc::new(Collection::empty(record));
-        Ok(CollectionCopy { store, collection, recent: Recent::new(last), pending: Vec::new(), clock_ms })
+        let (recent, pending, next_place) = (Recent::new(last), Vec::new(), place(clock_ms + 1));
+        Ok(CollectionCopy { store, collection, recent, pending, clock_ms, next_place })
     }
 
     fn fits(&self, row: &Row) -> bool {
@@ -301,10 +311,12 @@ impl<'a> CollectionCopy<'a> {
 
     fn write(&mut self) -> Result<(), StoreError> {
         let mut plan = Plan::new(self.store, self.store.high_water()?, 0)?;
+        plan.next_place = self.next_place;
         for document in self.pending.drain(..) {
             let put = Operation::Put { document, unless: None };
             plan.decide(&self.collection, put, None, &mut self.recent)?;
         }
+        self.next_place = plan.next_place;
         let (mut batch, _) = plan.into_batch();
         if batch.is_empty() {
             return Ok(());
@@ -321,6 +333,8 @@ fn reduced(Posting { id, expires_ms, .. }: Posting, hash: Hash) -> Document {
         hash,
         features: None,
         short: false,
+        characters: None,
+        place: 0,
         written_ms: 0,
         expires_ms,
         sketch: None,

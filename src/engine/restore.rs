@@ -23,11 +23,11 @@ use super::planning::Plan;
 use super::registry::{Collection, settings_of};
 use super::shared::Shared;
 use super::writer::{Command, Writer};
-use crate::backup::{self, BackupError, Manifest, Shape, Summary};
+use crate::backup::{self, BackupError, Clusters, Manifest, Shape, Summary};
 use crate::engine::{Document, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Width};
-use crate::store::{Change, CollectionRecord, Row};
+use crate::store::{Change, ClusterChanges, CollectionRecord, Row};
 
 /// Maximum number of documents in a batch.
 const BATCH_DOCUMENTS: usize = 2_000;
@@ -170,6 +170,8 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
     if signatures.is_some() && width != Width::Bits128 {
         return Err(invalid("hashes of signatures that do not have 128 bits".into()).into());
     }
+    let rule = |rule: Clusters| rule.checked().ok_or_else(|| invalid("an invalid rule for clusters".into()));
+    let clusters = manifest.clusters.clone().map(rule).transpose()?;
     Ok(CollectionRecord {
         id: CollectionId(0),
         name: name.clone(),
@@ -178,6 +180,7 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
         signatures,
         sketch_bytes: manifest.sketch_bytes,
         boilerplate: manifest.boilerplate,
+        clusters,
         k: manifest.k,
         keep_text: manifest.keep_text,
         expires_in: manifest.expires_in,
@@ -269,10 +272,12 @@ impl Writer {
         self.shared.budget.admit(true)?;
         let shared = Arc::clone(&self.shared);
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        plan.next_place = self.next_place;
         for document in documents {
             let put = Operation::Put { document, unless: None };
             plan.decide(collection, put, None, &mut self.recent)?;
         }
+        self.next_place = plan.next_place;
         let (batch, hashes) = plan.into_batch();
         let touched = [(collection.id, Arc::clone(collection))].into();
         self.commit_or_fail(batch, &touched, &hashes)
@@ -284,10 +289,14 @@ impl Writer {
         let shared = Arc::clone(&self.shared);
         let mut batch = shared.store.batch()?;
         batch.finish_restore(&collection.record());
+        if collection.has_clusters() {
+            batch.change_clusters(&ClusterChanges::rebuild(collection.id));
+        }
         batch.log(Change::CollectionCreated(collection.id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         self.restoring.remove(&collection.id);
         shared.registry.add(collection);
+        self.clusters.begin(collection);
         // The documents of the new collection expire too.
         shared.next_expiry_ms.store(0, Ordering::SeqCst);
         Ok(())

@@ -14,7 +14,7 @@ use super::error::EngineError;
 use super::filter::Filter;
 use crate::backup::Manifest;
 use crate::fingerprint::Containment;
-use crate::ids::{CollectionName, DocumentId, Gram, Hash, Sequence, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionName, DocumentId, Gram, Hash, Sequence, SignatureShape, Width};
 use crate::index::Plan;
 use crate::pool::Cancel;
 use crate::store::Row;
@@ -38,6 +38,8 @@ pub struct CollectionSettings {
     /// If documents keep the grams of their texts: the most documents that may have a gram before it counts
     /// as boilerplate. Whether they keep grams never changes.
     pub boilerplate: Option<u32>,
+    /// How documents form clusters, if they do.
+    pub clusters: Option<ClusterRule>,
     /// Whether documents keep their original text.
     pub keep_text: bool,
     /// The default lifetime of documents in seconds; `None` means that they do not expire. The caller that
@@ -96,6 +98,8 @@ pub struct DuplicateRule {
     pub k: u32,
     /// Those that contain at least this share of the new one, 0 to 1.
     pub containment: Option<f64>,
+    /// Whether the new one replaces them if it ranks before all of them by the rule of the clusters.
+    pub replaces: bool,
 }
 
 /// An operation on a collection.
@@ -119,6 +123,8 @@ pub enum Outcome {
     Created,
     /// A document replaced the one with its id.
     Updated,
+    /// A document was stored in place of these near-duplicates: nearest first, without metadata.
+    Replaced(Vec<Match>),
     /// Nothing was stored because of these near-duplicates: nearest first, at least one, without metadata.
     Duplicate(Vec<Match>),
     /// The document was deleted.

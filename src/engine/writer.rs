@@ -19,19 +19,20 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use foldhash::fast::RandomState;
 use tokio::sync::{mpsc, oneshot};
 
+use super::cluster_work::ClusterWork;
 use super::intake::Permits;
-use super::planning::{Checked, Plan};
+use super::net_changes::{NetChanges, net_changes};
+use super::planning::{Checked, Plan, place};
 use super::posting_cache::TouchedHash;
 use super::recent::Recent;
 use super::registry::Collection;
 use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
-use crate::ids::{CollectionId, CollectionName, Hash, Sequence};
-use crate::store::{Batch, Change, StoreError};
+use crate::ids::{CollectionId, CollectionName, Hash, KeepRule, Sequence};
+use crate::store::{Batch, StoreError};
 
 /// Maximum weight of the operations in a group. It bounds the memory of a plan and the latency of the last
 /// operation.
@@ -58,6 +59,12 @@ pub(super) enum Command {
         name: CollectionName,
         condition: Condition,
         reply: oneshot::Sender<Result<bool, EngineError>>,
+    },
+    /// Build the clusters of a collection by this rule, or remove them.
+    PutClusters {
+        name: CollectionName,
+        rule: Option<(KeepRule, Option<u32>)>,
+        reply: oneshot::Sender<Result<(), EngineError>>,
     },
     /// A step of a restore.
     Restore(Step),
@@ -90,6 +97,9 @@ pub(super) struct Writer {
     pub(super) last: Sequence,
     /// Whether stored documents have expired.
     pub(super) expiring: bool,
+    pub(super) clusters: ClusterWork,
+    /// The least place of the next new document.
+    pub(super) next_place: u64,
 }
 
 /// Reads the posting lists of all grams of a group ahead.
@@ -125,11 +135,25 @@ impl Writer {
         let last = shared.applied();
         let recent = Recent::new(last);
         let (garbage, restoring) = (garbage.into(), HashSet::new());
-        Writer { shared, commands, held: None, recent, garbage, restoring, last, expiring: true }
+        // Documents of the last millisecond before the start may have greater places than its first.
+        let next_place = place(shared.clock.now_ms() + 1);
+        Writer {
+            shared,
+            commands,
+            held: None,
+            recent,
+            garbage,
+            restoring,
+            last,
+            expiring: true,
+            clusters: ClusterWork::default(),
+            next_place,
+        }
     }
 
     /// Runs until [`Command::Close`] or until all senders are dropped.
     pub(super) fn run(mut self) {
+        self.load_clusters();
         while let Some(command) = self.next() {
             match command {
                 Command::Write(first) => {
@@ -140,9 +164,16 @@ impl Writer {
                     if self.expiring {
                         self.expire();
                     }
+                    self.settle_some();
                 }
                 Command::Restore(step) => self.restore(step),
-                Command::Expire => self.expire(),
+                Command::Expire => {
+                    self.clusters.resume();
+                    self.expire();
+                }
+                Command::PutClusters { name, rule, reply } => {
+                    let _ = reply.send(self.put_clusters(&name, rule));
+                }
                 Command::PutCollection { name, change, condition, now_ms, reply } => {
                     let _ = reply.send(self.put_collection(&name, &change, &condition, now_ms));
                 }
@@ -174,10 +205,12 @@ impl Writer {
             let writable = self.refuse_read_only().is_ok();
             // The snapshot thread sends a command when there is free space again; polling here would be a
             // busy loop.
-            let is_deferred = !writable && (self.expiring || !self.garbage.is_empty());
+            let is_deferred = (!writable && (self.expiring || !self.garbage.is_empty()))
+                || self.clusters.is_deferred(writable);
             self.shared.is_deferred.store(is_deferred, Ordering::SeqCst);
             let garbage = self.garbage.front().filter(|_| writable).copied();
-            if garbage.is_none() && !(self.expiring && writable) {
+            let settles = writable && self.clusters.is_ready();
+            if garbage.is_none() && !(self.expiring && writable) && !settles {
                 return self.commands.blocking_recv();
             }
             match self.commands.try_recv() {
@@ -185,6 +218,7 @@ impl Writer {
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
                 Err(mpsc::error::TryRecvError::Empty) => match garbage {
                     _ if self.expiring => self.expire(),
+                    _ if settles => self.settle_some(),
                     Some(collection) => self.sweep(collection),
                     None => {}
                 },
@@ -241,10 +275,12 @@ impl Writer {
         let planned = self.plan(&shared, group, &mut answers, &mut touched);
         let failed = match planned {
             Ok(plan) => {
+                self.next_place = plan.next_place;
                 let soonest = plan.soonest_ms().unwrap_or(u64::MAX);
                 self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
                 let (batch, hashes) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &hashes).err();
+                self.update_representatives();
                 failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written. But a store that cannot be read must not be written to.
@@ -265,6 +301,7 @@ impl Writer {
     ) -> Result<Plan<'s>, StoreError> {
         let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms()).and_then(|mut plan| {
             read_grams(&mut plan, &group)?;
+            plan.next_place = plan.next_place.max(self.next_place);
             Ok(plan)
         });
         for Write { collection, operations, reply, permits } in group {
@@ -281,7 +318,10 @@ impl Writer {
             }
             touched.insert(collection.id, collection);
         }
-        plan
+        plan.and_then(|mut plan| {
+            self.change_clusters(&mut plan, touched)?;
+            Ok(plan)
+        })
     }
 
     fn decide(
@@ -432,61 +472,5 @@ impl Acknowledgement {
 fn refuse(group: Vec<Write>, error: impl Fn() -> EngineError) {
     for write in group {
         let _ = write.reply.send(Err(error()));
-    }
-}
-
-/// The net effect of a batch on a hash, which the batch may add and remove several times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct NetChange {
-    /// Whether a document had the hash before the batch.
-    existed_before: bool,
-    /// Whether a document has it after the batch.
-    exists_after: bool,
-}
-
-type NetChanges = HashMap<(CollectionId, Hash), NetChange, RandomState>;
-
-/// The net effect of a batch on each hash that it adds or removes.
-fn net_changes(changes: &[Change]) -> NetChanges {
-    let mut net_changes = NetChanges::with_capacity_and_hasher(changes.len(), RandomState::default());
-    let mut record = |of: CollectionId, hash: Option<Hash>, exists_after: bool| {
-        // A hash whose first change is a removal existed before, and one whose first change is an addition
-        // did not.
-        let first = NetChange { existed_before: !exists_after, exists_after };
-        if let Some(hash) = hash {
-            net_changes.entry((of, hash)).or_insert(first).exists_after = exists_after;
-        }
-    };
-    for change in changes {
-        if let Change::Document { collection, added, removed } = change {
-            record(*collection, *removed, false);
-            record(*collection, *added, true);
-        }
-    }
-    net_changes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hashes_that_existed_before_a_batch_are_distinguished_from_added_ones() {
-        let of = CollectionId(1);
-        let [a, b, c, d] = [1, 2, 3, 4].map(Hash::from_u64);
-        let change = |added, removed| Change::Document { collection: of, added, removed };
-        // a is removed and added, b is added and removed, c is added, d is removed.
-        let net_changes = net_changes(&[
-            change(Some(b), Some(a)),
-            change(Some(a), Some(b)),
-            change(Some(c), None),
-            change(None, Some(d)),
-        ]);
-        let net_change =
-            |hash| (net_changes[&(of, hash)].existed_before, net_changes[&(of, hash)].exists_after);
-        assert_eq!(
-            [a, b, c, d].map(net_change),
-            [(true, true), (false, false), (false, true), (true, false)]
-        );
     }
 }

@@ -23,8 +23,8 @@ use super::extract::{
 use super::json::Json;
 use super::route::Route;
 use super::wire::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, Few, LineOut, NearParams,
-    OnDuplicate, SummaryOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, ExportParams, Few, LineOut,
+    NearParams, OnDuplicate, SummaryOut,
 };
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId};
@@ -165,21 +165,25 @@ pub(super) async fn delete(
 /// Documents that are added or deleted during the export may or may not be included.
 #[utoipa::path(
     get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
+    params(ExportParams),
     responses(
         (status = 200, description = "One document per line.", body = String,
             content_type = "application/x-ndjson"),
-        NotFound,
+        NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn export(
     From_(state): From_<State>,
-    _: NoParams,
     Target(collection): Target,
+    Params(ExportParams { representatives }): Params<ExportParams>,
 ) -> Result<Response, Problem> {
+    if representatives {
+        state.service.check_decided(&collection).await?;
+    }
     // The first page is read before the status is sent: a missing collection is a 404, not a broken stream.
     let call = Call::current();
     let wanted = page_bytes(&state, call.as_deref());
-    let first = page(&state, &collection, None, reserve(wanted)?).await?;
+    let first = page(&state, &collection, None, representatives, reserve(wanted)?).await?;
     let pages = stream::try_unfold((Some(first), call), move |(previous, call)| {
         let (state, collection) = (state.clone(), collection.clone());
         async move {
@@ -190,7 +194,7 @@ pub(super) async fn export(
             };
             // The next page is read before this one is sent, so that the client does not wait for it.
             let reserved = reserve_in_time(call.as_ref(), wanted).await?;
-            let next = page(&state, &collection, Some(after), reserved);
+            let next = page(&state, &collection, Some(after), representatives, reserved);
             let next = for_call(call.clone(), next).await?;
             Ok(Some((lines, (Some(next), call))))
         }
@@ -226,9 +230,11 @@ async fn page(
     state: &State,
     collection: &CollectionName,
     after: Option<DocumentId>,
+    representatives: bool,
     mut reserved: Reserved,
 ) -> Result<(Bytes, Option<DocumentId>), Problem> {
-    let Page { documents, is_last } = state.service.export(collection, after, EXPORT_BYTES).await?;
+    let page = state.service.export(collection, after, EXPORT_BYTES, representatives).await?;
+    let Page { documents, is_last } = page;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection)?;
     let serialize = move || {
@@ -267,11 +273,17 @@ fn unless(
     collection: &CollectionName,
     params: &NearParams,
 ) -> Result<Option<DuplicateRule>, Problem> {
-    if !params.skips()? {
-        return Ok(None);
-    }
-    let k = params.k.map(|k| k.0);
-    let rule = state.service.duplicate_rule(collection, k, params.threshold, params.min_containment);
+    let replaces = match params.on_duplicate()? {
+        OnDuplicate::Store => return Ok(None),
+        OnDuplicate::Link => {
+            state.service.check_clusters(collection)?;
+            return Ok(None);
+        }
+        OnDuplicate::Skip => false,
+        OnDuplicate::Replace => true,
+    };
+    let (k, threshold, containment) = (params.k.map(|k| k.0), params.threshold, params.min_containment);
+    let rule = state.service.duplicate_rule(collection, k, threshold, containment, replaces);
     rule.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 

@@ -51,10 +51,12 @@ codes! {
     RouteNotFound NOT_FOUND "route_not_found" "There is no such route";
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
+    NoCluster NOT_FOUND "no_cluster" "There is no such cluster";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
+    NoClusters CONFLICT "no_clusters" "The collection has no clusters";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
@@ -316,11 +318,15 @@ impl From<&ServiceError> for Problem {
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
+            ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
+            ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),
             ServiceError::NoCalibration(_) | ServiceError::Forgotten => {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
-            ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
+            ServiceError::OtherCalibration { .. } | ServiceError::ClustersPending { .. } => {
+                Problem::new(Code::Busy, detail)
+            }
             ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }

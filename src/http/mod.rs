@@ -10,6 +10,7 @@ mod backups;
 mod browser;
 mod bulk;
 mod calibrate;
+mod clusters;
 mod collections;
 mod compare;
 mod condition;
@@ -180,6 +181,11 @@ impl Server {
             (Route::Calibrate, Method::GET) => calibrate::get.call(request, state),
             (Route::Calibrate, Method::POST) => calibrate::begin.call(request, state),
             (Route::Calibrate, Method::DELETE) => calibrate::forget.call(request, state),
+            (Route::Clusters, Method::GET) => clusters::list.call(request, state),
+            (Route::Clusters, Method::POST) => clusters::build.call(request, state),
+            (Route::Clusters, Method::DELETE) => clusters::remove.call(request, state),
+            (Route::Cluster, Method::GET) => clusters::get.call(request, state),
+            (Route::DocumentCluster, Method::GET) => clusters::of_document.call(request, state),
             (Route::Stats, Method::GET) => operations::stats.call(request, state),
             (Route::Snapshots, Method::GET) => operations::snapshots.call(request, state),
             (Route::Snapshots, Method::POST) => operations::snapshot.call(request, state),

@@ -15,7 +15,9 @@ use utoipa::{IntoResponses, OpenApi};
 use super::error::{AnyProblem, Body, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
-use super::{backups, calibrate, collections, compare, documents, fingerprint, links, operations, similar};
+use super::{
+    backups, calibrate, clusters, collections, compare, documents, fingerprint, links, operations, similar,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -33,6 +35,7 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
+        clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
         calibrate::begin, calibrate::get, calibrate::forget,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
@@ -43,6 +46,7 @@ use super::{backups, calibrate, collections, compare, documents, fingerprint, li
         (name = "fingerprints", description = "Fingerprints of texts."),
         (name = "documents", description = "The stored documents."),
         (name = "similar", description = "Lookup of near stored documents."),
+        (name = "clusters", description = "Groups of near-duplicates, and which document represents each."),
         (name = "collections", description = "Separate sets of documents, each with its profile."),
         (name = "operations", description = "Health, metrics, snapshots, backups."),
     )

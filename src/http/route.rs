@@ -113,6 +113,9 @@ routes! {
         Documents = "/documents",
         Document = "/documents/{id}",
         DocumentSimilar = "/documents/{id}/similar",
+        DocumentCluster = "/documents/{id}/cluster",
+        Clusters = "/clusters",
+        Cluster = "/clusters/{id}",
         Compare = "/compare",
         Export = "/export",
         Stats = "/stats",
@@ -155,12 +158,18 @@ impl Route {
             Route::Collection => &[(Method::GET, READ), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)],
             Route::Backup => &[(Method::GET, ADMIN)],
             Route::Restore => &[(Method::POST, ADMIN)],
-            Route::Calibrate => &[(Method::GET, READ), (Method::POST, ADMIN), (Method::DELETE, ADMIN)],
+            Route::Calibrate | Route::Clusters => {
+                &[(Method::GET, READ), (Method::POST, ADMIN), (Method::DELETE, ADMIN)]
+            }
             Route::Similar => &[(Method::GET, READ), (Method::POST, READ)],
             Route::Compare => &[(Method::POST, READ)],
             Route::Documents => &[(Method::POST, WRITE)],
             Route::Document => &[(Method::GET, READ), (Method::PUT, WRITE), (Method::DELETE, WRITE)],
-            Route::DocumentSimilar | Route::Export | Route::Stats => &[(Method::GET, READ)],
+            Route::DocumentSimilar
+            | Route::DocumentCluster
+            | Route::Cluster
+            | Route::Export
+            | Route::Stats => &[(Method::GET, READ)],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }

@@ -1,4 +1,5 @@
-//! The identifiers that every layer shares: hashes, grams, document ids, collection names, sequence numbers.
+//! The identifiers and rules that every layer shares: hashes, grams, document ids, collection names, sequence
+//! numbers, keep rules.
 //!
 //! Each identifier has its own type, so that two numbers cannot be confused. A constructor that can fail
 //! checks it, so that every value is valid.
@@ -7,11 +8,13 @@
 
 mod gram;
 mod hash;
+mod keep;
 mod names;
 mod signature;
 
 pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};
+pub use keep::{ClusterRule, KeepRule};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;
 pub use signature::{SignatureShape, share_caught};

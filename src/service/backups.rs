@@ -113,6 +113,8 @@ mod tests {
             hash: Hash::from_u64(1),
             features: None,
             short: false,
+            characters: None,
+            place: 0,
             written_ms: NOW_MS,
             expires_ms: None,
             metadata: None,

@@ -132,7 +132,8 @@ impl Service {
         let mut after = None;
         loop {
             job.check()?;
-            let Page { documents, is_last } = engine.export(collection, after.take(), PAGE_BYTES).await?;
+            let Page { documents, is_last } =
+                engine.export(collection, after.take(), PAGE_BYTES, false).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
             after = documents.last().map(|last| last.id.clone());
             for document in documents {

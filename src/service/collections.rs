@@ -13,7 +13,7 @@ use crate::engine::{
     Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts,
 };
 use crate::fingerprint::{Banding, Profile, Profiles};
-use crate::ids::{CollectionName, SignatureShape};
+use crate::ids::{CollectionName, KeepRule, SignatureShape};
 
 /// The recall of a collection's bands at its threshold: the share of such pairs that must share a band.
 const RECALL: f64 = 0.95;
@@ -39,6 +39,9 @@ pub struct WantedCollection {
     pub passages: Option<bool>,
     /// The most documents that may have a gram before it counts as boilerplate, 1 to 10,000.
     pub boilerplate: Option<u32>,
+    /// How documents form clusters: the keep rule, such as `longest`, and the distance, which is that of the
+    /// collection if it is `None`.
+    pub clusters: Option<(String, Option<u32>)>,
     /// Whether documents keep their texts.
     pub keep_text: Option<bool>,
     /// The default lifetime of documents in seconds, [`super::EXPIRES_IN`]; `Some(None)` means that
@@ -82,7 +85,7 @@ impl Service {
     }
 
     /// A permit to change collections.
-    fn permit(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
+    pub(super) fn permit(&self) -> Result<SemaphorePermit<'_>, ServiceError> {
         let permit = self.collection_changes.try_acquire();
         Ok(permit.map_err(|_| EngineError::Busy("the queue of collection changes"))?)
     }
@@ -159,6 +162,7 @@ fn change(
         sketch_bytes,
         passages,
         boilerplate,
+        clusters,
         keep_text,
         expires_in,
     } = wanted;
@@ -174,9 +178,17 @@ fn change(
         sketch_bytes,
         passages,
         boilerplate,
+        clusters: clusters
+            .map(|(keep, k)| Ok::<_, ServiceError>((keep_rule(&keep, "clusters/keep")?, k)))
+            .transpose()?,
         keep_text,
         expires_in,
     })
+}
+
+/// The keep rule of this text, which is the value of `field`.
+pub(super) fn keep_rule(text: &str, field: &'static str) -> Result<KeepRule, ServiceError> {
+    text.parse().map_err(|why| ServiceError::invalid(field, format!("keep is {text:?}; {why}")))
 }
 
 /// Rejects a value outside its range. `rule` begins what the error says of the range.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 
 use super::Service;
+use super::clusters::placement_of;
 use super::error::ServiceError;
 use super::fingerprints::{Content, checked_signature, profile_named, reserve_for_fingerprint};
 use super::limits::Limits;
@@ -16,7 +17,7 @@ use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
     Admission, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Page,
-    Query, Row,
+    Placement, Query, Row,
 };
 use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
@@ -92,6 +93,8 @@ impl Preparation {
             hash: Hash::from_u64(0),
             features: None,
             short: false,
+            characters: None,
+            place: 0,
             written_ms: 0,
             expires_ms: None,
             metadata: None,
@@ -117,6 +120,7 @@ impl Preparation {
                 row.hash = fingerprint.hash;
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
+                row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
                 row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?, self.profile)));
                 if self.keeps_grams {
                     row.grams = sampled_grams(&text);
@@ -160,6 +164,8 @@ pub struct Added {
     pub expires_ms: Option<u64>,
     /// The result of the operation.
     pub outcome: Outcome,
+    /// Its cluster, in a collection with clusters.
+    pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     signature: Option<Arc<[u8]>>,
 }
@@ -261,16 +267,24 @@ impl Service {
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
             signature: None,
+            placement: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
         let put = |Prepared { document, .. }| Operation::Put { document, unless };
         let operations = prepared.into_iter().map(put).collect();
-        let receipt = self.engine()?.write(collection, profile.as_deref(), operations, admission).await?;
+        let engine = Arc::clone(self.engine()?);
+        let receipt = engine.write(collection, profile.as_deref(), operations, admission).await?;
+        let name = collection.clone();
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
+            let collection =
+                engine.find(&name).ok().filter(|collection| collection.settings().clusters.is_some());
+            let placement = |id: &DocumentId| placement_of(&engine, collection.as_ref()?, id);
             let added = facts.into_iter().zip(outcomes);
-            Ok(added.map(|(fact, outcome)| Added { outcome, ..fact }).collect())
+            let added =
+                added.map(|(fact, outcome)| Added { placement: placement(&fact.id), outcome, ..fact });
+            Ok(added.collect())
         }))
     }
 
@@ -305,7 +319,7 @@ impl Service {
         collection: &CollectionName,
         added: &Added,
     ) -> Result<Vec<Match>, ServiceError> {
-        if let Outcome::Duplicate(of) = &added.outcome {
+        if let Outcome::Duplicate(of) | Outcome::Replaced(of) = &added.outcome {
             let mut matches = of.clone();
             // The ids matter more: they are not kept back because a disk does not answer.
             if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {
@@ -350,6 +364,7 @@ impl Service {
     }
 
     /// Returns the documents after `after` in the order of their ids: `bytes` bytes of them, or one document.
+    /// With `representatives`, only those that represent clusters.
     ///
     /// # Errors
     /// [`EngineError::NoCollection`] if there is no such collection.
@@ -358,8 +373,9 @@ impl Service {
         collection: &CollectionName,
         after: Option<DocumentId>,
         bytes: usize,
+        representatives: bool,
     ) -> Result<Page, ServiceError> {
-        Ok(self.engine()?.export(collection, after, bytes).await?)
+        Ok(self.engine()?.export(collection, after, bytes, representatives).await?)
     }
 
     /// Deletes a document.

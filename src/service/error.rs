@@ -61,6 +61,30 @@ pub enum ServiceError {
         /// The id.
         id: DocumentId,
     },
+    /// The collection has no clusters.
+    #[error("collection \"{0}\" has no clusters; POST /clusters with {{\"keep\": \"first\"}} builds them")]
+    NoClusters(CollectionName),
+    /// The clusters are not decided yet.
+    #[error(
+        "the clusters of collection \"{collection}\" are being decided, {pending} tasks are left; try again"
+    )]
+    ClustersPending {
+        /// The collection.
+        collection: CollectionName,
+        /// The number of tasks.
+        pending: u64,
+    },
+    /// No such cluster.
+    #[error(
+        "there is no cluster {number} in collection \"{collection}\": its representative may have gone; GET \
+         /clusters lists clusters, and GET /documents/{{id}}/cluster returns that of a document"
+    )]
+    NoCluster {
+        /// The collection that was searched.
+        collection: CollectionName,
+        /// The number.
+        number: u64,
+    },
     /// There is no calibration of the collection.
     #[error("collection \"{0}\" was not calibrated since the server started; POST to the same path begins")]
     NoCalibration(CollectionName),

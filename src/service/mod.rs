@@ -12,6 +12,7 @@ mod buckets;
 mod calibrate;
 mod calibrated;
 mod calibration_set;
+mod clusters;
 mod collections;
 mod compare;
 mod counts;
@@ -37,6 +38,7 @@ pub use calibrate::{
     WantedCalibration,
 };
 pub use calibrated::Calibrated;
+pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
 pub use compare::{Change, ComparedPassages, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
@@ -50,9 +52,9 @@ pub use strict_json::{Strict, told};
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
-    Admission, BackupError, BucketSizes, Changed, CollectionInfo, Condition, Document, DuplicateRule,
-    EngineError, EngineStats, Filter, Health, Match, Memory, MemoryState, Outcome, Page, Restored,
-    SettingsVersion, Snapshot, Work, WorkBudget,
+    Admission, BackupError, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
+    DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Match, Member, Memory,
+    MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{Containment, FeatureComparison, Profile, Profiles, SharedPassage, Status};

@@ -120,12 +120,16 @@ impl Service {
         k: Option<u32>,
         threshold: Option<f64>,
         containment: Option<f64>,
+        replaces: bool,
     ) -> Result<DuplicateRule, ServiceError> {
+        if replaces {
+            self.clustered(collection)?;
+        }
         let settings = self.engine()?.settings(collection)?;
         if let Some(least) = containment {
             check_containment(settings.boilerplate.is_some(), least)?;
         }
-        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment })
+        Ok(DuplicateRule { k: settings.reach(k, threshold)?, containment, replaces })
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use super::Store;
+use super::clusters::ClusterChanges;
 use super::codec;
 use super::error::StoreError;
 use super::records::{Change, CollectionRecord, Lists, Posting, PostingList, Row};
@@ -121,6 +122,11 @@ impl<'a> Batch<'a> {
     pub fn finish_restore(&mut self, record: &CollectionRecord) {
         self.writes.remove_twice(&codec::garbage_key(record.id));
         self.change_collection(record);
+    }
+
+    /// Changes clusters.
+    pub fn change_clusters(&mut self, changes: &ClusterChanges) {
+        self.writes.change_clusters(changes);
     }
 
     /// Appends a change to the log.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::StoreError;
 use super::records::{Change, CollectionRecord, Expiry, Posting, PostingList, Row, RowHead};
-use crate::ids::{CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// Key of the number of the last durable change.
 pub(super) const HIGH_WATER: &[u8] = b"high_water";
@@ -228,6 +228,8 @@ struct RowLayout {
     hash: HashBytes,
     features: Option<u32>,
     short: bool,
+    characters: Option<u32>,
+    place: u64,
     written_ms: u64,
     expires_ms: Option<u64>,
     metadata: Option<String>,
@@ -272,6 +274,7 @@ struct CollectionLayout {
     shape: Option<ShapeLayout>,
     sketch_bytes: Option<u16>,
     boilerplate: Option<u32>,
+    clusters: Option<(String, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -291,11 +294,11 @@ enum ChangeLayout {
     CollectionDeleted(u32),
 }
 
-fn write<T: Serialize>(layout: &T) -> Vec<u8> {
+pub(super) fn write<T: Serialize>(layout: &T) -> Vec<u8> {
     postcard::to_extend(layout, vec![LAYOUT]).expect("plain data in memory always serialises")
 }
 
-fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, StoreError> {
+pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8], what: &'static str) -> Result<T, StoreError> {
     match bytes.split_first() {
         Some((&LAYOUT, rest)) => postcard::from_bytes(rest).map_err(|_| StoreError::Damaged(what)),
         _ => Err(StoreError::Damaged(what)),
@@ -307,6 +310,8 @@ pub(super) fn write_row(row: Row) -> Vec<u8> {
         hash: row.hash.into(),
         features: row.features,
         short: row.short,
+        characters: row.characters,
+        place: row.place,
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
@@ -322,6 +327,8 @@ struct RowHeadLayout {
     hash: HashBytes,
     _features: Option<u32>,
     _short: bool,
+    characters: Option<u32>,
+    place: u64,
     written_ms: u64,
     expires_ms: Option<u64>,
     metadata: Option<String>,
@@ -334,6 +341,8 @@ pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
     let (row, _text) = postcard::take_from_bytes::<RowHeadLayout>(fields).map_err(|_| DAMAGED)?;
     Ok(RowHead {
         hash: row.hash.read()?,
+        characters: row.characters,
+        place: row.place,
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
@@ -347,6 +356,8 @@ pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {
         hash: row.hash.read()?,
         features: row.features,
         short: row.short,
+        characters: row.characters,
+        place: row.place,
         written_ms: row.written_ms,
         expires_ms: row.expires_ms,
         metadata: row.metadata,
@@ -376,6 +387,7 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         shape: record.signatures.map(shape),
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
+        clusters: record.clusters.as_ref().map(|rule| (rule.keep.to_string(), rule.k)),
     })
 }
 
@@ -385,6 +397,10 @@ pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreErr
     let shape = |ShapeLayout { cells, cell_bytes, bands, rows, is_set }| {
         SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked().ok_or(DAMAGED)
     };
+    let clusters = |(keep, k): (String, u32)| {
+        let keep = keep.parse().map_err(|_| DAMAGED)?;
+        Ok::<_, StoreError>(ClusterRule { keep, k })
+    };
     Ok(CollectionRecord {
         id: CollectionId(record.id),
         name: CollectionName::new(&record.name).map_err(|_| DAMAGED)?,
@@ -393,6 +409,7 @@ pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreErr
         signatures: record.shape.map(shape).transpose()?,
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
+        clusters: record.clusters.map(clusters).transpose()?,
         k: record.k,
         keep_text: record.keep_text,
         expires_in: record.expires_in,

@@ -4,7 +4,7 @@
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    the id of the store, and the first journal record that is needed
 //! DIR/journal/    every batch, until the trees have it on disk; the mark of the last acknowledged record
-//! DIR/meta/ rows/ postings/ shared/ log/ expiries/    the trees
+//! DIR/meta/ rows/ postings/ shared/ log/ expiries/ grams/ shared_grams/ clusters/    the trees
 //! ```
 //!
 //! *Invariants*
@@ -22,6 +22,7 @@
 
 mod batch;
 mod blocks;
+mod clusters;
 mod codec;
 mod compaction;
 mod error;
@@ -47,6 +48,7 @@ use lsm_tree::{AbstractTree, Guard, IterGuardImpl, SeqNo};
 use parking_lot::Mutex;
 
 pub use batch::Batch;
+pub use clusters::{Cluster, ClusterChanges, ClusterState, Clustered, Clusters, Queued, Rank, Role, Task};
 pub use error::StoreError;
 pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
@@ -358,6 +360,9 @@ impl Store {
                 remove(lists.shared_tree(), &key, Some(&posting));
             }
         }
+        for entry in self.prefix(Tree::Clusters, prefix).take(most) {
+            writes.remove(Tree::Clusters, entry.key()?);
+        }
         let done = writes.is_empty();
         if done {
             writes.remove_twice(&codec::garbage_key(collection));
@@ -374,6 +379,13 @@ impl Store {
         for Expiry { at_ms, collection, id } in dead {
             writes.remove(Tree::Expiries, codec::expiry_key(*collection, *at_ms, id));
         }
+        self.core.commit(&writes, || ())
+    }
+
+    /// Changes clusters, without a change of documents.
+    pub fn change_clusters(&self, changes: &ClusterChanges) -> Result<(), StoreError> {
+        let mut writes = Writes::default();
+        writes.change_clusters(changes);
         self.core.commit(&writes, || ())
     }
 

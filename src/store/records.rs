@@ -5,7 +5,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec;
-use crate::ids::{CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct CollectionRecord {
     pub signatures: Option<SignatureShape>,
     /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
+    /// How its documents form clusters, if they do.
+    pub clusters: Option<ClusterRule>,
     /// The size in bytes of the sketch that each row has for a second check, if rows have one.
     pub sketch_bytes: Option<u16>,
     /// The most documents that may have a gram before it counts as boilerplate, if rows have grams.
@@ -49,8 +51,13 @@ pub struct Row {
     pub hash: Hash,
     /// The number of distinct features in the fingerprint; `None` if the document was given as a hash.
     pub features: Option<u32>,
-    /// Whether that number is too small for the profile to find near-duplicates reliably.
+    /// Whether a copy with one changed word may be missed.
     pub short: bool,
+    /// The number of characters of its text; `None` if the document was given as a hash.
+    pub characters: Option<u32>,
+    /// Its place in the order in which documents arrived: smaller numbers arrived first. A document that is
+    /// overwritten keeps its place.
+    pub place: u64,
     /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
     /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.
@@ -71,6 +78,10 @@ pub struct Row {
 pub struct RowHead {
     /// Its fingerprint.
     pub hash: Hash,
+    /// The number of characters of its text; `None` if the document was given as a hash.
+    pub characters: Option<u32>,
+    /// Its place in the order in which documents arrived.
+    pub place: u64,
     /// The time of the last write, in milliseconds since 1970-01-01 UTC.
     pub written_ms: u64,
     /// The expiry time, in milliseconds since 1970-01-01 UTC; `None` is never.

@@ -1,4 +1,4 @@
-//! The trees: eight log-structured merge trees with the content of the journal, each sorted by its keys.
+//! The trees: nine log-structured merge trees with the content of the journal, each sorted by its keys.
 //!
 //! *Invariants*
 //! - A batch is visible whole or not at all: it is written under one sequence number, and a view reads only
@@ -19,6 +19,7 @@ use lsm_tree::{
     SequenceNumberCounter,
 };
 
+use super::clusters::ClusterChanges;
 use super::codec::COPY;
 use super::error::StoreError;
 use super::pace::{Pace, Paced};
@@ -27,14 +28,15 @@ use super::views::Views;
 use crate::ids::Width;
 
 /// The number of trees.
-pub(super) const TREES: usize = 8;
+pub(super) const TREES: usize = 9;
 /// Their names, which are the names of their directories, in the order of [`Tree`].
 pub(super) const NAMES: [&str; TREES] =
-    ["meta", "rows", "postings", "shared", "log", "expiries", "grams", "shared_grams"];
+    ["meta", "rows", "postings", "shared", "log", "expiries", "grams", "shared_grams", "clusters"];
 
 /// Bytes at which a memtable is sealed, for each tree. A skip list of a few megabytes stays in the
 /// processor's cache; with one of 64 MiB a lookup of a posting list takes three microseconds longer.
-const MEMTABLES: [u64; TREES] = [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20, 16 << 20, 8 << 20];
+const MEMTABLES: [u64; TREES] =
+    [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20, 16 << 20, 8 << 20, 8 << 20];
 /// Files kept open.
 const FILES: usize = 512;
 /// Values of at least this many bytes are stored in blob files, so that compaction does not copy texts of a
@@ -57,6 +59,7 @@ pub(super) enum Tree {
     Expiries = 5,
     GramLists = 6,
     SharedGrams = 7,
+    Clusters = 8,
 }
 
 const ALL: [Tree; TREES] = [
@@ -68,6 +71,7 @@ const ALL: [Tree; TREES] = [
     Tree::Expiries,
     Tree::GramLists,
     Tree::SharedGrams,
+    Tree::Clusters,
 ];
 
 impl Lists {
@@ -137,6 +141,15 @@ impl Writes {
     pub(super) fn remove_twice(&mut self, key: &[u8]) {
         self.remove(Tree::Meta, key);
         self.remove(Tree::Rows, [&COPY, key].concat());
+    }
+
+    pub(super) fn change_clusters(&mut self, changes: &ClusterChanges) {
+        for (key, value) in &changes.0 {
+            match value {
+                Some(value) => self.insert(Tree::Clusters, key, value),
+                None => self.remove(Tree::Clusters, key),
+            }
+        }
     }
 
     fn key(&mut self, code: u8, key: &[u8]) {
@@ -323,6 +336,11 @@ fn configured(tree: Tree, config: Config) -> Config {
             .filter_block_pinning_policy(PinningPolicy::all(true))
             .data_block_hash_ratio_policy(HashRatioPolicy::all(1.0))
             .data_block_compression_policy(CompressionPolicy::all(CompressionType::None)),
-        Tree::Meta | Tree::SharedPostings | Tree::Log | Tree::Expiries | Tree::SharedGrams => config,
+        Tree::Meta
+        | Tree::SharedPostings
+        | Tree::Log
+        | Tree::Expiries
+        | Tree::SharedGrams
+        | Tree::Clusters => config,
     }
 }

@@ -4,6 +4,8 @@
 //!
 //! *Absent*: which views are open (`views`).
 
+use std::ops::Bound;
+
 use lsm_tree::{AbstractTree, Guard, SeqNo};
 
 use super::Store;
@@ -30,8 +32,18 @@ impl<'a> View<'a> {
         View { store, seqno: store.core.trees.views.open() }
     }
 
-    fn get(&self, tree: Tree, key: Vec<u8>) -> Result<Option<lsm_tree::UserValue>, StoreError> {
+    pub(super) fn get(&self, tree: Tree, key: Vec<u8>) -> Result<Option<lsm_tree::UserValue>, StoreError> {
         Ok(self.store.core.trees.tree(tree).get(key, self.seqno)?)
+    }
+
+    pub(super) fn range(
+        &self,
+        tree: Tree,
+        range: (Bound<Vec<u8>>, Bound<Vec<u8>>),
+    ) -> impl DoubleEndedIterator<Item = Result<(lsm_tree::UserKey, lsm_tree::UserValue), StoreError>> + use<>
+    {
+        let entries = self.store.core.trees.tree(tree).range(range, self.seqno, None);
+        entries.map(|entry| Ok(entry.into_inner()?))
     }
 
     /// The number of the last change that the view can see.

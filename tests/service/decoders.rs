@@ -135,6 +135,8 @@ fn backups() {
         let row = Row {
             hash: Hash::from_u64(number),
             features: Some(12),
+            characters: None,
+            place: 0,
             short: false,
             written_ms: number,
             expires_ms: None,

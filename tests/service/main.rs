@@ -14,6 +14,7 @@ mod bad_input;
 mod browser;
 mod bulk;
 mod calibrate;
+mod clusters;
 mod command_line;
 mod contract;
 mod corpus;

@@ -26,6 +26,8 @@ fn row(hash: u64) -> Row {
     Row {
         hash: Hash::from_u64(hash),
         features: None,
+        characters: None,
+        place: 0,
         short: false,
         written_ms: 1_700_000_000_000,
         expires_ms: None,

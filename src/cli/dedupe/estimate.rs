@@ -48,7 +48,7 @@ pub(super) fn print(inputs: &Inputs, maker: &Maker) {
         _ => INDEX_BYTES[2],
     };
     // Two passes hold a key, a place in the order and a decision for each document.
-    let of_order = if maker.keep == Keep::First { 0 } else { 25 };
+    let of_order = if maker.keep == Keep::FIRST { 0 } else { 25 };
     let memory = documents * (own + index + of_order);
     let disk = documents * (own + 21 + 8 + 13 + 20);
     println!("{:>12}  files, {} bytes", inputs.files.len(), inputs.bytes());

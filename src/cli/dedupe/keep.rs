@@ -1,24 +1,14 @@
-//! The keep rules: which document is visited first, and so kept in preference to its near-duplicates.
+//! The keep rules of the command: those of [`KeepRule`], and those that depend on the whole input.
 
 use std::str::FromStr;
 
-use crate::corpus::{ascending, descending};
+use crate::ids::KeepRule;
 
 /// A keep rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
-    /// The order of the input, in one pass.
-    First,
-    /// The longest text first, in characters.
-    Longest,
-    /// The latest time in a field first.
-    Newest(String),
-    /// The earliest time in a field first.
-    Oldest(String),
-    /// The largest number in a field first.
-    Max(String),
-    /// The smallest number in a field first.
-    Min(String),
+    /// By a property of each document. [`KeepRule::First`] is the order of the input, in one pass.
+    By(KeepRule),
     /// The sources in this order, and then all others.
     Source(Vec<String>),
     /// The document with the most neighbours first.
@@ -29,36 +19,24 @@ impl FromStr for Keep {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Keep, String> {
-        let (rule, of) = text.split_once(':').unwrap_or((text, ""));
-        let field = || match of {
-            "" => Err(format!("{rule} needs a field: {rule}:FIELD")),
-            field => Ok(field.to_owned()),
-        };
-        match (rule, of) {
-            ("first", "") => Ok(Keep::First),
-            ("longest", "") => Ok(Keep::Longest),
+        match text.split_once(':').unwrap_or((text, "")) {
             ("central", "") => Ok(Keep::Central),
-            ("newest", _) => field().map(Keep::Newest),
-            ("oldest", _) => field().map(Keep::Oldest),
-            ("max", _) => field().map(Keep::Max),
-            ("min", _) => field().map(Keep::Min),
-            ("source", _) => {
-                let names = field().map_err(|_| "source needs names: source:a,b,c".to_owned())?;
-                Ok(Keep::Source(names.split(',').map(str::to_owned).collect()))
-            }
-            _ => Err("the rules are first, longest, newest:FIELD, oldest:FIELD, max:FIELD, min:FIELD, \
-                      source:a,b,c and central"
-                .to_owned()),
+            ("source", "") => Err("source needs names: source:a,b,c".to_owned()),
+            ("source", names) => Ok(Keep::Source(names.split(',').map(str::to_owned).collect())),
+            _ => text.parse().map(Keep::By).map_err(|why| format!("{why}; also source:a,b,c and central")),
         }
     }
 }
 
 impl Keep {
+    /// The order of the input.
+    pub(super) const FIRST: Keep = Keep::By(KeepRule::First);
+
     /// The field that the rule reads.
     pub(super) fn field(&self) -> Option<&str> {
         match self {
-            Keep::Newest(field) | Keep::Oldest(field) | Keep::Max(field) | Keep::Min(field) => Some(field),
-            _ => None,
+            Keep::By(rule) => rule.field(),
+            Keep::Source(_) | Keep::Central => None,
         }
     }
 
@@ -67,116 +45,12 @@ impl Keep {
     /// # Errors
     /// If the value is not of the kind that the rule compares.
     pub(super) fn key(&self, value: Option<&str>, text: &str) -> Result<u64, String> {
-        let value = value.unwrap_or_default();
-        let number = || {
-            let number = value.trim().parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("{value:?} is not a number"))
-        };
-        let time = || {
-            let time = seconds(value.trim()).or_else(|| number().ok());
-            time.ok_or_else(|| {
-                format!("{value:?} is neither a time such as 2026-11-25T10:00:00Z nor a number")
-            })
-        };
         match self {
-            Keep::First | Keep::Source(_) | Keep::Central => Ok(0),
-            Keep::Longest => Ok(!(text.chars().count() as u64)),
-            Keep::Newest(_) => time().map(descending),
-            Keep::Oldest(_) => time().map(ascending),
-            Keep::Max(_) => number().map(descending),
-            Keep::Min(_) => number().map(ascending),
-        }
-    }
-}
-
-/// The seconds since 1970 of a time by ISO 8601: a date, then optionally a time of day and its offset from
-/// UTC. A time without an offset is in UTC.
-fn seconds(text: &str) -> Option<f64> {
-    let (date, rest) = text.split_at_checked(10).unwrap_or((text, ""));
-    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok().filter(|_| part.len() >= 2));
-    let (year, month, day) =
-        (parts.next()??, parts.next().unwrap_or(Some(1))?, parts.next().unwrap_or(Some(1))?);
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || !date.contains('-') || parts.next().is_some()
-    {
-        return None;
-    }
-    let midnight = days(year, month, day) as f64 * 86_400.0;
-    let Some(time) = rest.strip_prefix(['T', 't', ' ']) else {
-        return rest.is_empty().then_some(midnight);
-    };
-    let end = time.find(['Z', 'z', '+', '-']).unwrap_or(time.len());
-    let (clock, zone) = time.split_at(end);
-    let offset = match zone {
-        "" | "Z" | "z" => 0.0,
-        _ => {
-            let clock = clock_seconds(&zone[1..])?;
-            if zone.starts_with('-') { -clock } else { clock }
-        }
-    };
-    Some(midnight + clock_seconds(clock.trim_end())? - offset)
-}
-
-/// The seconds of `hh`, `hh:mm`, `hhmm` or `hh:mm:ss.fff`.
-fn clock_seconds(text: &str) -> Option<f64> {
-    if text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return clock_seconds(&format!("{}:{}", &text[..2], &text[2..]));
-    }
-    let mut seconds = 0.0;
-    for (part, (unit, most)) in text.split(':').zip([(3_600.0, 25.0), (60.0, 60.0), (1.0, 61.0)]) {
-        let value = part.parse::<f64>().ok().filter(|value| (0.0..most).contains(value))?;
-        seconds += value * unit;
-    }
-    (text.split(':').count() <= 3).then_some(seconds)
-}
-
-/// The days from 1970-01-01 to a date of the Gregorian calendar (Hinnant, "chrono-compatible low-level date
-/// algorithms").
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_seconds_since_1970() {
-        for text in
-            ["2018-02-14T00:28:07Z", "1970-01-01T00:00:00Z", "2000-02-29T23:59:59Z", "1969-12-31T00:00:01Z"]
-        {
-            let expected = match humantime::parse_rfc3339(text) {
-                Ok(time) => time.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64(),
-                Err(_) => -86_399.0,
-            };
-            assert_eq!(seconds(text), Some(expected), "{text}");
-        }
-        let of = |text| (seconds(text).unwrap() * 1_000.0) as i64;
-        assert_eq!(of("2026-11-25T10:00:00+01:00"), of("2026-11-25 09:00"));
-        assert_eq!(of("2026-11-25T10:00:00.500-0130"), of("2026-11-25T11:30:00.5Z"));
-        assert_eq!((of("2026-11"), of("2026-11-25")), (of("2026-11-01T00:00"), of("2026-11-25T00Z")));
-        for wrong in
-            ["", "now", "2026", "2026-13-01", "2026-11-25T", "2026-11-25x", "2026-11-25T10:99", "25-11-2026"]
-        {
-            assert_eq!(seconds(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn keys_order_documents_as_the_rule_says() {
-        let key = |rule: &str, value: &str| rule.parse::<Keep>().unwrap().key(Some(value), value).unwrap();
-        assert!(
-            key("longest", "页页") < key("longest", "abc") || key("longest", "页页") > key("longest", "abc")
-        );
-        assert!(key("longest", "abc") < key("longest", "页页"));
-        assert!(key("max:x", "10") < key("max:x", "9") && key("min:x", "-10") < key("min:x", "9"));
-        assert!(key("newest:x", "2026-11-25") < key("newest:x", "2025-11-25T23:00:00Z"));
-        assert!(key("oldest:x", "1700000000") < key("oldest:x", "1700000001.5"));
-        assert!("max:x".parse::<Keep>().unwrap().key(Some("NaN"), "").is_err());
-        for wrong in ["max", "max:", "source", "best", "first:x"] {
-            assert!(wrong.parse::<Keep>().is_err(), "{wrong}");
+            Keep::By(rule) => {
+                let characters = if *rule == KeepRule::Longest { text.chars().count() as u64 } else { 0 };
+                rule.key(value, characters)
+            }
+            Keep::Source(_) | Keep::Central => Ok(0),
         }
     }
 }

@@ -27,6 +27,7 @@ use super::client::Access;
 use super::files::{Format, is_input};
 use super::fingerprint::profile;
 use crate::fingerprint::Profile;
+use crate::ids::KeepRule;
 use inputs::Inputs;
 use keep::Keep;
 use record::Maker;
@@ -126,12 +127,12 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
             profile.id()
         )));
     }
-    if arguments.hash_field.is_some() && arguments.keep == Keep::Longest {
+    if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }
     let inputs = Inputs::of(&arguments.inputs, arguments.format)?;
     let is_piped = inputs.files.iter().any(|input| is_input(&input.path));
-    if is_piped && (arguments.keep != Keep::First || arguments.clusters == Clusters::Linked) {
+    if is_piped && (arguments.keep != Keep::FIRST || arguments.clusters == Clusters::Linked) {
         return Err(Failure::new(
             "standard input can be read only once, so only --keep first without --clusters linked works",
         ));

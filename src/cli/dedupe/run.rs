@@ -63,7 +63,7 @@ pub(super) fn run(
     let mut run = Run::new(arguments, inputs, &against, maker, k, &folder)?;
     run.read_against()?;
     let is_streamed =
-        arguments.keep == Keep::First && arguments.clusters == Clusters::Greedy && arguments.memory.is_none();
+        arguments.keep == Keep::FIRST && arguments.clusters == Clusters::Greedy && arguments.memory.is_none();
     run.read(is_streamed)?;
     run.refuse_invalid()?;
     if !is_streamed {
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
     /// Reads the documents of `--against`: all of them count as kept, and none is written.
     fn read_against(&mut self) -> Result<(), Failure> {
         let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
-        let plain = Maker { keep: Keep::First, needs_id: false, ..self.maker.clone() };
+        let plain = Maker { keep: Keep::FIRST, needs_id: false, ..self.maker.clone() };
         let of_server = Maker { is_exported: true, ..plain.clone() };
         let bar = bar("against", self.against.inputs.bytes());
         let mut invalid = 0;
@@ -459,8 +459,8 @@ fn prints(
 ) -> Result<Prints, Failure> {
     let states: Vec<_> = inputs.files.iter().map(|input| &input.state).collect();
     let key = match &arguments.keep {
-        Keep::Source(_) | Keep::Central => Keep::First,
-        keep => keep.clone(),
+        Keep::Source(_) | Keep::Central => Keep::FIRST,
+        keep @ Keep::By(_) => keep.clone(),
     };
     let manifest = json!({
         "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),

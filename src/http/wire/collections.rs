@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::values::{Bits, ExpiresIn, Timestamp, present};
-use crate::ids::SignatureShape;
+use crate::ids::{ClusterRule, SignatureShape};
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
@@ -36,6 +36,8 @@ pub(in crate::http) struct CollectionIn {
     /// With `passages`: grams that more than this number of documents have are boilerplate, 1 to 10,000.
     /// Default: 100.
     boilerplate_documents: Option<u32>,
+    /// Whether and how documents form clusters. To change it later, `POST /clusters` builds them anew.
+    clusters: Option<ClustersIn>,
     /// The lifetime of documents that have none of their own; `null` for no expiry. A change applies to
     /// documents written after it.
     #[serde(default, deserialize_with = "present")]
@@ -53,9 +55,42 @@ impl From<CollectionIn> for WantedCollection {
             sketch_bytes: wanted.sketch_bytes,
             passages: wanted.passages,
             boilerplate: wanted.boilerplate_documents,
+            clusters: wanted.clusters.map(|rule| (rule.keep, rule.k.map(|k| k.0))),
             keep_text: wanted.keep_text,
             expires_in: wanted.expires_in.map(|span| span.map(|ExpiresIn(seconds)| seconds)),
         }
+    }
+}
+
+/// How documents form clusters: each is a representative unless one that ranks before it is within k;
+/// otherwise it belongs to the nearest of these.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ClusterRule)]
+pub(in crate::http) struct ClustersIn {
+    /// Which documents rank first: `first` (those that arrived first), `longest` (text), or `newest:FIELD`,
+    /// `oldest:FIELD`, `max:FIELD`, `min:FIELD` by a field of the metadata; `a.b` is the field `b` of the
+    /// object `a`. Among equals the order of arrival decides.
+    #[schema(example = "first")]
+    pub(in crate::http) keep: String,
+    /// The largest distance between a document and its representative. Default: k of the collection.
+    pub(in crate::http) k: Option<Bits>,
+}
+
+/// How documents form clusters.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ClusterSettings)]
+pub(in crate::http) struct ClustersOut {
+    /// Which documents rank first.
+    #[schema(example = "first")]
+    keep: String,
+    /// The largest distance between a document and its representative.
+    k: u32,
+}
+
+impl From<ClusterRule> for ClustersOut {
+    fn from(rule: ClusterRule) -> ClustersOut {
+        ClustersOut { keep: rule.keep.to_string(), k: rule.k }
     }
 }
 
@@ -89,6 +124,9 @@ pub(in crate::http) struct CollectionOut {
     /// passages.
     #[serde(skip_serializing_if = "Option::is_none")]
     boilerplate_documents: Option<u32>,
+    /// How documents form clusters, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clusters: Option<ClustersOut>,
     /// The lifetime in seconds of documents that have none of their own; `null` for no expiry.
     expires_in: Option<u64>,
     /// When it was created.
@@ -114,6 +152,7 @@ impl From<CollectionInfo> for CollectionOut {
             sketch_bytes: info.settings.sketch_bytes,
             passages: info.settings.boilerplate.is_some(),
             boilerplate_documents: info.settings.boilerplate,
+            clusters: info.settings.clusters.map(ClustersOut::from),
             keep_text: info.settings.keep_text,
             expires_in: info.settings.expires_in,
             created_at: Timestamp(info.created_ms),

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::clusters::PlacementOut;
 use super::content::{PageIn, check_size, one_content, page};
 use super::few::Few;
 use super::found::MatchOut;
@@ -90,18 +91,23 @@ pub(in crate::http) struct AddedOut {
     /// Its hash.
     #[schema(value_type = Hex)]
     hash: Hex,
-    /// What was done: `created`, `updated`, or `duplicate` if it was not stored.
+    /// What was done: `created`, `updated`, `replaced` if it was stored in place of near-duplicates, or
+    /// `duplicate` if it was not stored.
     outcome: OutcomeOut,
     /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
+    /// Its cluster, in a collection with clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
     /// When it expires, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
     /// For a stored document: its neighbours within the collection's k; `[]` if there are none. For a
-    /// duplicate: the documents that it duplicates. Nearest first, at most ten. `null` if the document is
-    /// stored and its neighbours could not be looked up; `similar_unknown` has the reason.
+    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten.
+    /// `null` if the document is stored and its neighbours could not be looked up; `similar_unknown` has the
+    /// reason.
     #[schema(required = true)]
     similar: Option<Vec<MatchOut>>,
     /// Why the neighbours could not be looked up: the code of an error such as `busy`, a colon, and the
@@ -121,6 +127,8 @@ pub(in crate::http) enum OutcomeOut {
     Created,
     /// The document replaced the stored one with its id.
     Updated,
+    /// The document was stored in place of near-duplicates.
+    Replaced,
     /// The document was not stored, because it duplicates a stored one.
     Duplicate,
 }
@@ -130,6 +138,7 @@ impl From<&Outcome> for OutcomeOut {
         match outcome {
             Outcome::Created => OutcomeOut::Created,
             Outcome::Duplicate(_) => OutcomeOut::Duplicate,
+            Outcome::Replaced(_) => OutcomeOut::Replaced,
             Outcome::Updated | Outcome::Deleted | Outcome::Absent => OutcomeOut::Updated,
         }
     }
@@ -152,6 +161,7 @@ impl AddedOut {
             hash: Hex(added.hash),
             outcome,
             status: added.status.map(StatusOut::from),
+            cluster: added.placement.map(PlacementOut::from),
             expires_at: expires_ms.map(Timestamp),
             similar,
             similar_unknown,
@@ -222,39 +232,6 @@ impl DocumentOut {
     }
 }
 
-/// A line of an export: a document that `POST /documents` accepts. It has the text if the collection stores
-/// texts, otherwise the hash or the signature.
-#[derive(Debug, Serialize)]
-pub(in crate::http) struct ExportOut {
-    id: Id,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hash: Option<Hex>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    signature: Option<SignatureHex>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata: Option<Metadata>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Timestamp>,
-}
-
-impl ExportOut {
-    /// A document of a collection, which may be one of signatures.
-    pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> ExportOut {
-        let row = document.row;
-        let has_no_text = row.text.is_none();
-        ExportOut {
-            id: Id(document.id),
-            hash: (has_no_text && !is_signed).then_some(Hex(row.hash)),
-            signature: row.sketch.filter(|_| has_no_text && is_signed).map(SignatureHex),
-            text: row.text,
-            metadata: row.metadata.and_then(Metadata::stored),
-            expires_at: row.expires_ms.map(Timestamp),
-        }
-    }
-}
-
 /// The result for one line of a stream or one element of an array. An answer lists at most 100 errors, among
 /// them the first of each code. Lines and elements without a result were not stored; the summary counts them.
 #[derive(Debug, Serialize, ToSchema)]
@@ -272,7 +249,11 @@ pub(in crate::http) struct LineOut {
     /// Why the document was not stored; absent if there is an outcome.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) error: Option<Box<Body>>,
-    /// For a duplicate: the documents that it duplicates, nearest first, at most ten.
+    /// Its cluster, in a collection with clusters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
+    /// For a duplicate, the documents that it duplicates, and for `replaced`, those that it replaced: nearest
+    /// first, at most ten.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     similar: Vec<MatchOut>,
 }
@@ -281,14 +262,18 @@ impl LineOut {
     pub(in crate::http) fn added(index: u64, added: Added) -> LineOut {
         let outcome = Some(OutcomeOut::from(&added.outcome));
         let similar = match added.outcome {
-            Outcome::Duplicate(matches) => matches.into_iter().map(MatchOut::from).collect(),
+            Outcome::Duplicate(matches) | Outcome::Replaced(matches) => {
+                matches.into_iter().map(MatchOut::from).collect()
+            }
             _ => Vec::new(),
         };
-        LineOut { index, id: Some(Id(added.id)), outcome, error: None, similar }
+        let cluster = added.placement.map(PlacementOut::from);
+        LineOut { index, id: Some(Id(added.id)), outcome, error: None, cluster, similar }
     }
 
     pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
-        LineOut { index, id: None, outcome: None, error: Some(Box::new(problem.body())), similar: Vec::new() }
+        let error = Some(Box::new(problem.body()));
+        LineOut { index, id: None, outcome: None, error, cluster: None, similar: Vec::new() }
     }
 
     /// The code of the error, if there is one.
@@ -312,10 +297,18 @@ pub(in crate::http) struct Summary {
     created: u64,
     /// Documents that replaced the stored one with their id.
     updated: u64,
+    /// Documents stored in place of near-duplicates.
+    #[serde(skip_serializing_if = "is_zero")]
+    replaced: u64,
     /// Documents not stored, because they duplicate stored ones.
     duplicates: u64,
     /// Documents not stored because of an error, listed or not.
     errors: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Summary {
@@ -323,6 +316,7 @@ impl Summary {
         match line.outcome {
             Some(OutcomeOut::Created) => self.created += 1,
             Some(OutcomeOut::Updated) => self.updated += 1,
+            Some(OutcomeOut::Replaced) => self.replaced += 1,
             Some(OutcomeOut::Duplicate) => self.duplicates += 1,
             None => self.errors += 1,
         }

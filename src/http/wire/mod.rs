@@ -3,10 +3,12 @@
 //! *Absent*: checks that need a collection, such as the range of k.
 
 mod calibrate;
+mod clusters;
 mod collections;
 mod compare;
 mod content;
 mod documents;
+mod export;
 mod few;
 mod found;
 mod plain;
@@ -14,15 +16,18 @@ mod similar;
 mod values;
 
 pub(super) use calibrate::{CalibrateIn, CalibrationOut};
+pub(super) use clusters::{ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut};
 pub(super) use collections::{
-    CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
+    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut,
+    StatsOut, VersionOut,
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
 pub(super) use documents::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, FingerprintIn, FingerprintOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, FingerprintIn, FingerprintOut,
     FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
 };
+pub(super) use export::{ExportOut, ExportParams};
 pub(super) use few::Few;
 pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
 pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};

@@ -252,9 +252,9 @@ impl<'de> Deserialize<'de> for SeveralIn {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(in crate::http) struct NearParams {
-    /// `skip` does not store a document if a stored document lies within k. Default: `store`.
+    /// What happens if a stored document lies within k. Default: `store`.
     on_duplicate: Option<OnDuplicate>,
-    /// The distance for `on_duplicate=skip`, 0 to the width. Default: that of the collection.
+    /// The distance for `on_duplicate`, 0 to the width. Default: that of the collection.
     pub(in crate::http) k: Option<Bits>,
     /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub(in crate::http) threshold: Option<f64>,
@@ -269,21 +269,27 @@ pub(in crate::http) struct NearParams {
 pub(in crate::http) enum OnDuplicate {
     /// Store it.
     Store,
+    /// Store it in a collection with clusters; `cluster` in the answer names the document that represents it.
+    Link,
     /// Do not store it.
     Skip,
+    /// In a collection with clusters: store it in place of all documents within k if it ranks before all of
+    /// them by the rule of the clusters; otherwise do not store it.
+    Replace,
 }
 
 impl NearParams {
-    /// Whether near-duplicates are not stored.
-    pub(in crate::http) fn skips(&self) -> Result<bool, Problem> {
-        let skips = self.on_duplicate == Some(OnDuplicate::Skip);
-        let named = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
-        let named = named.or(self.min_containment.map(|_| "min_containment"));
-        if let Some(name) = named.filter(|_| !skips) {
+    /// What to do with near-duplicates.
+    pub(in crate::http) fn on_duplicate(&self) -> Result<OnDuplicate, Problem> {
+        let wanted = self.on_duplicate.unwrap_or(OnDuplicate::Store);
+        let within = self.k.map(|_| "k").or(self.threshold.map(|_| "threshold"));
+        let within = within.filter(|_| matches!(wanted, OnDuplicate::Store | OnDuplicate::Link));
+        let share = self.min_containment.map(|_| "min_containment").filter(|_| wanted != OnDuplicate::Skip);
+        if let Some(name) = within.or(share) {
             let detail = format!("{name} goes with on_duplicate=skip; add that or leave {name} out");
             return Err(Problem::parameter(Code::InvalidField, name, detail));
         }
-        Ok(skips)
+        Ok(wanted)
     }
 }
 

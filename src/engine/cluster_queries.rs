@@ -1,0 +1,237 @@
+//! Reading clusters: that of a document, one with its members, and all in an order.
+//!
+//! Every answer comes from one view. What ranks before the first task is decided, and no task that is done
+//! later changes it; anything else is reported as pending.
+
+use super::registry::Collection;
+use super::writer::Command;
+use super::{Engine, EngineError};
+use crate::ids::{CollectionId, CollectionName, DocumentId, KeepRule};
+use crate::store::{Cluster, Clusters, Rank, Role, StoreError, View};
+
+/// Maximum number of clusters that are read to find those of a minimum size in the order of their numbers.
+const READ: usize = 10_000;
+
+/// The cluster of a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// It is not decided yet.
+    Pending,
+    /// It is in this cluster.
+    In {
+        /// The number of the cluster.
+        cluster: u64,
+        /// The document that represents it.
+        representative: DocumentId,
+        /// The distance to that document.
+        distance: u32,
+    },
+}
+
+/// An order of clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClusterOrder {
+    /// The largest first.
+    #[default]
+    Size,
+    /// The newest first.
+    Newest,
+}
+
+/// Which clusters are wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterQuery {
+    /// The order.
+    pub order: ClusterOrder,
+    /// The least size.
+    pub min_size: u64,
+    /// Those after the one of this size and number.
+    pub after: Option<(u64, u64)>,
+    /// The most clusters in the answer.
+    pub limit: usize,
+}
+
+/// A cluster in an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCluster {
+    /// Its number.
+    pub number: u64,
+    /// The document that represents it.
+    pub representative: DocumentId,
+    /// The number of documents in it.
+    pub size: u64,
+}
+
+impl FoundCluster {
+    fn of(number: u64, cluster: Cluster) -> FoundCluster {
+        FoundCluster { number, representative: cluster.representative.id, size: cluster.size }
+    }
+}
+
+/// Clusters in an order.
+#[derive(Clone, Debug)]
+pub struct ClusterPage {
+    /// The clusters.
+    pub clusters: Vec<FoundCluster>,
+    /// The position after which the next page begins, if there may be more.
+    pub next: Option<(u64, u64)>,
+    /// The number of tasks that may change clusters.
+    pub pending: u64,
+}
+
+/// A member of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank.
+    pub rank: Rank,
+    /// The distance to the representative.
+    pub distance: u32,
+}
+
+/// A cluster with some of its members.
+#[derive(Clone, Debug)]
+pub struct ClusterMembers {
+    /// The cluster.
+    pub cluster: FoundCluster,
+    /// The members in the order of their ranks, without the representative.
+    pub members: Vec<Member>,
+    /// Whether more members follow.
+    pub has_more: bool,
+    /// Whether tasks may change the cluster.
+    pub is_pending: bool,
+}
+
+impl Engine {
+    /// Begins to build the clusters of a collection by this rule, at this distance or that of the
+    /// collection; with `None`, to remove them.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`], [`EngineError::Distance`], and those of a write.
+    pub async fn put_clusters(
+        &self,
+        name: &CollectionName,
+        rule: Option<(KeepRule, Option<u32>)>,
+    ) -> Result<(), EngineError> {
+        let name = name.clone();
+        self.command(|reply| Command::PutClusters { name, rule, reply }).await
+    }
+
+    /// The cluster of a document; `None` if there is no such document, or if the collection has no clusters.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn placement(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<Placement>, EngineError> {
+        if !collection.has_clusters() {
+            return Ok(None);
+        }
+        let expires = self.shared.expiry_is_due();
+        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
+        if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(now_ms)) {
+            return Ok(None);
+        }
+        let clusters = Clusters::of(&view, collection.id);
+        let Some(document) = clusters.document(id)? else { return Ok(Some(Placement::Pending)) };
+        if expires || is_pending(&clusters, (document.key, document.place))? {
+            return Ok(Some(Placement::Pending));
+        }
+        let (number, distance) = match document.role {
+            Role::Undecided => return Ok(Some(Placement::Pending)),
+            Role::Representative(number) => (number, 0),
+            Role::Member { cluster, distance } => (cluster, distance),
+        };
+        Ok(Some(clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
+            cluster: number,
+            representative: cluster.representative.id,
+            distance,
+        })))
+    }
+
+    /// Clusters in an order.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn clusters(
+        &self,
+        collection: &Collection,
+        query: &ClusterQuery,
+    ) -> Result<ClusterPage, EngineError> {
+        let expires = self.shared.expiry_is_due();
+        let view = self.shared.store.view();
+        let clusters = Clusters::of(&view, collection.id);
+        let pending = clusters.state()?.tasks.max(u64::from(expires));
+        let (mut found, mut next) = (Vec::new(), None);
+        match query.order {
+            ClusterOrder::Size => {
+                let page = clusters.by_size(query.after, query.limit + 1)?;
+                for (size, number) in page.into_iter().take_while(|(size, _)| *size >= query.min_size) {
+                    if found.len() == query.limit {
+                        next = found.last().map(|last: &FoundCluster| (last.size, last.number));
+                        break;
+                    }
+                    let cluster = clusters.cluster(number)?;
+                    found
+                        .extend(cluster.map(|cluster| FoundCluster::of(number, Cluster { size, ..cluster })));
+                }
+            }
+            ClusterOrder::Newest => {
+                let mut last = None;
+                for (read, entry) in clusters.newest(query.after.map(|(_, number)| number)).enumerate() {
+                    let (number, cluster) = entry?;
+                    if found.len() == query.limit || read == READ {
+                        next = last;
+                        break;
+                    }
+                    last = Some((cluster.size, number));
+                    if cluster.size >= query.min_size {
+                        found.push(FoundCluster::of(number, cluster));
+                    }
+                }
+            }
+        }
+        Ok(ClusterPage { clusters: found, next, pending })
+    }
+
+    /// A cluster with its members after a rank; `None` if there is no such cluster.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn cluster(
+        &self,
+        collection: &Collection,
+        number: u64,
+        after: Option<&Rank>,
+        limit: usize,
+    ) -> Result<Option<ClusterMembers>, EngineError> {
+        let expires = self.shared.expiry_is_due();
+        let view = self.shared.store.view();
+        let clusters = Clusters::of(&view, collection.id);
+        let Some(cluster) = clusters.cluster(number)? else { return Ok(None) };
+        let mut found = clusters.members(number, after, limit + 1)?;
+        let has_more = found.len() > limit;
+        found.truncate(limit);
+        // A task at any rank may take a member away, or add one.
+        let is_pending = expires || clusters.state()?.tasks > 0;
+        let members = found.into_iter().map(|(rank, distance)| Member { rank, distance }).collect();
+        Ok(Some(ClusterMembers { cluster: FoundCluster::of(number, cluster), members, has_more, is_pending }))
+    }
+}
+
+/// Whether a document represents a cluster.
+pub(super) fn represents(
+    view: &View<'_>,
+    collection: CollectionId,
+    id: &DocumentId,
+) -> Result<bool, StoreError> {
+    let document = Clusters::of(view, collection).document(id)?;
+    Ok(document.is_some_and(|document| matches!(document.role, Role::Representative(_))))
+}
+
+/// Whether a task may change what is decided about a document of this rank.
+fn is_pending(clusters: &Clusters<'_, '_>, rank: (u64, u64)) -> Result<bool, EngineError> {
+    let state = clusters.state()?;
+    Ok(state.tasks > 0 && state.first <= rank)
+}

@@ -1,0 +1,283 @@
+//! Clusters against their definition: after every write, whatever is reported is what the rule says of the
+//! stored documents, and when no task is left all of it is reported.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
+use super::*;
+use crate::ids::{Gram, Hash, KeepRule, SignatureShape, Width};
+use crate::pool::PoolLimits;
+
+/// A document, as the definition sees it.
+#[derive(Clone)]
+struct Known {
+    hash: Hash,
+    characters: u64,
+    number: f64,
+    place: u64,
+}
+
+/// The stored documents.
+#[derive(Default)]
+struct Twin {
+    documents: BTreeMap<DocumentId, Known>,
+    arrived: u64,
+}
+
+impl Twin {
+    fn put(&mut self, id: &DocumentId, hash: Hash, characters: u64, number: f64) {
+        self.arrived += 1;
+        let place = self.documents.get(id).map_or(self.arrived, |before| before.place);
+        self.documents.insert(id.clone(), Known { hash, characters, number, place });
+    }
+
+    /// The representative of each document, and the distance to it.
+    fn representatives(&self, keep: &KeepRule, k: u32) -> BTreeMap<DocumentId, (DocumentId, u32)> {
+        let key = |known: &Known| match keep {
+            KeepRule::Longest => -(known.characters as f64),
+            KeepRule::Max(_) => -known.number,
+            KeepRule::Min(_) => known.number,
+            _ => 0.0,
+        };
+        let mut order: Vec<_> = self.documents.iter().collect();
+        order.sort_by(|(_, a), (_, b)| key(a).total_cmp(&key(b)).then(a.place.cmp(&b.place)));
+        let (mut kept, mut found): (Vec<(&DocumentId, Hash)>, _) = (Vec::new(), BTreeMap::new());
+        for (id, known) in order {
+            let near = kept.iter().map(|(other, hash)| (hash.distance(known.hash).unwrap(), *other));
+            // Of equally near ones `min_by_key` gives the first, which ranks first.
+            let nearest = near.filter(|(distance, _)| *distance <= k).min_by_key(|(distance, _)| *distance);
+            let (distance, other) = nearest.unwrap_or_else(|| {
+                kept.push((id, known.hash));
+                (0, id)
+            });
+            found.insert(id.clone(), (other.clone(), distance));
+        }
+        found
+    }
+}
+
+fn open(dir: &Path) -> Engine {
+    let settings = EngineSettings {
+        checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
+        queue_operations: 10_000,
+        queue_bytes: 1 << 24,
+        store: StoreSettings { cache_bytes: 1 << 20, reserve_bytes: 0, journal_bytes: 1 << 20, verify: true },
+        new_store: 1,
+        wall_ms: || 1_700_000_000_000,
+        memory_budget: None,
+        posting_cache_bytes: 1 << 20,
+        resident_bytes: || None,
+    };
+    let pool = CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) });
+    Engine::open(dir, settings, pool, &Progress::default()).unwrap()
+}
+
+fn name() -> CollectionName {
+    CollectionName::new("news").unwrap()
+}
+
+fn id(number: u64) -> DocumentId {
+    DocumentId::new(&format!("d{number}")).unwrap()
+}
+
+fn row(hash: Hash, characters: u64, number: f64) -> Row {
+    Row {
+        hash,
+        features: None,
+        short: false,
+        characters: Some(characters as u32),
+        place: 0,
+        written_ms: 1,
+        expires_ms: None,
+        metadata: Some(format!("{{\"a\":{{\"n\":{number}}}}}")),
+        grams: Vec::<Gram>::new(),
+        text: None,
+        sketch: None,
+    }
+}
+
+fn facts(signatures: Option<SignatureShape>) -> ProfileFacts {
+    let width = if signatures.is_some() { Width::Bits128 } else { Width::Bits64 };
+    ProfileFacts { id: "plain@1".into(), width, signatures, k: 4 }
+}
+
+fn create(runtime: &Runtime, engine: &Engine, clusters: Option<(KeepRule, Option<u32>)>) {
+    let change = CollectionChange {
+        profile: None,
+        default_profile: facts(None),
+        k: None,
+        threshold: None,
+        sketch_bytes: None,
+        passages: None,
+        boilerplate: None,
+        clusters,
+        keep_text: None,
+        expires_in: None,
+    };
+    runtime.block_on(engine.put_collection(&name(), change, Condition::None, 1)).unwrap();
+}
+
+fn write(runtime: &Runtime, engine: &Engine, operations: Vec<Operation>) -> Vec<Outcome> {
+    runtime.block_on(async {
+        engine.write(&name(), None, operations, Admission::Wait).await.unwrap().await.unwrap()
+    })
+}
+
+fn put(document: u64, row: Row) -> Operation {
+    Operation::Put { document: Document { id: id(document), row }, unless: None }
+}
+
+/// Compares what is reported with the definition. Returns the number of documents that are pending.
+fn compare(engine: &Engine, twin: &Twin, keep: &KeepRule, k: u32) -> usize {
+    let collection = engine.find(&name()).unwrap();
+    let mut pending = 0;
+    for (id, (other, far)) in twin.representatives(keep, k) {
+        match engine.placement(&collection, &id).unwrap().unwrap() {
+            Placement::Pending => pending += 1,
+            Placement::In { representative, distance, .. } => {
+                assert_eq!((&representative, distance), (&other, far), "{id:?} by {keep}");
+            }
+        }
+    }
+    pending
+}
+
+/// Waits until no task is left, and compares everything.
+fn compare_settled(engine: &Engine, twin: &Twin, keep: &KeepRule, k: u32) {
+    let collection = engine.find(&name()).unwrap();
+    let all = ClusterQuery { order: ClusterOrder::Size, min_size: 1, after: None, limit: 1_000_000 };
+    for _ in 0..10_000 {
+        if engine.clusters(&collection, &all).unwrap().pending == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(compare(engine, twin, keep, k), 0, "nothing is pending");
+    let mut members: BTreeMap<DocumentId, Vec<(DocumentId, u32)>> = BTreeMap::new();
+    for (id, (other, distance)) in twin.representatives(keep, k) {
+        members.entry(other).or_default().push((id, distance));
+    }
+    let page = engine.clusters(&collection, &all).unwrap();
+    assert!(page.clusters.is_sorted_by_key(|cluster| !cluster.size) && page.next.is_none());
+    assert_eq!(page.clusters.len(), members.len());
+    for cluster in &page.clusters {
+        let found = engine.cluster(&collection, cluster.number, None, usize::MAX - 1).unwrap().unwrap();
+        assert_eq!(&found.cluster, cluster);
+        let of_twin = &members[&cluster.representative];
+        assert_eq!(cluster.size as usize, of_twin.len());
+        let mut own: Vec<_> =
+            found.members.into_iter().map(|member| (member.rank.id, member.distance)).collect();
+        own.push((cluster.representative.clone(), 0));
+        own.sort();
+        assert_eq!(&own, of_twin);
+    }
+    let mut newest = Vec::new();
+    let mut query = ClusterQuery { order: ClusterOrder::Newest, limit: 7, ..all };
+    loop {
+        let page = engine.clusters(&collection, &query).unwrap();
+        newest.extend(page.clusters.iter().map(|cluster| cluster.number));
+        query.after = page.next;
+        if page.next.is_none() {
+            break;
+        }
+    }
+    assert!(newest.is_sorted_by_key(|number| !number) && newest.len() == members.len());
+}
+
+/// A hash within a few bits of one of some centres.
+fn near_a_centre(random: &mut fastrand::Rng, centres: u64) -> Hash {
+    let centre = random.u64(0..centres).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let flips = (0..random.u32(0..5)).fold(0, |bits, _| bits | 1 << random.u32(0..12));
+    Hash::from_u64(centre ^ flips)
+}
+
+#[test]
+fn clusters_follow_from_the_stored_documents() {
+    let runtime = Runtime::new().unwrap();
+    for (rule, seed) in [("first", 1), ("longest", 2), ("max:a.n", 3), ("min:a.n", 4)] {
+        let keep: KeepRule = rule.parse().unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let mut engine = open(dir.path());
+        create(&runtime, &engine, Some((keep.clone(), Some(4))));
+        let (mut twin, mut random) = (Twin::default(), fastrand::Rng::with_seed(seed));
+        for step in 0..300 {
+            let mut operations = Vec::new();
+            for _ in 0..random.usize(1..6) {
+                let number = random.u64(0..80);
+                if random.u8(0..4) == 0 {
+                    twin.documents.remove(&id(number));
+                    operations.push(Operation::Delete(id(number)));
+                } else {
+                    let hash = near_a_centre(&mut random, 4);
+                    let (characters, value) = (random.u64(0..6), f64::from(random.u8(0..6)));
+                    twin.put(&id(number), hash, characters, value);
+                    operations.push(put(number, row(hash, characters, value)));
+                }
+            }
+            write(&runtime, &engine, operations);
+            compare(&engine, &twin, &keep, 4);
+            if step % 100 == 99 {
+                compare_settled(&engine, &twin, &keep, 4);
+                runtime.block_on(engine.close(Duration::from_secs(1)));
+                drop(engine);
+                engine = open(dir.path());
+                compare_settled(&engine, &twin, &keep, 4);
+            }
+        }
+    }
+}
+
+#[test]
+fn large_clusters_are_settled_in_steps_and_across_restarts() {
+    let runtime = Runtime::new().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let mut engine = open(dir.path());
+    let (first, longest) = (KeepRule::First, KeepRule::Longest);
+    create(&runtime, &engine, Some((first.clone(), None)));
+    let (mut twin, mut random) = (Twin::default(), fastrand::Rng::with_seed(7));
+    for part in 0..4 {
+        let operations = (0..700).map(|at| {
+            let (number, hash) = (part * 700 + at, near_a_centre(&mut random, 2));
+            twin.put(&id(number), hash, number % 97, 0.0);
+            put(number, row(hash, number % 97, 0.0))
+        });
+        let operations = operations.collect();
+        write(&runtime, &engine, operations);
+    }
+    compare_settled(&engine, &twin, &first, 4);
+    let mut pending = 0;
+    for _ in 0..6 {
+        // The representative of the largest cluster goes, and its members find others.
+        let representatives = twin.representatives(&first, 4);
+        let mut sizes: BTreeMap<&DocumentId, usize> = BTreeMap::new();
+        representatives.values().for_each(|(other, _)| *sizes.entry(other).or_default() += 1);
+        let largest = (*sizes.iter().max_by_key(|(_, size)| **size).unwrap().0).clone();
+        twin.documents.remove(&largest);
+        write(&runtime, &engine, vec![Operation::Delete(largest)]);
+        pending += compare(&engine, &twin, &first, 4);
+        runtime.block_on(engine.close(Duration::from_secs(1)));
+        drop(engine);
+        engine = open(dir.path());
+        compare(&engine, &twin, &first, 4);
+        compare_settled(&engine, &twin, &first, 4);
+    }
+    assert!(pending > 0, "a large cluster is not settled at once");
+    // Another rule, while documents come and go.
+    runtime.block_on(engine.put_clusters(&name(), Some((longest.clone(), Some(3))))).unwrap();
+    for number in 0..200 {
+        let hash = near_a_centre(&mut random, 2);
+        twin.put(&id(number * 7), hash, number, 0.0);
+        twin.documents.remove(&id(number * 11 + 1));
+        let gone = Operation::Delete(id(number * 11 + 1));
+        write(&runtime, &engine, vec![put(number * 7, row(hash, number, 0.0)), gone]);
+        if number % 20 == 0 {
+            compare(&engine, &twin, &longest, 3);
+        }
+    }
+    compare_settled(&engine, &twin, &longest, 3);
+    runtime.block_on(engine.put_clusters(&name(), None)).unwrap();
+    assert_eq!(engine.placement(&engine.find(&name()).unwrap(), &id(5)).unwrap(), None);
+}

@@ -1,0 +1,197 @@
+//! Clusters on the writer thread: the changes of a group, and the tasks that are left, done between groups.
+//!
+//! *Absent*: the rule (`clustering`).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::clustering::{Clustering, ClusteringResult, STEP};
+use super::planning::{Plan, Touched};
+use super::registry::Collection;
+use super::writer::Writer;
+use crate::engine::{CollectionSettings, EngineError};
+use crate::ids::{ClusterRule, CollectionId, CollectionName, Hash, KeepRule};
+use crate::index::{HashIndex, index_for};
+use crate::store::{Change, ClusterChanges, Clusters, StoreError};
+
+/// The clusters of all collections, as the writer holds them.
+#[derive(Default)]
+pub(super) struct ClusterWork {
+    /// The hashes of the representatives of each collection with clusters.
+    representatives: HashMap<CollectionId, Arc<dyn HashIndex>>,
+    /// Collections with tasks.
+    unfinished: BTreeMap<CollectionId, Arc<Collection>>,
+    /// Hashes whose representatives a batch changes.
+    changed: Vec<(CollectionId, HashSet<Hash>)>,
+    /// Whether tasks wait for free space on the disk.
+    is_paused: bool,
+}
+
+impl ClusterWork {
+    /// Begins the clusters of a collection, which has no representatives.
+    pub(super) fn begin(&mut self, collection: &Arc<Collection>) {
+        self.representatives.remove(&collection.id);
+        self.unfinished.insert(collection.id, Arc::clone(collection));
+    }
+
+    /// Whether tasks can be done.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.unfinished.is_empty() && !self.is_paused
+    }
+
+    /// Whether tasks wait for free space on the disk.
+    pub(super) fn is_deferred(&self, writable: bool) -> bool {
+        !self.unfinished.is_empty() && (self.is_paused || !writable)
+    }
+
+    /// There is free space again.
+    pub(super) fn resume(&mut self) {
+        self.is_paused = false;
+    }
+
+    fn representatives(&mut self, collection: &Collection) -> Arc<dyn HashIndex> {
+        let new = || index_for(collection.index.width(), collection.signatures);
+        Arc::clone(self.representatives.entry(collection.id).or_insert_with(new))
+    }
+
+    fn note(&mut self, collection: &Arc<Collection>, hashes: HashSet<Hash>, is_unfinished: bool) {
+        self.changed.push((collection.id, hashes));
+        if is_unfinished {
+            self.unfinished.insert(collection.id, Arc::clone(collection));
+        } else {
+            self.unfinished.remove(&collection.id);
+        }
+    }
+}
+
+impl Writer {
+    /// Loads the representatives of all collections, and finds the tasks that are left.
+    pub(super) fn load_clusters(&mut self) {
+        for collection in self.shared.registry.all() {
+            if let Err(error) = self.load(&collection) {
+                self.fail(&error);
+                return;
+            }
+        }
+    }
+
+    fn load(&mut self, collection: &Arc<Collection>) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let view = shared.store.view();
+        let clusters = Clusters::of(&view, collection.id);
+        if clusters.state()?.tasks > 0 {
+            self.clusters.unfinished.insert(collection.id, Arc::clone(collection));
+        }
+        if !collection.has_clusters() {
+            return Ok(());
+        }
+        let index = self.clusters.representatives(collection);
+        for entry in clusters.all_representatives(collection.index.width()) {
+            let (hash, id) = entry?;
+            if collection.signatures.is_some() {
+                let row = view.row(collection.id, &id)?;
+                let signature = row.and_then(|row| row.sketch).ok_or(StoreError::Damaged("signature"))?;
+                index.announce(hash, &signature);
+            }
+            index.insert(hash);
+        }
+        Ok(())
+    }
+
+    /// Adds the changes of clusters to a plan whose documents are all decided.
+    pub(super) fn change_clusters(
+        &mut self,
+        plan: &mut Plan<'_>,
+        collections: &HashMap<CollectionId, Arc<Collection>>,
+    ) -> Result<(), StoreError> {
+        let mut touched: BTreeMap<CollectionId, Vec<Touched>> = BTreeMap::new();
+        for one in std::mem::take(&mut plan.touched) {
+            touched.entry(one.collection).or_default().push(one);
+        }
+        for (id, touched) in touched {
+            let Some(collection) = collections.get(&id) else { continue };
+            let representatives = self.clusters.representatives(collection);
+            let budget = STEP + 2 * touched.len();
+            let mut clustering = Clustering::new(plan, collection, representatives)?;
+            for one in touched {
+                clustering.touch(one)?;
+            }
+            let ClusteringResult { changes, hashes, is_unfinished } = clustering.finish(budget)?;
+            self.clusters.note(collection, hashes, is_unfinished);
+            plan.clusters.push(changes);
+        }
+        Ok(())
+    }
+
+    /// Removes hashes from the representatives that none has, after a commit or instead of it.
+    pub(super) fn update_representatives(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let view = shared.store.view();
+        for (collection, hashes) in std::mem::take(&mut self.clusters.changed) {
+            let Some(index) = self.clusters.representatives.get(&collection) else { continue };
+            let clusters = Clusters::of(&view, collection);
+            for hash in hashes {
+                // A hash that stays costs the time to read that it has no representative.
+                if clusters.representatives(hash).is_ok_and(|found| found.is_empty()) {
+                    index.remove(hash);
+                }
+            }
+        }
+    }
+
+    /// Does some of the tasks of a collection.
+    pub(super) fn settle_some(&mut self) {
+        if !self.clusters.is_ready() || self.refuse_read_only().is_err() {
+            return;
+        }
+        let Some((id, collection)) = self.clusters.unfinished.pop_first() else { return };
+        if self.shared.registry.find(&collection.name).is_none_or(|now| now.id != id) {
+            self.clusters.representatives.remove(&id);
+            return;
+        }
+        match self.settle(&collection) {
+            Ok(()) => {}
+            Err(StoreError::Full { .. }) => {
+                self.clusters.unfinished.insert(id, collection);
+                self.clusters.is_paused = true;
+            }
+            Err(error) => drop(self.fail(&error)),
+        }
+        self.update_representatives();
+    }
+
+    fn settle(&mut self, collection: &Arc<Collection>) -> Result<(), StoreError> {
+        let shared = Arc::clone(&self.shared);
+        let plan = Plan::new(&shared.store, self.last, shared.clock.now_ms())?;
+        let representatives = self.clusters.representatives(collection);
+        let clustering = Clustering::new(&plan, collection, representatives)?;
+        let ClusteringResult { changes, hashes, is_unfinished } = clustering.finish(STEP)?;
+        self.clusters.note(collection, hashes, is_unfinished);
+        shared.store.change_clusters(&changes)
+    }
+
+    /// Builds the clusters of a collection by this rule, or removes them.
+    pub(super) fn put_clusters(
+        &mut self,
+        name: &CollectionName,
+        rule: Option<(KeepRule, Option<u32>)>,
+    ) -> Result<(), EngineError> {
+        self.refuse_read_only()?;
+        let shared = Arc::clone(&self.shared);
+        let collection = shared.registry.get(name)?;
+        let current = collection.settings();
+        let rule = match rule {
+            Some((keep, k)) => Some(ClusterRule { keep, k: current.reach(k, None)? }),
+            None => None,
+        };
+        let settings = CollectionSettings { clusters: rule, ..CollectionSettings::clone(&current) };
+        let mut batch = shared.store.batch()?;
+        batch.change_collection(&collection.record_with(&settings));
+        batch.change_clusters(&ClusterChanges::rebuild(collection.id));
+        batch.log(Change::CollectionChanged(collection.id));
+        self.commit_or_fail(batch, &HashMap::new(), &[])?;
+        collection.set_settings(settings);
+        self.clusters.begin(&collection);
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Clusters of a collection: list them, read one, build them, remove them.
+
+use axum::extract::State as From_;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, BodyRefused, Code, NotFound, OutOfSpace, Problem, Refused, Unavailable};
+use super::extract::{Document, DocumentPath, NoParams, Params, Target};
+use super::json::Json;
+use super::route::Route;
+use super::wire::{ClusterOut, ClusterParams, ClustersIn, ClustersListOut, MemberParams, PlacementOut};
+
+/// Lists clusters, the largest or the newest first.
+///
+/// `pending` is the number of tasks that are left: while there are some, clusters may still change.
+#[utoipa::path(
+    get, path = Route::Clusters.path(), tag = "clusters", operation_id = "list_clusters",
+    params(ClusterParams),
+    responses(
+        (status = 200, description = "The clusters.", body = ClustersListOut),
+        (status = 409, description = "The collection has no clusters.", body = Body,
+            content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn list(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Params(params): Params<ClusterParams>,
+) -> Result<Json<ClustersListOut>, Problem> {
+    let wanted = params.wanted();
+    let found = state.service.clusters(&collection, wanted).await;
+    found.map(|found| Json(found.into())).map_err(|error| Problem::from(error).in_query())
+}
+
+/// Builds the clusters of the stored documents by a rule.
+///
+/// It runs in the background and survives restarts. New documents are pending until it has reached them.
+/// `GET` of the same path returns how many tasks are left, and `DELETE` ends it.
+#[utoipa::path(
+    post, path = Route::Clusters.path(), tag = "clusters", operation_id = "build_clusters",
+    request_body = ClustersIn,
+    responses(
+        (status = 202, description = "The clusters are being built.", body = ClustersListOut,
+            headers(("location" = String, description = "The path of the clusters."))),
+        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
+    )
+)]
+pub(super) async fn build(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+    Document(rule): Document<ClustersIn>,
+) -> Result<Response, Problem> {
+    let k = rule.k.map(|k| k.0);
+    let begun = state.service.build_clusters(&collection, &rule.keep, k).await?;
+    let location = [(axum::http::header::LOCATION, Route::Clusters.of_collection(&collection))];
+    Ok((StatusCode::ACCEPTED, location, Json(ClustersListOut::from(begun))).into_response())
+}
+
+/// Removes the clusters of a collection, also while they are being built. Documents stay.
+#[utoipa::path(
+    delete, path = Route::Clusters.path(), tag = "clusters", operation_id = "remove_clusters",
+    responses(
+        (status = 204, description = "The collection has no clusters any more."),
+        (status = 409, description = "The collection has no clusters.", body = Body,
+            content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable, OutOfSpace,
+    )
+)]
+pub(super) async fn remove(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+) -> Result<StatusCode, Problem> {
+    state.service.remove_clusters(&collection).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns a cluster with its members, those that the keep rule prefers first.
+#[utoipa::path(
+    get, path = Route::Cluster.path(), tag = "clusters", operation_id = "get_cluster",
+    params(("id" = String, Path, description = "The number of the cluster."), MemberParams),
+    responses(
+        (status = 200, description = "The cluster.", body = ClusterOut),
+        (status = 409, description = "The collection has no clusters.", body = Body,
+            content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn get(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+    Params(params): Params<MemberParams>,
+) -> Result<Json<ClusterOut>, Problem> {
+    let number = id.as_str().parse().map_err(|_| {
+        let detail = format!("{:?} is not the number of a cluster; GET /clusters lists them", id.as_str());
+        Problem::parameter(Code::InvalidField, "id", detail)
+    })?;
+    let found = state.service.cluster(&collection, number, params.cursor.as_deref(), params.limit()).await;
+    found.map(|found| Json(found.into())).map_err(|error| Problem::from(error).in_query())
+}
+
+/// Returns the cluster of a document.
+#[utoipa::path(
+    get, path = Route::DocumentCluster.path(), tag = "clusters", operation_id = "get_document_cluster",
+    params(("id" = String, Path, description = "The document.")),
+    responses(
+        (status = 200, description = "The cluster of the document.", body = PlacementOut),
+        (status = 409, description = "The collection has no clusters.", body = Body,
+            content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn of_document(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+) -> Result<Json<PlacementOut>, Problem> {
+    Ok(Json(state.service.placement(&collection, &id)?.into()))
+}

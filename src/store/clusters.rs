@@ -1,0 +1,513 @@
+//! Clusters on disk: which document represents each cluster, which documents are its members, and the tasks
+//! that are left to do.
+//!
+//! [`Clusters`] reads a view, overlaid with changes that are not durable yet. The keys of the tree begin with
+//! the number of the collection and a byte:
+//!
+//! ```text
+//! 0                           the state
+//! 1  id                       a document: its hash, its rank and its role
+//! 2  u64 number               a cluster: the rank of its representative, its size
+//! 3  hash, id                 the number of the cluster that a document with this hash represents
+//! 4  u64 number, rank         a member, and its distance
+//! 5  !u64 size, u64 number    the clusters by size
+//! 6  u64 key, u64 place, task a task
+//! ```
+//!
+//! *Absent*: the rule (`engine/clustering`).
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use serde::{Deserialize, Serialize};
+
+use super::codec;
+use super::error::StoreError;
+use super::trees::Tree;
+use super::view::View;
+use crate::ids::{CollectionId, DocumentId, Hash, Width};
+
+const STATE: u8 = 0;
+const DOCUMENT: u8 = 1;
+const CLUSTER: u8 = 2;
+const REPRESENTATIVE: u8 = 3;
+const MEMBER: u8 = 4;
+const BY_SIZE: u8 = 5;
+const TASK: u8 = 6;
+
+const DISSOLVE: u8 = 0;
+const EVALUATE: u8 = 1;
+const PROMOTE: u8 = 2;
+const CLEAR: u8 = 3;
+const SCAN: u8 = 4;
+
+const DAMAGED: StoreError = StoreError::Damaged("cluster");
+
+/// The rank of a document: of near-duplicates, that of the smallest rank is kept.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    /// The key by the keep rule.
+    pub key: u64,
+    /// The place in the order of arrival.
+    pub place: u64,
+    /// The document.
+    pub id: DocumentId,
+}
+
+/// What a document is in its cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// It is not decided yet.
+    Undecided,
+    /// It represents the cluster of this number.
+    Representative(u64),
+    /// It belongs to the cluster of this number.
+    Member {
+        /// The number of the cluster.
+        cluster: u64,
+        /// The distance to its representative.
+        distance: u32,
+    },
+}
+
+/// A document as the clusters know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clustered {
+    /// Its hash.
+    pub hash: Hash,
+    /// The key of its rank.
+    pub key: u64,
+    /// The place of its rank.
+    pub place: u64,
+    /// Its role.
+    pub role: Role,
+}
+
+/// A cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The rank of the representative.
+    pub representative: Rank,
+    /// The number of documents, with the representative.
+    pub size: u64,
+}
+
+/// What holds for the clusters of a collection as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterState {
+    /// The number of the last new cluster.
+    pub last: u64,
+    /// Key and place of the greatest rank that was decided. Documents of greater ranks have a task.
+    pub reached: (u64, u64),
+    /// The number of tasks.
+    pub tasks: u64,
+    /// Key and place of the first task, or less. The tree keeps removed tasks until compaction, so it takes
+    /// time to find the first one without this.
+    pub first: (u64, u64),
+}
+
+/// Something that is left to do for the documents of a rank and after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// Decide the role of the document again.
+    Evaluate(DocumentId),
+    /// The document became a representative: decide those within k again that rank after it.
+    Promote {
+        /// The document.
+        id: DocumentId,
+        /// Those up to this one have a task already.
+        after: Option<(Hash, DocumentId)>,
+    },
+    /// The cluster of this number has no representative any more: decide its members again.
+    Dissolve(u64),
+    /// Remove all clusters.
+    Clear,
+    /// Decide all documents.
+    Scan {
+        /// Those up to this one have a task already.
+        after: Option<DocumentId>,
+    },
+}
+
+/// A task and the rank that it precedes. Tasks are done in the order of their keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// The key of the rank.
+    pub key: u64,
+    /// The place of the rank.
+    pub place: u64,
+    /// The task.
+    pub task: Task,
+}
+
+#[derive(Serialize, Deserialize)]
+struct DocumentLayout {
+    hash: Vec<u8>,
+    key: u64,
+    place: u64,
+    role: Role,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ClusterLayout {
+    key: u64,
+    place: u64,
+    id: String,
+    size: u64,
+}
+
+fn read_cluster(value: &[u8]) -> Result<Cluster, StoreError> {
+    let ClusterLayout { key, place, id, size } = codec::read(value, "cluster")?;
+    Ok(Cluster { representative: Rank { key, place, id: codec::read_id(id.as_bytes())? }, size })
+}
+
+fn bytes_of(hash: Hash) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16);
+    hash.write_bytes(&mut bytes);
+    bytes
+}
+
+fn hash_of(bytes: &[u8]) -> Result<Hash, StoreError> {
+    Hash::from_bytes(bytes).ok_or(DAMAGED)
+}
+
+fn take_number(bytes: &mut &[u8]) -> Result<u64, StoreError> {
+    let (number, rest) = bytes.split_first_chunk().ok_or(DAMAGED)?;
+    *bytes = rest;
+    Ok(u64::from_be_bytes(*number))
+}
+
+impl Rank {
+    fn write(&self) -> Vec<u8> {
+        let id = self.id.as_str().as_bytes();
+        [&self.key.to_be_bytes()[..], &self.place.to_be_bytes(), id].concat()
+    }
+
+    fn read(mut bytes: &[u8]) -> Result<Rank, StoreError> {
+        let (key, place) = (take_number(&mut bytes)?, take_number(&mut bytes)?);
+        Ok(Rank { key, place, id: codec::read_id(bytes)? })
+    }
+}
+
+impl Queued {
+    /// The key of the task, by which tasks are ordered.
+    pub fn order(&self) -> Vec<u8> {
+        let (kind, rest) = match &self.task {
+            Task::Dissolve(number) => (DISSOLVE, number.to_be_bytes().to_vec()),
+            Task::Evaluate(id) => (EVALUATE, id.as_str().as_bytes().to_vec()),
+            Task::Promote { id, .. } => (PROMOTE, id.as_str().as_bytes().to_vec()),
+            Task::Clear => (CLEAR, Vec::new()),
+            Task::Scan { .. } => (SCAN, Vec::new()),
+        };
+        [&self.key.to_be_bytes()[..], &self.place.to_be_bytes(), &[kind], &rest].concat()
+    }
+
+    fn value(&self) -> Vec<u8> {
+        match &self.task {
+            Task::Promote { after: Some((hash, id)), .. } => {
+                codec::write(&(bytes_of(*hash), id.as_str().to_owned()))
+            }
+            Task::Scan { after: Some(id) } => codec::write(&id.as_str()),
+            _ => Vec::new(),
+        }
+    }
+
+    fn read(mut order: &[u8], value: &[u8]) -> Result<Queued, StoreError> {
+        let (key, place) = (take_number(&mut order)?, take_number(&mut order)?);
+        let (kind, rest) = order.split_first().ok_or(DAMAGED)?;
+        let task = match *kind {
+            DISSOLVE => Task::Dissolve(rest.try_into().map(u64::from_be_bytes).map_err(|_| DAMAGED)?),
+            EVALUATE => Task::Evaluate(codec::read_id(rest)?),
+            PROMOTE if value.is_empty() => Task::Promote { id: codec::read_id(rest)?, after: None },
+            PROMOTE => {
+                let (hash, after): (Vec<u8>, String) = codec::read(value, "cluster")?;
+                let after = Some((hash_of(&hash)?, codec::read_id(after.as_bytes())?));
+                Task::Promote { id: codec::read_id(rest)?, after }
+            }
+            CLEAR => Task::Clear,
+            SCAN if value.is_empty() => Task::Scan { after: None },
+            SCAN => {
+                let after: String = codec::read(value, "cluster")?;
+                Task::Scan { after: Some(codec::read_id(after.as_bytes())?) }
+            }
+            _ => return Err(DAMAGED),
+        };
+        Ok(Queued { key, place, task })
+    }
+}
+
+/// A key and its value.
+type Entry = (Vec<u8>, Vec<u8>);
+
+/// Changes to the clusters of a collection.
+pub struct ClusterChanges(pub(super) BTreeMap<Vec<u8>, Option<Vec<u8>>>);
+
+impl ClusterChanges {
+    /// The first task of clusters that are built anew for all stored documents, or only removed.
+    pub fn rebuild(collection: CollectionId) -> ClusterChanges {
+        let task = Queued { key: 0, place: 0, task: Task::Clear };
+        let state = ClusterState { tasks: 1, ..ClusterState::default() };
+        ClusterChanges(BTreeMap::from([
+            (key(collection, STATE, &[]), Some(codec::write(&state))),
+            (key(collection, TASK, &[&task.order()]), Some(task.value())),
+        ]))
+    }
+}
+
+fn key(collection: CollectionId, kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+    let mut key = codec::collection_prefix(collection).to_vec();
+    key.push(kind);
+    parts.iter().for_each(|part| key.extend_from_slice(part));
+    key
+}
+
+/// The clusters of a collection in a view, with changes.
+pub struct Clusters<'v, 's> {
+    view: &'v View<'s>,
+    collection: CollectionId,
+    changes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl<'v, 's> Clusters<'v, 's> {
+    /// The clusters of a collection, without changes.
+    pub fn of(view: &'v View<'s>, collection: CollectionId) -> Clusters<'v, 's> {
+        Clusters { view, collection, changes: BTreeMap::new() }
+    }
+
+    /// The changes.
+    pub fn into_changes(self) -> ClusterChanges {
+        ClusterChanges(self.changes)
+    }
+
+    fn key(&self, kind: u8, parts: &[&[u8]]) -> Vec<u8> {
+        key(self.collection, kind, parts)
+    }
+
+    fn get<T>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match self.changes.get(key) {
+            Some(changed) => changed.as_deref().map(read).transpose(),
+            None => self.view.get(Tree::Clusters, key.to_vec())?.map(|value| read(&value)).transpose(),
+        }
+    }
+
+    fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
+        self.changes.insert(key, Some(value));
+    }
+
+    fn remove(&mut self, key: Vec<u8>) {
+        self.changes.insert(key, None);
+    }
+
+    /// The first entries below a prefix, after a key; each without the prefix.
+    fn entries(&self, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Result<Vec<Entry>, StoreError> {
+        let start = match after {
+            Some(after) => Bound::Excluded([prefix, after].concat()),
+            None => Bound::Included(prefix.to_vec()),
+        };
+        // The end is the next prefix of the same length.
+        let mut end = prefix.to_vec();
+        while end.pop_if(|last| *last == u8::MAX).is_some() {}
+        if let Some(last) = end.last_mut() {
+            *last += 1;
+        }
+        let range = (start, Bound::Excluded(end));
+        let mut found: Vec<Entry> = Vec::new();
+        for entry in self.view.range(Tree::Clusters, range.clone()) {
+            let (key, value) = entry?;
+            if found.len() >= most {
+                break;
+            }
+            if !self.changes.contains_key(&*key) {
+                found.push((key.to_vec(), value.to_vec()));
+            }
+        }
+        let changed = self.changes.range(range).filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        found.extend(changed.take(most).map(|(key, value)| (key.clone(), value.clone())));
+        found.sort_unstable();
+        found.truncate(most);
+        Ok(found.into_iter().map(|(key, value)| (key[prefix.len()..].to_vec(), value)).collect())
+    }
+
+    /// The state.
+    ///
+    /// # Errors
+    /// As for all methods here: [`StoreError`] if the disk fails or an entry does not read back.
+    pub fn state(&self) -> Result<ClusterState, StoreError> {
+        let state = self.get(&self.key(STATE, &[]), |value| codec::read(value, "cluster"))?;
+        Ok(state.unwrap_or_default())
+    }
+
+    /// Changes the state.
+    pub fn set_state(&mut self, state: &ClusterState) {
+        self.put(self.key(STATE, &[]), codec::write(state));
+    }
+
+    /// A document; `None` if the clusters do not know it.
+    pub fn document(&self, id: &DocumentId) -> Result<Option<Clustered>, StoreError> {
+        self.get(&self.key(DOCUMENT, &[id.as_str().as_bytes()]), |value| {
+            let DocumentLayout { hash, key, place, role } = codec::read(value, "cluster")?;
+            Ok(Clustered { hash: hash_of(&hash)?, key, place, role })
+        })
+    }
+
+    /// Changes a document, or removes it.
+    pub fn set_document(&mut self, id: &DocumentId, document: Option<&Clustered>) {
+        let at = self.key(DOCUMENT, &[id.as_str().as_bytes()]);
+        let Some(&Clustered { hash, key, place, role }) = document else { return self.remove(at) };
+        self.put(at, codec::write(&DocumentLayout { hash: bytes_of(hash), key, place, role }));
+    }
+
+    /// A cluster; `None` if it has no representative.
+    pub fn cluster(&self, number: u64) -> Result<Option<Cluster>, StoreError> {
+        self.get(&self.key(CLUSTER, &[&number.to_be_bytes()]), read_cluster)
+    }
+
+    /// Changes a cluster, or removes it.
+    pub fn set_cluster(&mut self, number: u64, before: Option<&Cluster>, after: Option<&Cluster>) {
+        let by_size = |cluster: &Cluster| [(!cluster.size).to_be_bytes(), number.to_be_bytes()].concat();
+        if let Some(before) = before {
+            self.remove(self.key(BY_SIZE, &[&by_size(before)]));
+        }
+        let at = self.key(CLUSTER, &[&number.to_be_bytes()]);
+        let Some(after) = after else {
+            return self.remove(at);
+        };
+        self.put(self.key(BY_SIZE, &[&by_size(after)]), Vec::new());
+        let Rank { key, place, id } = &after.representative;
+        let (id, size) = (id.as_str().to_owned(), after.size);
+        self.put(at, codec::write(&ClusterLayout { key: *key, place: *place, id, size }));
+    }
+
+    /// The documents with this hash that represent clusters, and the numbers of these.
+    pub fn representatives(&self, hash: Hash) -> Result<Vec<(DocumentId, u64)>, StoreError> {
+        let prefix = self.key(REPRESENTATIVE, &[&bytes_of(hash)]);
+        let entries = self.entries(&prefix, None, usize::MAX)?;
+        entries
+            .into_iter()
+            .map(|(id, value)| Ok((codec::read_id(&id)?, codec::read_number(&value)?)))
+            .collect()
+    }
+
+    /// Adds the document as the representative of this cluster.
+    pub fn add_representative(&mut self, hash: Hash, id: &DocumentId, number: u64) {
+        let key = self.key(REPRESENTATIVE, &[&bytes_of(hash), id.as_str().as_bytes()]);
+        self.put(key, number.to_be_bytes().to_vec());
+    }
+
+    /// Removes a representative.
+    pub fn remove_representative(&mut self, hash: Hash, id: &DocumentId) {
+        self.remove(self.key(REPRESENTATIVE, &[&bytes_of(hash), id.as_str().as_bytes()]));
+    }
+
+    /// The representatives with hashes of this width that are stored, by their hashes.
+    pub fn all_representatives(
+        &self,
+        width: Width,
+    ) -> impl Iterator<Item = Result<(Hash, DocumentId), StoreError>> + use<> {
+        let prefix = self.key(REPRESENTATIVE, &[]);
+        let end = self.key(REPRESENTATIVE + 1, &[]);
+        let range = (Bound::Included(prefix.clone()), Bound::Excluded(end));
+        self.view.range(Tree::Clusters, range).map(move |entry| {
+            let (key, _) = entry?;
+            let (hash, id) = key[prefix.len()..].split_at_checked(width.bytes()).ok_or(DAMAGED)?;
+            Ok((hash_of(hash)?, codec::read_id(id)?))
+        })
+    }
+
+    /// The first members of a cluster in the order of their ranks, after `after`, and their distances.
+    pub fn members(
+        &self,
+        number: u64,
+        after: Option<&Rank>,
+        most: usize,
+    ) -> Result<Vec<(Rank, u32)>, StoreError> {
+        let prefix = self.key(MEMBER, &[&number.to_be_bytes()]);
+        let entries = self.entries(&prefix, after.map(Rank::write).as_deref(), most)?;
+        let member = |(rank, value): Entry| {
+            let distance = value.try_into().map(u32::from_be_bytes).map_err(|_| DAMAGED)?;
+            Ok((Rank::read(&rank)?, distance))
+        };
+        entries.into_iter().map(member).collect()
+    }
+
+    /// Adds a member to a cluster.
+    pub fn add_member(&mut self, number: u64, rank: &Rank, distance: u32) {
+        let key = self.key(MEMBER, &[&number.to_be_bytes(), &rank.write()]);
+        self.put(key, distance.to_be_bytes().to_vec());
+    }
+
+    /// Removes a member from a cluster.
+    pub fn remove_member(&mut self, number: u64, rank: &Rank) {
+        self.remove(self.key(MEMBER, &[&number.to_be_bytes(), &rank.write()]));
+    }
+
+    /// The largest clusters after this size and number: their sizes and numbers.
+    pub fn by_size(&self, after: Option<(u64, u64)>, most: usize) -> Result<Vec<(u64, u64)>, StoreError> {
+        let after = after.map(|(size, number)| [(!size).to_be_bytes(), number.to_be_bytes()].concat());
+        let entries = self.entries(&self.key(BY_SIZE, &[]), after.as_deref(), most)?;
+        let cluster = |(key, _): Entry| {
+            let mut key = &key[..];
+            Ok((!take_number(&mut key)?, take_number(&mut key)?))
+        };
+        entries.into_iter().map(cluster).collect()
+    }
+
+    /// The stored clusters before this number, the newest first.
+    pub fn newest(
+        &self,
+        before: Option<u64>,
+    ) -> impl Iterator<Item = Result<(u64, Cluster), StoreError>> + use<> {
+        let start = self.key(CLUSTER, &[]);
+        let end = before
+            .map_or_else(|| self.key(CLUSTER + 1, &[]), |number| self.key(CLUSTER, &[&number.to_be_bytes()]));
+        let skip = start.len();
+        let range = (Bound::Included(start), Bound::Excluded(end));
+        self.view.range(Tree::Clusters, range).rev().map(move |entry| {
+            let (key, value) = entry?;
+            Ok((codec::read_number(&key[skip..])?, read_cluster(&value)?))
+        })
+    }
+
+    /// The first tasks.
+    pub fn tasks(&self, state: &ClusterState, most: usize) -> Result<Vec<Queued>, StoreError> {
+        if state.tasks == 0 {
+            return Ok(Vec::new());
+        }
+        let before = [state.first.0.to_be_bytes(), state.first.1.to_be_bytes()].concat();
+        let entries = self.entries(&self.key(TASK, &[]), Some(&before), most)?;
+        entries.iter().map(|(order, value)| Queued::read(order, value)).collect()
+    }
+
+    /// Whether a task is stored that was not read.
+    pub fn has_task(&self, order: &[u8]) -> Result<bool, StoreError> {
+        Ok(self.get(&self.key(TASK, &[order]), |_| Ok(()))?.is_some())
+    }
+
+    /// Adds or changes a task.
+    pub fn add_task(&mut self, queued: &Queued) {
+        self.put(self.key(TASK, &[&queued.order()]), queued.value());
+    }
+
+    /// Removes a task.
+    pub fn remove_task(&mut self, order: &[u8]) {
+        self.remove(self.key(TASK, &[order]));
+    }
+
+    /// Removes up to `most` entries, but not the state and the task to do this. Returns whether none is left.
+    pub fn clear(&mut self, most: usize) -> Result<bool, StoreError> {
+        let task = Queued { key: 0, place: 0, task: Task::Clear };
+        let kept = [vec![STATE], [&[TASK][..], &task.order()].concat()];
+        let prefix = codec::collection_prefix(self.collection);
+        let found = self.entries(&prefix, None, most + kept.len())?;
+        let mut removed = found.into_iter().filter(|(key, _)| !kept.contains(key)).take(most).peekable();
+        let is_empty = removed.peek().is_none();
+        for (key, _) in removed {
+            self.remove([&prefix[..], &key].concat());
+        }
+        Ok(is_empty)
+    }
+}
