@@ -86,7 +86,7 @@ impl Writer {
             return Ok(());
         }
         let index = self.clusters.representatives(collection);
-        for entry in clusters.all_representatives(collection.index.width()) {
+        for entry in clusters.all_representatives() {
             let (hash, id) = entry?;
             if collection.signatures.is_some() {
                 let row = view.row(collection.id, &id)?;

@@ -198,7 +198,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
             Role::Representative(number) => {
                 let cluster = self.clusters.cluster(number)?;
                 self.clusters.set_cluster(number, cluster.as_ref(), None);
-                self.clusters.remove_representative(document.hash, id);
+                self.clusters.remove_representative(document.hash, id)?;
                 self.hashes.insert(document.hash);
                 if cluster.is_none_or(|cluster| cluster.size > 1) {
                     self.add(document.key, document.place, Task::Dissolve(number));
@@ -246,7 +246,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
             self.state.last += 1;
             let number = self.state.last;
             self.clusters.set_cluster(number, None, Some(&Cluster { representative: own, size: 1 }));
-            self.clusters.add_representative(document.hash, id, number);
+            self.clusters.add_representative(document.hash, id, number)?;
             if let Some(signature) = &signature {
                 self.representatives.announce(document.hash, signature);
             }

@@ -14,7 +14,9 @@ use utoipa::{IntoResponses, OpenApi};
 
 use super::error::{AnyProblem, Body, NotAllowed};
 use super::route::{Matched, Need, Route};
-use super::wire::{BatchOut, Bits, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp};
+use super::wire::{
+    BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp,
+};
 use super::{
     backups, calibrate, clusters, collections, compare, documents, fingerprint, links, operations, similar,
 };
@@ -40,7 +42,7 @@ use super::{
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
     ),
-    components(schemas(Body, Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut,
+    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut,
         BatchOut)),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),
@@ -103,10 +105,12 @@ pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Opera
 
 /// Adds the schemas of the parameters in the path and of the conditions in the headers.
 fn add_parameter_schemas(operation: &mut Operation) {
+    let is_of_cluster = operation.operation_id.as_ref().is_some_and(|id| id.starts_with("get_cluster"));
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
         parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
             (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", "default")),
+            (ParameterIn::Path, "id") if is_of_cluster => Some(text("^[0-9]{1,19}$", "1")),
             (ParameterIn::Path, "id") => Some(Ref::from_schema_name("DocumentId").into()),
             (ParameterIn::Header, "If-Match") => {
                 Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, r#""5f0e6f2a9c1b7d34""#))

@@ -8,7 +8,7 @@
 //! 0                           the state
 //! 1  id                       a document: its hash, its rank and its role
 //! 2  u64 number               a cluster: the rank of its representative, its size
-//! 3  hash, id                 the number of the cluster that a document with this hash represents
+//! 3  hash                     the documents with this hash that represent clusters, and their numbers
 //! 4  u64 number, rank         a member, and its distance
 //! 5  !u64 size, u64 number    the clusters by size
 //! 6  u64 key, u64 place, task a task
@@ -25,7 +25,7 @@ use super::codec;
 use super::error::StoreError;
 use super::trees::Tree;
 use super::view::View;
-use crate::ids::{CollectionId, DocumentId, Hash, Width};
+use crate::ids::{CollectionId, DocumentId, Hash};
 
 const STATE: u8 = 0;
 const DOCUMENT: u8 = 1;
@@ -154,6 +154,11 @@ struct ClusterLayout {
     place: u64,
     id: String,
     size: u64,
+}
+
+fn read_representatives(value: &[u8]) -> Result<Vec<(DocumentId, u64)>, StoreError> {
+    let layout: Vec<(&str, u64)> = codec::read(value, "cluster")?;
+    layout.into_iter().map(|(id, number)| Ok((codec::read_id(id.as_bytes())?, number))).collect()
 }
 
 fn read_cluster(value: &[u8]) -> Result<Cluster, StoreError> {
@@ -384,37 +389,46 @@ impl<'v, 's> Clusters<'v, 's> {
 
     /// The documents with this hash that represent clusters, and the numbers of these.
     pub fn representatives(&self, hash: Hash) -> Result<Vec<(DocumentId, u64)>, StoreError> {
-        let prefix = self.key(REPRESENTATIVE, &[&bytes_of(hash)]);
-        let entries = self.entries(&prefix, None, usize::MAX)?;
-        entries
-            .into_iter()
-            .map(|(id, value)| Ok((codec::read_id(&id)?, codec::read_number(&value)?)))
-            .collect()
+        let found = self.get(&self.key(REPRESENTATIVE, &[&bytes_of(hash)]), read_representatives)?;
+        Ok(found.unwrap_or_default())
     }
 
     /// Adds the document as the representative of this cluster.
-    pub fn add_representative(&mut self, hash: Hash, id: &DocumentId, number: u64) {
-        let key = self.key(REPRESENTATIVE, &[&bytes_of(hash), id.as_str().as_bytes()]);
-        self.put(key, number.to_be_bytes().to_vec());
+    pub fn add_representative(&mut self, hash: Hash, id: &DocumentId, number: u64) -> Result<(), StoreError> {
+        let mut found = self.representatives(hash)?;
+        found.push((id.clone(), number));
+        self.set_representatives(hash, &found);
+        Ok(())
     }
 
     /// Removes a representative.
-    pub fn remove_representative(&mut self, hash: Hash, id: &DocumentId) {
-        self.remove(self.key(REPRESENTATIVE, &[&bytes_of(hash), id.as_str().as_bytes()]));
+    pub fn remove_representative(&mut self, hash: Hash, id: &DocumentId) -> Result<(), StoreError> {
+        let mut found = self.representatives(hash)?;
+        found.retain(|(other, _)| other != id);
+        self.set_representatives(hash, &found);
+        Ok(())
     }
 
-    /// The representatives with hashes of this width that are stored, by their hashes.
+    fn set_representatives(&mut self, hash: Hash, found: &[(DocumentId, u64)]) {
+        let key = self.key(REPRESENTATIVE, &[&bytes_of(hash)]);
+        if found.is_empty() {
+            return self.remove(key);
+        }
+        let layout: Vec<(&str, u64)> = found.iter().map(|(id, number)| (id.as_str(), *number)).collect();
+        self.put(key, codec::write(&layout));
+    }
+
+    /// The stored hashes of representatives, and a document with each.
     pub fn all_representatives(
         &self,
-        width: Width,
     ) -> impl Iterator<Item = Result<(Hash, DocumentId), StoreError>> + use<> {
         let prefix = self.key(REPRESENTATIVE, &[]);
         let end = self.key(REPRESENTATIVE + 1, &[]);
         let range = (Bound::Included(prefix.clone()), Bound::Excluded(end));
         self.view.range(Tree::Clusters, range).map(move |entry| {
-            let (key, _) = entry?;
-            let (hash, id) = key[prefix.len()..].split_at_checked(width.bytes()).ok_or(DAMAGED)?;
-            Ok((hash_of(hash)?, codec::read_id(id)?))
+            let (key, value) = entry?;
+            let (id, _) = read_representatives(&value)?.into_iter().next().ok_or(DAMAGED)?;
+            Ok((hash_of(&key[prefix.len()..])?, id))
         })
     }
 

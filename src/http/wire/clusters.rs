@@ -60,7 +60,7 @@ pub(in crate::http) struct ClusterParams {
     /// The order. Default: `size`.
     order: Option<ClusterOrderIn>,
     /// The least number of documents in a cluster. Default: 2.
-    min_size: Option<u64>,
+    min_size: Option<Count>,
     /// The most clusters in the answer. Default: `limits.default_matches`.
     limit: Option<Count>,
     /// The `next` cursor of the previous page.
@@ -74,7 +74,12 @@ impl ClusterParams {
             Some(ClusterOrderIn::Newest) => ClusterOrder::Newest,
         };
         let limit = self.limit.map(|limit| limit.0);
-        WantedClusters { order, min_size: self.min_size, cursor: self.cursor, limit }
+        WantedClusters {
+            order,
+            min_size: self.min_size.map(|size| size.0 as u64),
+            cursor: self.cursor,
+            limit,
+        }
     }
 }
 

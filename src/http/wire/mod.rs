@@ -16,7 +16,9 @@ mod similar;
 mod values;
 
 pub(super) use calibrate::{CalibrateIn, CalibrationOut};
-pub(super) use clusters::{ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut};
+pub(super) use clusters::{
+    ClusterOrderIn, ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut,
+};
 pub(super) use collections::{
     ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut,
     StatsOut, VersionOut,
