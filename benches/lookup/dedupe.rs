@@ -1,7 +1,8 @@
 //! `dedupe`: the command on files against fingerprinting the same texts alone, on as many threads, and its
 //! memory per document.
 //!
-//! Both times are elapsed times, and the runs take turns, because the machine is shared.
+//! Both times are elapsed times of new processes, which load their dictionaries, and the runs take turns,
+//! because the machine is shared. Processor times are those of the processes and all their threads.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, BufWriter, Write};
@@ -14,12 +15,15 @@ use flate2::read::GzDecoder;
 use lookalike::corpus::{Documents, Kept, Print};
 use lookalike::fingerprint::Profile;
 use lookalike::ids::{Hash, Width};
+use lookalike::machine::thread_time;
 
 use crate::rounds::{ROUNDS, median, ratio, take_turns};
 
 /// How many times the texts are in the file, with another first word each time.
 const COPIES: usize = 6;
 const THREADS: usize = 2;
+/// The profiles of the command and of fingerprinting alone.
+const PROFILES: [&str; 3] = ["copies-64", "copies-128", "minhash-copies"];
 
 /// Times, if the sets are there, and the memory of this many documents.
 pub fn run(documents: usize) {
@@ -50,42 +54,91 @@ fn times() {
         texts.len(),
         bytes as f64 / 1e6
     );
-    let mut alone = || fingerprinted(&texts);
-    let mut first = || deduped(folder.path(), "first");
-    let mut longest = || deduped(folder.path(), "longest");
-    let [alone, first, longest] = take_turns([&mut alone, &mut first, &mut longest]);
-    println!("| what | seconds | speed of fingerprinting alone |\n|---|--:|--:|");
-    println!("| fingerprinting alone | {:.2} | 1 |", median(alone.clone()));
-    for (name, seconds) in [("`dedupe --keep first`", &first), ("`dedupe --keep longest`", &longest)] {
-        println!("| {name} | {:.2} | {:.3} |", median(seconds.clone()), ratio(&alone, seconds));
+    drop(texts);
+    println!("| profile | what | seconds | processor seconds | speed of fingerprinting alone |");
+    println!("|---|---|--:|--:|--:|");
+    for profile in PROFILES {
+        let (mut alone_used, mut first_used, mut longest_used) = (Vec::new(), Vec::new(), Vec::new());
+        let mut alone = || fingerprinted(&input, profile, &mut alone_used);
+        let mut first = || deduped(folder.path(), profile, "first", &mut first_used);
+        let mut longest = || deduped(folder.path(), profile, "longest", &mut longest_used);
+        let [alone, first, longest] = take_turns([&mut alone, &mut first, &mut longest]);
+        let row = |name: &str, seconds: &Vec<f64>, used: Vec<f64>| {
+            let (median, used, ratio) = (median(seconds.clone()), median(used), ratio(&alone, seconds));
+            println!("| `{profile}` | {name} | {median:.2} | {used:.2} | {ratio:.3} |");
+        };
+        row("fingerprinting alone", &alone, alone_used);
+        row("`dedupe --keep first`", &first, first_used);
+        row("`dedupe --keep longest`", &longest, longest_used);
     }
     println!();
 }
 
-/// The seconds in which a new process fingerprints all texts: as the command, it loads its dictionaries.
-fn fingerprinted(texts: &[String]) -> f64 {
+/// Runs a process. Returns what it writes, and adds the processor time that it used.
+fn used(command: &mut Command, used: &mut Vec<f64>) -> String {
+    let before = children_seconds();
+    let output = command.output().expect("the command runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    used.push(children_seconds() - before);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// The processor time of all processes that this one has started and that have ended (proc(5), fields 16 and
+/// 17, in hundredths of a second).
+fn children_seconds() -> f64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
+    let after_name = stat.rsplit_once(')').expect("a name").1;
+    let fields = after_name.split_whitespace().skip(13).take(2);
+    fields.map(|ticks| ticks.parse::<f64>().expect("a number")).sum::<f64>() / 100.0
+}
+
+/// The seconds in which a new process fingerprints all texts, which it has in memory.
+fn fingerprinted(input: &Path, profile: &str, times: &mut Vec<f64>) -> f64 {
+    let own = std::env::current_exe().expect("a path");
+    let arguments = ["dedupe-alone".as_ref(), profile.as_ref(), input.as_os_str()];
+    let mut ignored = Vec::new();
+    let output = used(Command::new(own).args(arguments), &mut ignored);
+    let mut figures = output.split_whitespace().map(|figure| figure.parse::<f64>().expect("a number"));
+    let (elapsed, processor) = figures.next().zip(figures.next()).expect("two figures");
+    times.push(processor);
+    elapsed
+}
+
+/// Prints the seconds in which this process fingerprints the texts of a file, and its processor time for it.
+pub fn alone(profile: &str, input: &Path) {
+    let lines = BufReader::new(File::open(input).expect("a file")).lines();
+    let text = |line: std::io::Result<String>| -> String {
+        let line: serde_json::Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        line["text"].as_str().expect("a text").to_owned()
+    };
+    let texts: Vec<String> = lines.map(text).collect();
     let (start, next) = (Instant::now(), AtomicUsize::new(0));
-    let profile = Profile::default_profile();
+    let profile = Profile::named(profile).expect("a profile");
     let work = || {
+        let before = thread_time();
         while let Some(text) = texts.get(next.fetch_add(1, Ordering::Relaxed)) {
             std::hint::black_box(profile.sign(text));
         }
+        thread_time().saturating_sub(before).as_secs_f64()
     };
-    std::thread::scope(|scope| (0..THREADS).for_each(|_| _ = scope.spawn(work)));
-    start.elapsed().as_secs_f64()
+    let processor: f64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    println!("{} {processor}", start.elapsed().as_secs_f64());
 }
 
-fn deduped(folder: &Path, keep: &str) -> f64 {
+fn deduped(folder: &Path, profile: &str, keep: &str, times: &mut Vec<f64>) -> f64 {
     let output = folder.join("out");
     let _ = fs::remove_dir_all(&output);
     let start = Instant::now();
     let threads = THREADS.to_string();
-    let status = Command::new(env!("CARGO_BIN_EXE_lookalike"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lookalike"));
+    command
         .args(["dedupe", "in.jsonl", "-o", "out", "--duplicates", "dropped.jsonl", "--force"])
-        .args(["--keep", keep, "--threads", &threads])
-        .current_dir(folder)
-        .output();
-    assert!(status.expect("the command runs").status.success());
+        .args(["--profile", profile, "--keep", keep, "--threads", &threads])
+        .current_dir(folder);
+    used(&mut command, times);
     start.elapsed().as_secs_f64()
 }
 

@@ -37,6 +37,11 @@ fn main() {
     {
         return snapshot::load(way, path.as_ref());
     }
+    if let [part, profile, path] = &arguments[..]
+        && part == "dedupe-alone"
+    {
+        return dedupe::alone(profile, path.as_ref());
+    }
     let mut counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
     if counts.is_empty() {
         counts.push(1_000_000);

@@ -40,13 +40,14 @@ impl Column {
         &self.pieces[piece][at * self.stride..][..self.stride]
     }
 
-    /// Removes the last value.
-    pub(super) fn pop(&mut self) {
-        if let Some(piece) = self.pieces.last_mut() {
-            piece.truncate(piece.len() - self.stride);
-            if piece.is_empty() {
-                self.pieces.pop();
-            }
+    /// Removes all values from this number on.
+    pub(super) fn truncate(&mut self, len: u32) {
+        let len = len as usize;
+        self.pieces.truncate(len.div_ceil(PIECE));
+        if !len.is_multiple_of(PIECE)
+            && let Some(piece) = self.pieces.last_mut()
+        {
+            piece.truncate(len % PIECE * self.stride);
         }
     }
 

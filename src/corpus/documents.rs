@@ -68,9 +68,8 @@ impl Documents {
     /// # Panics
     /// If the print has other widths, or for 2^32 documents.
     pub fn push(&mut self, print: &Print) -> u32 {
-        let mut bytes = Vec::with_capacity(16);
-        print.hash.write_bytes(&mut bytes);
-        self.hashes.push(&bytes);
+        let value = print.hash.value().to_be_bytes();
+        self.hashes.push(&value[value.len() - print.hash.width().bytes()..]);
         if let Some(signatures) = &mut self.signatures {
             signatures.push(&print.signature);
         }
@@ -146,12 +145,12 @@ impl Documents {
         self.signatures.iter_mut().chain(&mut self.sketches).for_each(Column::clear);
     }
 
-    /// Removes the last document.
-    pub(super) fn pop(&mut self) {
-        self.len -= 1;
-        self.names.iter_mut().for_each(|names| _ = names.pop());
-        self.hashes.pop();
-        self.signatures.iter_mut().chain(&mut self.sketches).for_each(Column::pop);
+    /// Removes all documents from this number on.
+    pub(super) fn truncate(&mut self, len: u32) {
+        self.len = len;
+        self.names.iter_mut().for_each(|names| names.truncate(len as usize));
+        self.hashes.truncate(len);
+        self.signatures.iter_mut().chain(&mut self.sketches).for_each(|column| column.truncate(len));
     }
 
     /// The bytes that the documents occupy.

@@ -2,16 +2,28 @@
 //!
 //! Costs per kept document: its entry in the index, and some five to ten bytes for its number. The hash is
 //! not stored a second time: the table of numbers reads it from the documents.
+//!
+//! Many documents are decided together: the lookups among the documents that are kept already run on all
+//! threads, and those among the documents of the batch follow in order.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
 use super::documents::Documents;
 use crate::ids::Hash;
-use crate::index::{HashIndex, Neighbour, index_for};
+use crate::index::{GROUP, HashIndex, Neighbour, index_for};
+
+/// The documents that are decided together at most.
+pub const BATCH: usize = if cfg!(test) { 7 } else { 512 };
+/// The documents that a thread looks up at a time.
+const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
+/// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: a
+/// few times the time in which a thread starts.
+const FEW: u64 = if cfg!(test) { 0 } else { 300_000 };
 
 /// What happens to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,24 +45,101 @@ pub struct Kept {
     /// The numbers of the documents, by their hashes. With a second check, several have one hash.
     numbers: HashTable<u32>,
     hasher: FixedState,
-    found: Vec<Neighbour<Hash>>,
 }
+
+/// The distance and the name of the nearest kept document, if one is near.
+pub(super) type Nearest = Option<(u32, u32)>;
 
 impl Kept {
     /// None of these documents.
     pub fn none_of(documents: &Documents) -> Kept {
         let (width, shape) = documents.shape();
         let index = index_for(width, shape);
-        Kept { index, numbers: HashTable::new(), hasher: FixedState::default(), found: Vec::new() }
+        Kept { index, numbers: HashTable::new(), hasher: FixedState::default() }
     }
 
     /// Visits a document: keeps it unless a kept document is near.
     pub fn visit(&mut self, documents: &Documents, number: u32) -> Decision {
-        if let Some((distance, by)) = self.nearest(documents, number) {
+        if let Some((distance, by)) = self.nearest(documents, number, &mut Vec::new()) {
             return Decision::Dropped { by, distance };
         }
         self.keep(documents, number);
         Decision::Kept
+    }
+
+    /// Visits documents in this order, as [`Kept::visit`] does with one after the other, on `threads` threads
+    /// (at least one).
+    pub fn visit_all(&mut self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Decision> {
+        let mut decisions = Vec::with_capacity(numbers.len());
+        for numbers in numbers.chunks(BATCH) {
+            let decided = self.visit_batch(documents, numbers, threads, |_, nearest| nearest.is_none());
+            for (number, nearest) in numbers.iter().zip(decided) {
+                decisions.push(match nearest {
+                    Some((distance, by)) => Decision::Dropped { by, distance },
+                    None => {
+                        self.keep(documents, *number);
+                        Decision::Kept
+                    }
+                });
+            }
+        }
+        decisions
+    }
+
+    /// For each of these documents, the nearest among the kept ones and among those before it for which
+    /// `is_kept` says so, which is called in order with the place. The caller keeps them afterwards.
+    pub(super) fn visit_batch(
+        &self,
+        documents: &Documents,
+        numbers: &[u32],
+        threads: usize,
+        mut is_kept: impl FnMut(usize, Nearest) -> bool,
+    ) -> Vec<Nearest> {
+        let mut nearest = self.nearest_of_all(documents, numbers, threads);
+        let mut of_batch = Kept::none_of(documents);
+        let mut found = Vec::new();
+        for (place, number) in numbers.iter().enumerate() {
+            let of_batch_nearest = of_batch.nearest(documents, *number, &mut found);
+            nearest[place] = [nearest[place], of_batch_nearest].into_iter().flatten().min();
+            if is_kept(place, nearest[place]) {
+                of_batch.keep(documents, *number);
+            }
+        }
+        nearest
+    }
+
+    /// The nearest kept document of each of these, on as many threads as it is worth.
+    fn nearest_of_all(&self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Nearest> {
+        if threads == 1 || numbers.len() as u64 * self.index.cost(documents.k()) < FEW {
+            return self.nearest_of_share(documents, numbers);
+        }
+        let (next, shares) = (AtomicUsize::new(0), numbers.chunks(SHARE).collect::<Vec<_>>());
+        let work = || {
+            let mut done = Vec::new();
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let Some(share) = shares.get(place) else { return done };
+                done.push((place, self.nearest_of_share(documents, share)));
+            }
+        };
+        let mut done = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads.min(shares.len())).map(|_| scope.spawn(work)).collect();
+            let mut done = work();
+            others.into_iter().for_each(|other| done.extend(other.join().expect("lookups do not panic")));
+            done
+        });
+        done.sort_unstable_by_key(|(place, _)| *place);
+        done.into_iter().flat_map(|(_, nearest)| nearest).collect()
+    }
+
+    fn nearest_of_share(&self, documents: &Documents, numbers: &[u32]) -> Vec<Nearest> {
+        let (mut found, mut nearest) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        for group in numbers.chunks(GROUP) {
+            let hashes: Vec<Hash> = group.iter().map(|number| documents.hash(*number)).collect();
+            self.index.prefetch(&hashes, documents.k());
+            nearest.extend(group.iter().map(|number| self.nearest(documents, *number, &mut found)));
+        }
+        nearest
     }
 
     /// Keeps a document whatever is near it, such as one of another corpus. Such documents are kept in the
@@ -69,14 +158,13 @@ impl Kept {
         self.numbers.insert_unique(hash_of(&number), number, hash_of);
     }
 
-    /// The distance and the name of the nearest kept document that is near.
-    pub(super) fn nearest(&mut self, documents: &Documents, number: u32) -> Option<(u32, u32)> {
-        let mut found = std::mem::take(&mut self.found);
+    /// The distance and the name of the nearest kept document that is near. `found` is memory to work in.
+    fn nearest(&self, documents: &Documents, number: u32, found: &mut Vec<Neighbour<Hash>>) -> Nearest {
         found.clear();
-        self.index.within(documents.subject(number), documents.k(), &mut found);
+        self.index.within(documents.subject(number), documents.k(), found);
         found.sort_unstable_by_key(|near| near.distance);
-        let mut nearest: Option<(u32, u32)> = None;
-        for near in &found {
+        let mut nearest: Nearest = None;
+        for near in &*found {
             if nearest.is_some_and(|(distance, _)| distance < near.distance) {
                 break;
             }
@@ -87,7 +175,6 @@ impl Kept {
                 }
             }
         }
-        self.found = found;
         nearest
     }
 

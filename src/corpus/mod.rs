@@ -21,7 +21,7 @@ mod tests;
 
 pub use central::neighbour_counts;
 pub use documents::{Check, Documents, Print};
-pub use kept::{Decision, Kept};
+pub use kept::{BATCH, Decision, Kept};
 pub use linked::linked;
 pub use order::visiting_order;
 pub use rounds::decide_in_rounds;

@@ -9,19 +9,19 @@
 //! Costs: a lookup for each document and round, and its print is read again in each round.
 
 use super::documents::{Documents, Print};
-use super::kept::{Decision, Kept};
+use super::kept::{BATCH, Decision, Kept};
 
-/// Decides about the documents of `order`, by their names; the first `always` of them are kept whatever is
-/// near, and are in the order of their names. `documents` is empty; it and the kept documents of a round take
-/// about `most_bytes`, and each round keeps at least one document. `decisions` has a place for every name,
-/// and all are `Kept`. Returns the number of rounds.
+/// Decides about the documents of `order`, by their names, on `threads` threads; the first `always` of them
+/// are kept whatever is near, and are in the order of their names. `documents` is empty; it and the kept
+/// documents of a round take about `most_bytes`, and each round keeps at least one document if one is left.
+/// `decisions` has a place for every name, and all are `Kept`. Returns the number of rounds.
 ///
 /// # Errors
 /// The error of `print`, which reads what a document is compared by.
 pub fn decide_in_rounds<E>(
     documents: &mut Documents,
     (order, always): (&[u32], usize),
-    most_bytes: usize,
+    (most_bytes, threads): (usize, usize),
     mut print: impl FnMut(u32) -> Result<Print, E>,
     decisions: &mut [Decision],
 ) -> Result<u32, E> {
@@ -32,38 +32,47 @@ pub fn decide_in_rounds<E>(
         rounds += 1;
         documents.clear();
         let mut kept = Kept::none_of(documents);
-        let (from, mut is_full) = (decided, false);
+        let (mut is_full, mut place) = (false, decided);
         let (mut held, mut measured_at) = (0_usize, 1);
-        for (place, &name) in order.iter().enumerate().skip(from) {
-            let was_dropped = matches!(decisions[name as usize], Decision::Dropped { .. });
-            let number = documents.push_named(name, &print(name)?);
-            let nearest = kept.nearest(documents, number).filter(|_| place >= always);
-            if let Some((distance, by)) = nearest {
-                let best = match decisions[name as usize] {
-                    Decision::Dropped { by: other, distance: least } => (least, other).min((distance, by)),
-                    Decision::Kept => (distance, by),
-                };
-                decisions[name as usize] = Decision::Dropped { by: best.1, distance: best.0 };
+        while place < order.len() {
+            let names = &order[place..order.len().min(place + BATCH)];
+            let prints = names.iter().map(|name| print(*name)).collect::<Result<Vec<_>, E>>()?;
+            let from = documents.len();
+            names.iter().zip(&prints).for_each(|(name, print)| _ = documents.push_named(*name, print));
+            let numbers: Vec<u32> = (from..documents.len()).collect();
+            let mut is_kept = vec![false; names.len()];
+            let nearest = kept.visit_batch(documents, &numbers, threads, |at, nearest| {
+                let is_near = place + at >= always && nearest.is_some();
+                let was_dropped = matches!(decisions[names[at] as usize], Decision::Dropped { .. });
+                is_kept[at] = !is_near && !was_dropped && !is_full;
+                is_kept[at]
+            });
+            documents.truncate(from);
+            for (at, name) in names.iter().enumerate() {
+                if is_kept[at] {
+                    let number = documents.push_named(*name, &prints[at]);
+                    kept.keep(documents, number);
+                    held += 1;
+                } else if let Some((distance, by)) = nearest[at].filter(|_| place + at >= always) {
+                    let best = match decisions[*name as usize] {
+                        Decision::Dropped { by: other, distance: least } => {
+                            (least, other).min((distance, by))
+                        }
+                        Decision::Kept => (distance, by),
+                    };
+                    decisions[*name as usize] = Decision::Dropped { by: best.1, distance: best.0 };
+                }
             }
-            if nearest.is_none() && !was_dropped && !is_full {
-                kept.keep(documents, number);
-                held += 1;
+            place += names.len();
+            if !is_full {
+                decided = place;
                 // Measuring reads the whole index, so it is done after each growth by a part.
                 if held >= measured_at {
                     is_full = documents.bytes() + kept.bytes() > most_bytes;
                     measured_at = held + held.div_ceil(32);
                 }
-            } else {
-                documents.pop();
-            }
-            if !is_full {
-                decided = place + 1;
             }
         }
-        if !is_full {
-            return Ok(rounds);
-        }
-        decided += 1;
     }
     Ok(rounds)
 }

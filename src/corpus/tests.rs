@@ -78,6 +78,11 @@ proptest! {
         for order in [visiting_order(&vec![0; prints.len()]), visiting_order(&keys[..prints.len()])] {
             let decisions = decided(&documents, &order);
             prop_assert_eq!(&decisions, &by_definition(&documents, &order));
+            for threads in [1, 3] {
+                let together = Kept::none_of(&documents).visit_all(&documents, &order, threads);
+                let expected: Vec<Decision> = order.iter().map(|number| decisions[*number as usize]).collect();
+                prop_assert_eq!(together, expected);
+            }
             let kept: Vec<u32> =
                 (0..documents.len()).filter(|n| decisions[*n as usize] == Decision::Kept).collect();
             for (at, a) in kept.iter().enumerate() {
@@ -90,7 +95,7 @@ proptest! {
     fn rounds_decide_as_one_pass_does(
         (width, prints) in any_width(), k in 0..12u32, keys in prop::collection::vec(0..9u64, 120),
         is_checked: bool, most_bytes in prop_oneof![Just(0), 10_000..60_000usize, Just(usize::MAX)],
-        always in 0..20usize,
+        always in 0..20usize, threads in 1..4usize,
     ) {
         let all = documents(&prints, width, k, is_checked);
         let always = always.min(prints.len());
@@ -108,9 +113,9 @@ proptest! {
         let mut decisions = vec![Decision::Kept; prints.len()];
         let read = |name: u32| Ok::<_, ()>(prints[name as usize].clone());
         let mut held = documents(&[], width, k, is_checked);
-        let rounds = decide_in_rounds(&mut held, (&order, always), most_bytes, read, &mut decisions).unwrap();
+        let rounds = decide_in_rounds(&mut held, (&order, always), (most_bytes, threads), read, &mut decisions).unwrap();
         prop_assert_eq!(decisions, expected);
-        prop_assert!(most_bytes != 0 || rounds > 1 || prints.len() < 4);
+        prop_assert!(most_bytes != 0 || rounds > 1 || prints.len() <= BATCH);
     }
 
     #[test]
@@ -182,6 +187,8 @@ fn signatures_that_share_a_band_are_kept_as_defined() {
     let order = visiting_order(&(0..400).map(|_| random.u64(..50)).collect::<Vec<_>>());
     let decisions = decided(&documents, &order);
     assert_eq!(decisions, by_definition(&documents, &order));
+    let together = Kept::none_of(&documents).visit_all(&documents, &order, 3);
+    assert!(order.iter().zip(together).all(|(number, decision)| decisions[*number as usize] == decision));
     let dropped = decisions.iter().filter(|decision| **decision != Decision::Kept).count();
     assert!((100..380).contains(&dropped), "{dropped}");
 }

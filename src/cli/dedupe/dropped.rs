@@ -15,14 +15,14 @@ use super::spool::at;
 
 /// The name of a document, for the user.
 #[derive(Serialize)]
-pub(super) struct Shown {
+pub(super) struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<String>,
-    pub(super) file: String,
+    pub(super) file: &'a str,
     pub(super) line: u64,
 }
 
-impl fmt::Display for Shown {
+impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.id {
             Some(id) => write!(f, "{id} ({}:{})", self.file, self.line),
@@ -33,10 +33,10 @@ impl fmt::Display for Shown {
 
 /// A line of the file of dropped documents.
 #[derive(Serialize)]
-pub(super) struct DroppedLine {
+pub(super) struct DroppedLine<'a> {
     #[serde(flatten)]
-    pub(super) own: Shown,
-    pub(super) replaced_by: Shown,
+    pub(super) own: Shown<'a>,
+    pub(super) replaced_by: Shown<'a>,
     pub(super) distance: u32,
     pub(super) exact: bool,
 }
@@ -46,18 +46,27 @@ pub(super) struct Dropped {
     to: PathBuf,
     partial: PathBuf,
     file: BufWriter<File>,
+    /// The line that is written.
+    line: Vec<u8>,
 }
 
 impl Dropped {
     pub(super) fn create(to: &Path) -> Result<Dropped, Failure> {
         let partial = to.with_added_extension("partial");
         let file = File::create(&partial).map_err(|error| at(&partial, &error))?;
-        Ok(Dropped { to: to.to_owned(), partial, file: BufWriter::new(file) })
+        Ok(Dropped {
+            to: to.to_owned(),
+            partial,
+            file: BufWriter::with_capacity(1 << 20, file),
+            line: Vec::new(),
+        })
     }
 
     pub(super) fn write(&mut self, line: &DroppedLine) -> Result<(), Failure> {
-        let json = serde_json::to_string(line).map_err(|error| Failure::of(&error, 1))?;
-        writeln!(self.file, "{json}").map_err(|error| at(&self.partial, &error))
+        self.line.clear();
+        serde_json::to_writer(&mut self.line, line).map_err(|error| Failure::of(&error, 1))?;
+        self.line.push(b'\n');
+        self.file.write_all(&self.line).map_err(|error| at(&self.partial, &error))
     }
 
     pub(super) fn finish(mut self) -> Result<(), Failure> {

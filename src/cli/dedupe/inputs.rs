@@ -18,6 +18,8 @@ use super::spool::at;
 #[derive(Clone, Debug)]
 pub(super) struct Input {
     pub(super) path: PathBuf,
+    /// The path, as the user sees it.
+    pub(super) shown: String,
     /// The argument that it comes from: itself, or a folder around it.
     pub(super) argument: PathBuf,
     /// Its place in the output.
@@ -149,6 +151,7 @@ impl Inputs {
     ) {
         self.files.push(Input {
             path: path.to_owned(),
+            shown: path.display().to_string(),
             argument: argument.to_owned(),
             to,
             format,

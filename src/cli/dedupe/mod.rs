@@ -7,6 +7,7 @@
 mod against;
 mod dropped;
 mod estimate;
+mod fields;
 mod inputs;
 mod keep;
 mod output;

@@ -3,25 +3,31 @@
 //! One thread reads and cuts the files into records, the others make documents, and the caller gets all of
 //! them in the order of the input, whatever the number of threads. At most a few batches per thread exist at
 //! a time, so a caller that is slow stops the reader.
+//!
+//! Lines are slices of the blocks in which they were read. A block is used again after its batch, since new
+//! memory costs the system as much as reading the file.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
+use std::io::{self, Read};
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use memchr::{memchr_iter, memrchr};
 
 use super::super::Failure;
 use super::super::files::{Format, Table, archive, unpacked, wrong};
 use super::inputs::Input;
 use super::record::{Columns, Content, Made, Maker, Raw};
 
-/// The records and bytes of a batch.
+/// The records and bytes of a batch, about; the lines of a block are one batch.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 256 << 10;
 /// The batches that exist at a time, for each thread.
 const AHEAD: usize = 4;
 /// The longest line or text, in bytes.
-const LONGEST: u64 = 256 << 20;
+const LONGEST: usize = 256 << 20;
 
 /// Records of one file, with the columns of its table.
 struct Batch {
@@ -30,10 +36,20 @@ struct Batch {
     first: u32,
     columns: Columns,
     records: Vec<Raw>,
+    /// The block that the lines are slices of.
+    block: Bytes,
 }
 
-/// A batch whose records were made into documents.
-type Done = (u64, Vec<(Raw, Made)>);
+/// The documents of a batch, and its block.
+type Done = (Vec<(Raw, Made)>, Bytes);
+
+/// What happens at a place of a file.
+enum Event<'e> {
+    /// A record.
+    Record(Raw, &'e Columns),
+    /// The end of a block; the next one is to be read into these bytes.
+    End(&'e Bytes, &'e mut Vec<u8>),
+}
 
 /// How the records of files are read.
 pub(super) struct Reader<'a> {
@@ -47,17 +63,21 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Calls `each` with every record in order.
+    /// Calls `each` with all records in order, some at a time.
     ///
     /// # Errors
     /// The first error of `each`. Files that cannot be read are records with [`Content::Broken`].
-    pub(super) fn each(&self, mut each: impl FnMut(Raw, Made) -> Result<(), Failure>) -> Result<(), Failure> {
+    pub(super) fn each(
+        &self,
+        mut each: impl FnMut(Vec<(Raw, Made)>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
         let ahead = self.threads * AHEAD;
         std::thread::scope(|scope| {
             let (send, batches) = sync_channel::<Batch>(ahead);
-            let (send_done, done) = sync_channel::<Done>(ahead);
-            // A token for each batch that exists.
-            let (take, give_back) = sync_channel::<()>(ahead);
+            let (send_done, done) = sync_channel::<(u64, Done)>(ahead);
+            // Memory for each batch that may exist.
+            let (give_back, take) = sync_channel::<Vec<u8>>(ahead);
+            (0..ahead).for_each(|_| _ = give_back.send(Vec::new()));
             scope.spawn(move || self.cut(&send, &take));
             let batches = Arc::new(Mutex::new(batches));
             for _ in 0..self.threads {
@@ -65,14 +85,15 @@ impl Reader<'_> {
                 scope.spawn(move || self.make(&batches, &send_done));
             }
             drop((send_done, batches));
-            let mut waiting: BTreeMap<u64, Vec<(Raw, Made)>> = BTreeMap::new();
+            let mut waiting: BTreeMap<u64, Done> = BTreeMap::new();
             let mut next = 0;
-            for (number, made) in done {
-                waiting.insert(number, made);
-                while let Some(made) = waiting.remove(&next) {
+            for (number, done) in done {
+                waiting.insert(number, done);
+                while let Some((made, block)) = waiting.remove(&next) {
                     next += 1;
-                    let _ = give_back.recv();
-                    made.into_iter().try_for_each(|(raw, made)| each(raw, made))?;
+                    each(made)?;
+                    let block = if block.is_unique() { block.into() } else { Vec::new() };
+                    let _ = give_back.send(block);
                 }
             }
             Ok(())
@@ -86,8 +107,10 @@ impl Reader<'_> {
     pub(super) fn each_raw(&self, mut each: impl FnMut(Raw) -> Result<(), Failure>) -> Result<(), Failure> {
         (0_u32..).zip(self.inputs).try_for_each(|(file, input)| {
             let mut result = Ok(());
-            self.records(file, input, &mut |raw, _| {
-                result = each(raw);
+            self.records(file, input, &mut |event| {
+                if let Event::Record(raw, _) = event {
+                    result = each(raw);
+                }
                 result.is_ok()
             });
             result
@@ -95,43 +118,57 @@ impl Reader<'_> {
     }
 
     /// Cuts the files into batches until the receiver is gone.
-    fn cut(&self, send: &SyncSender<Batch>, take: &SyncSender<()>) {
-        let (mut batch_number, mut record_number) = (0, 0_u32);
+    fn cut(&self, send: &SyncSender<Batch>, take: &Receiver<Vec<u8>>) {
+        let mut next = Batch {
+            number: 0,
+            first: 0,
+            columns: Columns::default(),
+            records: Vec::new(),
+            block: Bytes::new(),
+        };
+        let mut flush = |records: &mut Vec<Raw>, columns: &Columns, block: Bytes| {
+            let records = std::mem::take(records);
+            let numbered = records.iter().filter(|raw| !matches!(raw.content, Content::Header(_))).count();
+            let (number, first) = (next.number, next.first);
+            next.number += 1;
+            next.first = first.checked_add(numbered as u32).expect("fewer than 2^32 records");
+            let batch = Batch { number, first, columns: columns.clone(), records, block };
+            let memory = take.recv().ok();
+            memory.filter(|_| send.send(batch).is_ok())
+        };
         for (file, input) in (0_u32..).zip(self.inputs) {
             let mut records = Vec::new();
             let (mut bytes, mut of_table, mut is_gone) = (0, Columns::default(), false);
-            let mut flush = |records: &mut Vec<Raw>, columns: &Columns| {
-                let numbered =
-                    records.iter().filter(|raw| !matches!(raw.content, Content::Header(_))).count();
-                let first = record_number;
-                record_number = record_number.checked_add(numbered as u32).expect("fewer than 2^32 records");
-                let records = std::mem::take(records);
-                let batch = Batch { number: batch_number, first, columns: columns.clone(), records };
-                batch_number += 1;
-                take.send(()).is_ok() && send.send(batch).is_ok()
-            };
-            self.records(file, input, &mut |raw, columns| {
-                bytes += raw.content.len();
-                records.push(raw);
-                if columns.text.is_some() && of_table.text.is_none() {
-                    of_table = columns.clone();
-                }
-                if records.len() >= BATCH || bytes >= BATCH_BYTES {
-                    bytes = 0;
-                    is_gone = !flush(&mut records, &of_table);
+            self.records(file, input, &mut |event| {
+                match event {
+                    Event::Record(raw, columns) => {
+                        bytes += raw.content.len();
+                        records.push(raw);
+                        if columns.text.is_some() && of_table.text.is_none() {
+                            of_table = columns.clone();
+                        }
+                        if input.format != Format::Jsonl && (records.len() >= BATCH || bytes >= BATCH_BYTES) {
+                            bytes = 0;
+                            is_gone = flush(&mut records, &of_table, Bytes::new()).is_none();
+                        }
+                    }
+                    Event::End(block, next) => match flush(&mut records, &of_table, block.clone()) {
+                        Some(memory) => *next = memory,
+                        None => is_gone = true,
+                    },
                 }
                 !is_gone
             });
-            if is_gone || (!records.is_empty() && !flush(&mut records, &of_table)) {
+            if is_gone || (!records.is_empty() && flush(&mut records, &of_table, Bytes::new()).is_none()) {
                 return;
             }
         }
     }
 
-    fn make(&self, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<Done>) {
+    fn make(&self, batches: &Mutex<Receiver<Batch>>, done: &SyncSender<(u64, Done)>) {
         loop {
             let batch = batches.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(Batch { number, first, columns, records }) = batch else { return };
+            let Ok(Batch { number, first, columns, records, block }) = batch else { return };
             let mut record = first;
             let made = records.into_iter().map(|raw| {
                 let is_known = record < self.known;
@@ -139,7 +176,7 @@ impl Reader<'_> {
                 let made = self.maker.make(&raw, &columns, is_known);
                 (raw, made)
             });
-            if done.send((number, made.collect())).is_err() {
+            if done.send((number, (made.collect(), block))).is_err() {
                 return;
             }
         }
@@ -147,11 +184,11 @@ impl Reader<'_> {
 
     /// Calls `each` with the records of a file until it returns `false`. An error ends the file with a
     /// record that says so.
-    fn records(&self, file: u32, input: &Input, each: &mut dyn FnMut(Raw, &Columns) -> bool) {
+    fn records(&self, file: u32, input: &Input, each: &mut dyn FnMut(Event) -> bool) {
         let mut line = 0;
         if let Err(error) = self.try_records(file, input, &mut line, each) {
             let content = Content::Broken(format!("the file cannot be read further: {error}"));
-            each(Raw { file, line: line + 1, content }, &Columns::default());
+            each(Event::Record(Raw { file, line: line + 1, content }, &Columns::default()));
         }
     }
 
@@ -160,43 +197,31 @@ impl Reader<'_> {
         file: u32,
         input: &Input,
         line: &mut u64,
-        each: &mut dyn FnMut(Raw, &Columns) -> bool,
-    ) -> std::io::Result<()> {
-        let mut read = unpacked(&input.path, &self.passed)?;
+        each: &mut dyn FnMut(Event) -> bool,
+    ) -> io::Result<()> {
+        let read = unpacked(&input.path, &self.passed)?;
         let none = Columns::default();
+        let mut each_of = |line: u64, content: Content, columns: &Columns| {
+            each(Event::Record(Raw { file, line, content }, columns))
+        };
         match input.format {
-            Format::Jsonl => loop {
-                let mut bytes = Vec::new();
-                if read.by_ref().take(LONGEST + 1).read_until(b'\n', &mut bytes)? == 0 {
-                    return Ok(());
-                }
-                if bytes.len() as u64 > LONGEST {
-                    return Err(wrong("a line is longer than 256 MiB"));
-                }
-                *line += 1;
-                let end = bytes.len() - usize::from(bytes.ends_with(b"\n"));
-                bytes.truncate(end);
-                let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
-                if !is_blank && !each(Raw { file, line: *line, content: Content::Line(bytes) }, &none) {
-                    return Ok(());
-                }
-            },
+            Format::Jsonl => lines(read, file, line, each),
             Format::Text => {
                 let mut bytes = Vec::new();
-                if read.take(LONGEST + 1).read_to_end(&mut bytes)? as u64 > LONGEST {
+                if read.take(LONGEST as u64 + 1).read_to_end(&mut bytes)? > LONGEST {
                     return Err(wrong("a text is longer than 256 MiB"));
                 }
-                each(Raw { file, line: 1, content: Content::Text(bytes) }, &none);
+                each_of(1, Content::Text(bytes), &none);
                 Ok(())
             }
             Format::Csv | Format::Tsv => {
                 let mut table = Table::open(read, input.format.delimiter())?;
                 let columns = self.maker.columns(&table)?;
                 let header = Content::Header(table.header().to_vec());
-                let mut is_wanted = each(Raw { file, line: 1, content: header }, &columns);
+                let mut is_wanted = each_of(1, header, &columns);
                 while is_wanted && let Some(row) = table.next_row()? {
                     *line = row.line;
-                    is_wanted = each(Raw { file, line: row.line, content: Content::Row(row) }, &columns);
+                    is_wanted = each_of(row.line, Content::Row(row), &columns);
                 }
                 Ok(())
             }
@@ -204,7 +229,7 @@ impl Reader<'_> {
                 for record in archive(read) {
                     let content = Content::Record(record?);
                     *line += 1;
-                    if !each(Raw { file, line: *line, content }, &none) {
+                    if !each_of(*line, content, &none) {
                         break;
                     }
                 }
@@ -214,11 +239,75 @@ impl Reader<'_> {
     }
 }
 
+/// Calls `each` with every line that is not blank, until it returns `false`, and at the end of each block.
+/// `line` is the number of the last line that was read.
+fn lines(
+    mut read: impl Read,
+    file: u32,
+    line: &mut u64,
+    each: &mut dyn FnMut(Event) -> bool,
+) -> io::Result<()> {
+    let none = Columns::default();
+    let mut bytes = Vec::new();
+    loop {
+        let (end, read) = block(&mut read, &mut bytes);
+        let (rest, is_last) = (bytes[end..].to_vec(), end == 0);
+        bytes.truncate(end);
+        let block = Bytes::from(std::mem::take(&mut bytes));
+        let mut from = 0;
+        let is_open = !block.is_empty() && !block.ends_with(b"\n");
+        for end in memchr_iter(b'\n', &block).chain(is_open.then_some(block.len())) {
+            let text = block.slice(from..end);
+            (from, *line) = (end + 1, *line + 1);
+            let is_blank = text.iter().all(u8::is_ascii_whitespace);
+            if !is_blank
+                && !each(Event::Record(Raw { file, line: *line, content: Content::Line(text) }, &none))
+            {
+                return Ok(());
+            }
+        }
+        read?;
+        if is_last || !each(Event::End(&block, &mut bytes)) {
+            return Ok(());
+        }
+        if block.is_unique() && bytes.capacity() == 0 {
+            bytes = block.into();
+        }
+        bytes.clear();
+        bytes.extend_from_slice(&rest);
+    }
+}
+
+/// Reads a block behind the `bytes` that belong to it. Returns where its last line ends; 0 at the end of the
+/// file. What follows in the same memory is the beginning of the next block.
+///
+/// An error is returned with the lines before the damage.
+fn block(read: &mut impl Read, bytes: &mut Vec<u8>) -> (usize, io::Result<()>) {
+    loop {
+        if bytes.len() >= BATCH_BYTES
+            && let Some(end) = memrchr(b'\n', bytes)
+        {
+            return (end + 1, Ok(()));
+        }
+        if bytes.len() > LONGEST {
+            return (0, Err(wrong("a line is longer than 256 MiB")));
+        }
+        let more = bytes.len().max(BATCH_BYTES).min(LONGEST + 1 - bytes.len());
+        bytes.reserve(more);
+        match read.by_ref().take(more as u64).read_to_end(bytes) {
+            Ok(0) => return (bytes.len(), Ok(())),
+            Ok(_) => {}
+            Err(error) => return (memrchr(b'\n', bytes).map_or(0, |end| end + 1), Err(error)),
+        }
+    }
+}
+
 impl Content {
     /// The number of bytes.
     fn len(&self) -> usize {
         match self {
-            Content::Line(bytes) | Content::Text(bytes) | Content::Header(bytes) => bytes.len(),
+            Content::Line(bytes) => bytes.len(),
+            Content::Text(bytes) | Content::Header(bytes) => bytes.len(),
             Content::Row(row) => row.raw.len(),
             Content::Record(record) => record.bytes().map_or(0, <[u8]>::len),
             Content::Broken(why) => why.len(),

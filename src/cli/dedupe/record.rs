@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use bytes::Bytes;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::files::{Entry, Record, Row, Skipped};
+use super::fields::{fields_of, string};
 use super::keep::Keep;
 use super::spool::{Kind, Sizes, Stored};
 use crate::corpus::Print;
@@ -34,7 +35,7 @@ pub(super) struct Raw {
 /// The bytes of a record.
 pub(super) enum Content {
     /// A line with a JSON object.
-    Line(Vec<u8>),
+    Line(Bytes),
     /// A row of a table.
     Row(Row),
     /// A whole file.
@@ -143,27 +144,27 @@ impl Maker {
         let line = simdutf8::compat::from_utf8(line)
             .map_err(|error| format!("not UTF-8: byte {} is invalid", error.valid_up_to()))?;
         let line = line.trim_start_matches('\u{feff}');
-        let object: BTreeMap<String, &RawValue> =
-            serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
         if self.is_exported {
+            let object: BTreeMap<String, &RawValue> =
+                serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
             return self.of_exported(&object);
         }
-        let id = field(&object, &self.id_field).map(RawValue::get).filter(|id| *id != "null");
+        let name = self.hash_field.as_ref().unwrap_or(&self.text_field);
+        let names = [&self.id_field, self.keep.field().unwrap_or(&self.id_field), name];
+        let [id, key, content] =
+            fields_of(line, names).map_err(|error| format!("not a JSON object: {error}"))?;
+        let id = id.map(RawValue::get).filter(|id| *id != "null");
         if id.is_none() && self.needs_id {
             return Err(format!("there is no field {:?}", self.id_field));
         }
         let key = match self.keep.field() {
-            Some(name) => {
-                Some(plain(field(&object, name).ok_or_else(|| format!("there is no field {name:?}"))?))
-            }
+            Some(name) => Some(plain(key.ok_or_else(|| format!("there is no field {name:?}"))?)),
             None => None,
         };
-        let name = self.hash_field.as_ref().unwrap_or(&self.text_field);
-        let content = field(&object, name).ok_or_else(|| format!("there is no field {name:?}"))?;
-        let content = serde_json::from_str::<Text>(content.get())
-            .map_err(|_| format!("the field {name:?} is not a string"))?;
+        let content = content.ok_or_else(|| format!("there is no field {name:?}"))?;
+        let content = string(content).ok_or_else(|| format!("the field {name:?} is not a string"))?;
         let id = id.map(|id| serde_json::from_str::<String>(id).unwrap_or_else(|_| id.to_owned()));
-        self.with_content(Fields { id, text: None, is_page: self.is_page, print: None, key }, content.0)
+        self.with_content(Fields { id, text: None, is_page: self.is_page, print: None, key }, content)
     }
 
     fn of_exported(&self, object: &BTreeMap<String, &RawValue>) -> Result<Fields<'static>, String> {
@@ -242,24 +243,11 @@ impl Maker {
     }
 }
 
-/// A string, which is copied only if it has escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
 /// The sketch of a text for the second check.
 fn sketch(text: &str) -> Vec<u8> {
     let profile = Profile::named(CHECKED).expect("a built-in profile");
     let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
     Signature::of(&profile.feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
-}
-
-/// A field of an object, or of an object in it (`metadata.date`).
-fn field<'a>(object: &BTreeMap<String, &'a RawValue>, name: &str) -> Option<&'a RawValue> {
-    if let Some(value) = object.get(name) {
-        return Some(value);
-    }
-    let (outer, inner) = name.split_once('.')?;
-    field(&serde_json::from_str(object.get(outer)?.get()).ok()?, inner)
 }
 
 /// A value as text: a string without its quotes, anything else as it is.

@@ -26,7 +26,7 @@ use super::spool::{Kind, Name, Names, Prints, Stored, at};
 use super::summary::{Summary, WithGroups};
 use super::{Clusters, DedupeArguments};
 use crate::corpus::{
-    Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
+    BATCH, Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
 };
 use crate::fingerprint::Sketch;
 
@@ -67,7 +67,8 @@ pub(super) fn run(
     run.read(is_streamed)?;
     run.refuse_invalid()?;
     if !is_streamed {
-        let decisions = if arguments.memory.is_some() { run.decisions_in_rounds()? } else { run.decisions() };
+        let decisions =
+            if arguments.memory.is_some() { run.decisions_in_rounds()? } else { run.decisions()? };
         run.write(&decisions)?;
     }
     run.finish(folder)
@@ -147,23 +148,26 @@ impl<'a> Run<'a> {
         let mut invalid = 0;
         for (first, files, maker) in [(0, files, &plain), (files.len(), exported, &of_server)] {
             let reader = Reader { inputs: files, maker, ..self.reader(&[], 0) };
-            reader.each(|raw, made| {
+            reader.each(|records| {
                 bar.set_position(reader.passed.load(Ordering::Relaxed));
                 self.check_stop()?;
-                let file = first + raw.file as usize;
-                if let Some(why) = &made.why {
-                    invalid += 1;
-                    bar.suspend(|| show_invalid(&self.against.names[file], &raw, why, invalid));
+                for (raw, made) in records {
+                    let file = first + raw.file as usize;
+                    if let Some(why) = &made.why {
+                        invalid += 1;
+                        bar.suspend(|| show_invalid(&self.against.names[file], &raw, why, invalid));
+                    }
+                    let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
+                        continue;
+                    };
+                    if self.arguments.memory.is_none() {
+                        let number = self.documents.push(&stored.print);
+                        self.kept.keep(&self.documents, number);
+                    }
+                    self.against_prints.push(&stored)?;
+                    self.names.push(file as u32, raw.line, made.id.as_deref())?;
                 }
-                let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
-                    return Ok(());
-                };
-                if self.arguments.memory.is_none() {
-                    let number = self.documents.push(&stored.print);
-                    self.kept.keep(&self.documents, number);
-                }
-                self.against_prints.push(&stored)?;
-                self.names.push(&Name { file: file as u32, line: raw.line, id: made.id })
+                Ok(())
             })?;
         }
         bar.finish_and_clear();
@@ -182,26 +186,25 @@ impl<'a> Run<'a> {
         let reader = self.reader(&self.inputs.files, known);
         let bar = bar("read", self.inputs.bytes());
         let mut number = 0;
-        let result = reader.each(|raw, made| {
+        let result = reader.each(|records| {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
-            if matches!(raw.content, Content::Header(_)) {
-                return if is_streamed { self.outputs.write(raw.file, &raw.content) } else { Ok(()) };
-            }
-            let stored = self.take(number, &raw, made, is_streamed, &bar)?;
-            number += 1;
-            if number % SYNC_EVERY == 0 && number > known {
-                self.prints.sync()?;
-            }
-            if is_streamed {
-                let all = self.against_prints.len() + number - 1;
-                let decision = match stored.kind {
-                    Kind::Document => self.kept.visit(&self.documents, all),
-                    _ => Decision::Kept,
+            let before = number;
+            let mut taken = Vec::with_capacity(records.len());
+            for (raw, made) in records {
+                let stored = match raw.content {
+                    Content::Header(_) => None,
+                    _ => {
+                        number += 1;
+                        Some(self.take(number - 1, &raw, made, is_streamed, &bar)?)
+                    }
                 };
-                self.settle(&raw, stored.kind, all, Some(stored.digest), decision)?;
+                taken.push((raw, stored));
             }
-            Ok(())
+            if number / SYNC_EVERY > before.max(known) / SYNC_EVERY {
+                self.prints.sync_in_background()?;
+            }
+            if is_streamed { self.stream(&taken, self.against_prints.len() + before) } else { Ok(()) }
         });
         bar.finish_and_clear();
         // Whatever ended the run, the prints serve the next one.
@@ -209,7 +212,27 @@ impl<'a> Run<'a> {
         result.and(synced)
     }
 
-    /// Takes the next record: its print, its name, and its place in the counts.
+    /// Decides about records, which are numbered from `first`, and writes them. Headers have no number.
+    fn stream(&mut self, records: &[(Raw, Option<(Kind, u64)>)], first: u32) -> Result<(), Failure> {
+        let numbered = (first..).zip(records.iter().filter_map(|(_, stored)| *stored));
+        let compared = numbered.filter(|(_, (kind, _))| *kind == Kind::Document);
+        let compared: Vec<u32> = compared.map(|(number, _)| number).collect();
+        let mut decisions = self.kept.visit_all(&self.documents, &compared, self.threads).into_iter();
+        let mut number = first;
+        for (raw, stored) in records {
+            let Some((kind, digest)) = *stored else {
+                self.outputs.write(raw.file, &raw.content)?;
+                continue;
+            };
+            let decision = if kind == Kind::Document { decisions.next() } else { None };
+            self.settle(raw, kind, number, Some(digest), decision.unwrap_or(Decision::Kept))?;
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Takes the next record: its print, its name, and its place in the counts. Returns what it is, and the
+    /// digest of its text.
     fn take(
         &mut self,
         number: u32,
@@ -217,7 +240,7 @@ impl<'a> Run<'a> {
         made: Made,
         is_streamed: bool,
         bar: &ProgressBar,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<(Kind, u64), Failure> {
         let Made { id, stored, why } = made;
         let stored = match stored.filter(|_| number >= self.prints.len()) {
             Some(stored) => {
@@ -228,7 +251,7 @@ impl<'a> Run<'a> {
         };
         let file = raw.file + self.against.names.len() as u32;
         let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty));
-        self.names.push(&Name { file, line: raw.line, id })?;
+        self.names.push(file, raw.line, id.as_deref())?;
         if self.arguments.memory.is_none() {
             self.documents.push(&stored.print);
         }
@@ -242,16 +265,16 @@ impl<'a> Run<'a> {
             Kind::Invalid => {
                 self.summary.read += 1;
                 self.summary.invalid += 1;
-                let (count, path) = (self.summary.invalid, &self.inputs.files[raw.file as usize].path);
+                let (count, file) = (self.summary.invalid, &self.inputs.files[raw.file as usize].shown);
                 let why = why.unwrap_or_default();
-                bar.suspend(|| show_invalid(&path.display().to_string(), raw, &why, count));
+                bar.suspend(|| show_invalid(file, raw, &why, count));
             }
         }
         if !is_streamed {
             self.kinds.push(stored.kind);
             self.keys.push(self.preferences.get(raw.file as usize).copied().unwrap_or(stored.key));
         }
-        Ok(stored)
+        Ok((stored.kind, stored.digest))
     }
 
     /// Writes a record that is kept, or the line of one that is dropped.
@@ -289,17 +312,17 @@ impl<'a> Run<'a> {
     }
 
     /// The name of a document, for the user.
-    fn shown(&self, number: u32) -> Result<Shown, Failure> {
+    fn shown(&self, number: u32) -> Result<Shown<'a>, Failure> {
         let Name { file, line, id } = self.names.get(number)?;
         let file = match self.against.names.get(file as usize) {
-            Some(name) => name.clone(),
-            None => self.inputs.files[file as usize - self.against.names.len()].path.display().to_string(),
+            Some(name) => name,
+            None => &self.inputs.files[file as usize - self.against.names.len()].shown,
         };
         Ok(Shown { id, file, line })
     }
 
     /// The decision about each record that was read.
-    fn decisions(&mut self) -> Vec<Decision> {
+    fn decisions(&mut self) -> Result<Vec<Decision>, Failure> {
         let spinner = ProgressBar::new_spinner().with_message("deciding");
         spinner.enable_steady_tick(Duration::from_millis(200));
         let first = self.against_prints.len();
@@ -324,11 +347,16 @@ impl<'a> Run<'a> {
                 decisions[(number - first) as usize] = Decision::Dropped { by, distance };
             }
         } else {
-            for number in order {
-                decisions[(number - first) as usize] = self.kept.visit(&self.documents, number);
+            // Not all at once, so that a signal ends the run.
+            for numbers in order.chunks(BATCH) {
+                check(&self.stop)?;
+                let decided = self.kept.visit_all(&self.documents, numbers, self.threads);
+                for (number, decision) in numbers.iter().zip(decided) {
+                    decisions[(number - first) as usize] = decision;
+                }
             }
         }
-        decisions
+        Ok(decisions)
     }
 
     /// The same decisions within the memory that is allowed.
@@ -351,8 +379,8 @@ impl<'a> Run<'a> {
             check(&self.stop)?;
             Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
         };
-        let order = (&order[..], first as usize);
-        let rounds = decide_in_rounds(&mut self.documents, order, rest as usize, print, &mut decisions)?;
+        let (order, bounds) = ((&order[..], first as usize), (rest as usize, self.threads));
+        let rounds = decide_in_rounds(&mut self.documents, order, bounds, print, &mut decisions)?;
         spinner.finish_and_clear();
         if rounds > 1 {
             eprintln!("decided in {rounds} rounds, because of --memory");
@@ -389,8 +417,8 @@ impl<'a> Run<'a> {
         }
         let Some((a, b)) = self.names.repeated(self.against_prints.len())? else { return Ok(()) };
         let place = |name: &Name| {
-            let path = &self.inputs.files[name.file as usize - self.against.names.len()].path;
-            format!("{}:{}", path.display(), name.line)
+            let file = &self.inputs.files[name.file as usize - self.against.names.len()].shown;
+            format!("{file}:{}", name.line)
         };
         Err(Failure::new(format!(
             "the id {:?} is repeated, at {} and {}; name another --id-field, or one that no document has to \

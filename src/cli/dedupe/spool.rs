@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -34,9 +35,9 @@ impl Spool {
         Ok(Spool { path: path.to_owned(), file, written, held: Vec::new() })
     }
 
-    /// Appends bytes that are read together: they are written together.
-    fn append(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.held.extend_from_slice(bytes);
+    /// Appends parts of a record.
+    fn append(&mut self, parts: &[&[u8]]) -> Result<(), Failure> {
+        parts.iter().for_each(|part| self.held.extend_from_slice(part));
         if self.held.len() >= HELD { self.flush() } else { Ok(()) }
     }
 
@@ -48,11 +49,16 @@ impl Spool {
     }
 
     fn read(&self, from: u64, bytes: &mut [u8]) -> Result<(), Failure> {
-        match from.checked_sub(self.written) {
-            Some(held) => bytes.copy_from_slice(&self.held[held as usize..][..bytes.len()]),
-            None => self.file.read_exact_at(bytes, from).map_err(|error| at(&self.path, &error))?,
+        let on_disk = (self.written.saturating_sub(from) as usize).min(bytes.len());
+        let (of_file, of_memory) = bytes.split_at_mut(on_disk);
+        if !of_memory.is_empty() {
+            let held = (from + on_disk as u64 - self.written) as usize;
+            of_memory.copy_from_slice(&self.held[held..][..of_memory.len()]);
         }
-        Ok(())
+        if of_file.is_empty() {
+            return Ok(());
+        }
+        self.file.read_exact_at(of_file, from).map_err(|error| at(&self.path, &error))
     }
 
     fn len(&self) -> u64 {
@@ -116,12 +122,17 @@ impl Sizes {
 pub(super) struct Prints {
     spool: Spool,
     sizes: Sizes,
+    /// The record that is appended.
+    record: Vec<u8>,
+    /// The thread that writes earlier records to the disk.
+    syncing: Option<JoinHandle<io::Result<()>>>,
 }
 
 impl Prints {
     /// The prints of an earlier run, or none if `is_kept` is not set.
     pub(super) fn open(path: &Path, sizes: Sizes, is_kept: bool) -> Result<Prints, Failure> {
-        let mut prints = Prints { spool: Spool::open(path, is_kept)?, sizes };
+        let mut prints =
+            Prints { spool: Spool::open(path, is_kept)?, sizes, record: Vec::new(), syncing: None };
         let size = sizes.record() as u64;
         let mut whole = 0;
         while (whole + 1) * size <= prints.spool.written && prints.read(whole)?.is_some() {
@@ -138,17 +149,17 @@ impl Prints {
     }
 
     pub(super) fn push(&mut self, stored: &Stored) -> Result<(), Failure> {
-        let mut bytes = Vec::with_capacity(self.sizes.record());
-        bytes.push(stored.kind as u8);
-        bytes.extend_from_slice(&stored.key.to_be_bytes());
-        bytes.extend_from_slice(&stored.digest.to_be_bytes());
-        stored.print.hash.write_bytes(&mut bytes);
-        bytes.extend_from_slice(&stored.print.signature);
-        bytes.extend_from_slice(&stored.print.sketch);
-        let sum = xxh3_64(&bytes) as u32;
-        bytes.extend_from_slice(&sum.to_be_bytes());
-        assert_eq!(bytes.len(), self.sizes.record(), "prints of a run have one size");
-        self.spool.append(&bytes)
+        let record = &mut self.record;
+        record.clear();
+        record.push(stored.kind as u8);
+        record.extend_from_slice(&stored.key.to_be_bytes());
+        record.extend_from_slice(&stored.digest.to_be_bytes());
+        stored.print.hash.write_bytes(record);
+        record.extend_from_slice(&stored.print.signature);
+        record.extend_from_slice(&stored.print.sketch);
+        let sum = (xxh3_64(record) as u32).to_be_bytes();
+        assert_eq!(record.len() + sum.len(), self.sizes.record(), "prints of a run have one size");
+        self.spool.append(&[record, &sum])
     }
 
     pub(super) fn get(&self, number: u32) -> Result<Stored, Failure> {
@@ -176,8 +187,22 @@ impl Prints {
 
     /// Writes what is held to the disk.
     pub(super) fn sync(&mut self) -> Result<(), Failure> {
+        self.sync_in_background()?;
+        self.wait_for_disk()
+    }
+
+    /// Lets a thread write what is held to the disk; at most one does so at a time.
+    pub(super) fn sync_in_background(&mut self) -> Result<(), Failure> {
+        self.wait_for_disk()?;
         self.spool.flush()?;
-        self.spool.file.sync_data().map_err(|error| at(&self.spool.path, &error))
+        let file = self.spool.file.try_clone().map_err(|error| at(&self.spool.path, &error))?;
+        self.syncing = Some(std::thread::spawn(move || file.sync_data()));
+        Ok(())
+    }
+
+    fn wait_for_disk(&mut self) -> Result<(), Failure> {
+        let synced = self.syncing.take().map(|thread| thread.join().expect("syncing does not panic"));
+        synced.unwrap_or(Ok(())).map_err(|error| at(&self.spool.path, &error))
     }
 }
 
@@ -201,27 +226,25 @@ impl Names {
     /// Empty files for names in a directory.
     pub(super) fn create(directory: &Path) -> Result<Names, Failure> {
         let open = |name: &str| Spool::open(&directory.join(name), false);
-        Ok(Names { ends: open("names-ends")?, bytes: open("names")? })
+        let mut names = Names { ends: open("names-ends")?, bytes: open("names")? };
+        names.ends.append(&[&[0; 8]])?;
+        Ok(names)
     }
 
-    pub(super) fn push(&mut self, name: &Name) -> Result<(), Failure> {
-        let mut bytes = Vec::with_capacity(64);
-        bytes.extend_from_slice(&name.file.to_be_bytes());
-        bytes.extend_from_slice(&name.line.to_be_bytes());
-        bytes.push(u8::from(name.id.is_some()));
-        bytes.extend_from_slice(name.id.as_deref().unwrap_or_default().as_bytes());
-        self.bytes.append(&bytes)?;
-        self.ends.append(&self.bytes.len().to_be_bytes())
+    pub(super) fn push(&mut self, file: u32, line: u64, id: Option<&str>) -> Result<(), Failure> {
+        let id = id.map(str::as_bytes);
+        let (file, line, has_id) = (file.to_be_bytes(), line.to_be_bytes(), [u8::from(id.is_some())]);
+        self.bytes.append(&[&file[..], &line, &has_id, id.unwrap_or_default()])?;
+        self.ends.append(&[&self.bytes.len().to_be_bytes()])
     }
 
     pub(super) fn get(&self, number: u32) -> Result<Name, Failure> {
-        let end = |number: u32| -> Result<u64, Failure> {
-            let mut end = [0; 8];
-            self.ends.read(u64::from(number) * 8, &mut end)?;
-            Ok(u64::from_be_bytes(end))
-        };
-        let from = if number == 0 { 0 } else { end(number - 1)? };
-        let mut bytes = vec![0; (end(number)? - from) as usize];
+        // The end of the name before, and its own. The file begins with the end of no name.
+        let mut ends = [0; 16];
+        self.ends.read(u64::from(number) * 8, &mut ends)?;
+        let [from, end] =
+            [&ends[..8], &ends[8..]].map(|end| end.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)));
+        let mut bytes = vec![0; (end - from) as usize];
         self.bytes.read(from, &mut bytes)?;
         let word = |range: &[u8]| range.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
         let id = (bytes[12] == 1).then(|| String::from_utf8_lossy(&bytes[13..]).into_owned());
@@ -232,7 +255,7 @@ impl Names {
     /// needs little memory.
     pub(super) fn repeated(&self, first: u32) -> Result<Option<(Name, Name)>, Failure> {
         const AT_ONCE: u64 = 1 << 20;
-        let all = (self.ends.len() / 8) as u32;
+        let all = (self.ends.len() / 8 - 1) as u32;
         let parts = (u64::from(all - first) / AT_ONCE + 1) as u32;
         for part in 0..parts {
             let mut digests: Vec<(u64, u32)> = Vec::new();
@@ -290,17 +313,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut names = Names::create(directory.path()).unwrap();
         let name = |line: u64, id: Option<&str>| Name { file: 3, line, id: id.map(str::to_owned) };
+        let push = |names: &mut Names, name: Name| {
+            names.push(name.file, name.line, name.id.as_deref()).unwrap();
+        };
         let all = [name(1, Some("a")), name(2, None), name(3, Some("")), name(4, None), name(5, Some("b"))];
-        all.iter().for_each(|name| names.push(name).unwrap());
+        all.iter().for_each(|name| push(&mut names, name.clone()));
         for (number, name) in all.iter().enumerate() {
             assert_eq!(&names.get(number as u32).unwrap(), name);
         }
         assert_eq!(names.repeated(0).unwrap(), None);
-        (0..200_000).for_each(|line| names.push(&name(line, None)).unwrap());
+        (0..200_000).for_each(|line| push(&mut names, name(line, None)));
         for number in (0..200_000).step_by(331) {
             assert_eq!(names.get(5 + number).unwrap(), name(u64::from(number), None));
         }
-        names.push(&name(6, Some("a"))).unwrap();
+        push(&mut names, name(6, Some("a")));
         assert_eq!(names.repeated(0).unwrap(), Some((name(1, Some("a")), name(6, Some("a")))));
         assert_eq!(names.repeated(1).unwrap(), None);
     }

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use foldhash::fast::RandomState;
+
 /// The groups that are listed.
 const LISTED: usize = 10;
 
@@ -23,7 +25,7 @@ pub(super) struct Summary {
     /// The number of dropped documents at each distance.
     pub(super) distances: Vec<u64>,
     /// The number of documents that each kept one replaces, if there are any.
-    pub(super) groups: HashMap<u32, u64>,
+    pub(super) groups: HashMap<u32, u64, RandomState>,
     /// Whether groups are connected components.
     pub(super) is_linked: bool,
 }
