@@ -75,6 +75,11 @@ impl Inputs {
     }
 
     fn add(&mut self, path: &Path, format: Option<Format>) -> Result<(), Failure> {
+        if is_input(path) && format == Some(Format::Parquet) {
+            return Err(Failure::new(
+                "Parquet cannot be read from standard input, because its end comes first",
+            ));
+        }
         if is_input(path) {
             let to = PathBuf::from("stdin.jsonl");
             self.push(path, path, to, format.unwrap_or(Format::Jsonl), (0, 0));
@@ -155,7 +160,7 @@ impl Inputs {
             argument: argument.to_owned(),
             to,
             format,
-            packing: Packing::named(path),
+            packing: if format == Format::Parquet { Packing::None } else { Packing::named(path) },
             state: State { path: path.to_owned(), bytes, modified },
         });
     }

@@ -36,8 +36,8 @@ use record::Maker;
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
 pub(super) struct DedupeArguments {
-    /// Files and folders of documents: JSON lines, CSV, TSV, text, WARC, WET; .gz and .zst; patterns; - is
-    /// standard input
+    /// Files and folders of documents: JSON lines, CSV, TSV, text, WARC, WET, Parquet; .gz and .zst;
+    /// patterns; - is standard input
     #[arg(required = true, value_name = "INPUT")]
     inputs: Vec<PathBuf>,
     /// Folder for the output; it has one file for each input file

@@ -15,9 +15,9 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::super::Failure;
-use super::super::files::{Format, Packing, is_input};
+use super::super::files::{Format, Packing, is_input, parquet};
 use super::inputs::Input;
-use super::record::Content;
+use super::record::{Content, Raw};
 use super::spool::at;
 
 /// The bytes of a zstd frame before compression.
@@ -144,15 +144,25 @@ pub(super) struct Outputs<'a> {
     inputs: &'a [Input],
     /// The file that is written, and the number of its input.
     open: Option<(u32, Sink)>,
+    /// The rows of a Parquet file that are kept, and the number of its input: the file is written when all
+    /// are known, from a second reading.
+    rows: Option<(u32, Vec<bool>)>,
 }
 
 impl<'a> Outputs<'a> {
     pub(super) fn new(folder: PathBuf, inputs: &'a [Input]) -> Outputs<'a> {
-        Outputs { folder, inputs, open: None }
+        Outputs { folder, inputs, open: None, rows: None }
     }
 
     /// Writes the header of a table or a record that is kept.
-    pub(super) fn write(&mut self, file: u32, content: &Content) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, raw: &Raw) -> Result<(), Failure> {
+        let (file, content) = (raw.file, &raw.content);
+        if matches!(content, Content::Values(_)) {
+            let rows = self.rows_of(file)?;
+            rows.resize(raw.line as usize, false);
+            rows[raw.line as usize - 1] = true;
+            return Ok(());
+        }
         let sink = self.sink(file)?;
         let written = match content {
             Content::Line(line) => sink.lines(&[line, b"\n"]),
@@ -170,7 +180,7 @@ impl<'a> Outputs<'a> {
             }
             Content::Text(bytes) => sink.lines(&[bytes]),
             Content::Record(record) => sink.member(&[record.bytes().unwrap_or_default(), b"\r\n\r\n"]),
-            Content::Broken(_) => Ok(()),
+            Content::Values(_) | Content::Broken(_) => Ok(()),
         };
         written.map_err(|error| self.failed(file, &error))
     }
@@ -178,25 +188,44 @@ impl<'a> Outputs<'a> {
     /// Starts the file of an input, so that it exists even if nothing of it is kept. A file that is one text
     /// exists only if the text is kept.
     pub(super) fn start(&mut self, file: u32) -> Result<(), Failure> {
-        if self.inputs[file as usize].format == Format::Text { Ok(()) } else { self.sink(file).map(|_| ()) }
+        match self.inputs[file as usize].format {
+            Format::Text => Ok(()),
+            Format::Parquet => self.rows_of(file).map(|_| ()),
+            _ => self.sink(file).map(|_| ()),
+        }
     }
 
     /// Completes the last file.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
-        match self.open.take() {
-            Some((file, sink)) => sink.finish().map_err(|error| self.failed(file, &error)),
-            None => Ok(()),
+        if let Some((file, sink)) = self.open.take() {
+            sink.finish().map_err(|error| self.failed(file, &error))?;
         }
+        if let Some((file, rows)) = self.rows.take() {
+            let to = self.create(file)?;
+            let written = parquet::copy(&self.inputs[file as usize].path, to, &rows);
+            written.map_err(|error| self.failed(file, &error))?;
+        }
+        Ok(())
+    }
+
+    /// The rows of a Parquet file that are kept so far.
+    fn rows_of(&mut self, file: u32) -> Result<&mut Vec<bool>, Failure> {
+        if self.rows.as_ref().is_none_or(|(open, _)| *open != file) {
+            self.finish()?;
+        }
+        Ok(&mut self.rows.get_or_insert((file, Vec::new())).1)
+    }
+
+    fn create(&self, file: u32) -> Result<File, Failure> {
+        let path = self.folder.join(&self.inputs[file as usize].to);
+        let created = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
+        created.map_err(|error| at(&path, &error))
     }
 
     fn sink(&mut self, file: u32) -> Result<&mut Sink, Failure> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != file) {
             self.finish()?;
-            let input = &self.inputs[file as usize];
-            let path = self.folder.join(&input.to);
-            let opened = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
-            let opened = opened.map_err(|error| at(&path, &error))?;
-            self.open = Some((file, Sink::new(opened, input.packing)));
+            self.open = Some((file, Sink::new(self.create(file)?, self.inputs[file as usize].packing)));
         }
         let (_, sink) = self.open.as_mut().expect("it was opened");
         Ok(sink)

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use memchr::{memchr_iter, memrchr};
 
 use super::super::Failure;
-use super::super::files::{Format, Table, archive, unpacked, wrong};
+use super::super::files::{Format, Table, archive, parquet, unpacked, wrong};
 use super::inputs::Input;
 use super::record::{Columns, Content, Made, Maker, Raw};
 
@@ -199,6 +199,9 @@ impl Reader<'_> {
         line: &mut u64,
         each: &mut dyn FnMut(Event) -> bool,
     ) -> io::Result<()> {
+        if input.format == Format::Parquet {
+            return self.rows(file, input, line, each);
+        }
         let read = unpacked(&input.path, &self.passed)?;
         let none = Columns::default();
         let mut each_of = |line: u64, content: Content, columns: &Columns| {
@@ -235,7 +238,36 @@ impl Reader<'_> {
                 }
                 Ok(())
             }
+            Format::Parquet => Ok(()),
         }
+    }
+
+    /// Calls `each` with the rows of a Parquet file until it returns `false`.
+    fn rows(
+        &self,
+        file: u32,
+        input: &Input,
+        line: &mut u64,
+        each: &mut dyn FnMut(Event) -> bool,
+    ) -> io::Result<()> {
+        let id = self.maker.id_field.as_str();
+        let has_id = self.maker.needs_id || parquet::has_column(&input.path, id)?;
+        // A column that is not there is asked for a second time in its place.
+        let text = self.maker.hash_field.as_ref().unwrap_or(&self.maker.text_field).as_str();
+        let names = [text, if has_id { id } else { text }, self.maker.keep.field().unwrap_or(text)];
+        let none = Columns::default();
+        for values in parquet::rows(&input.path, &names)? {
+            let mut values = values?;
+            if !has_id {
+                values[1] = None;
+            }
+            *line += 1;
+            if !each(Event::Record(Raw { file, line: *line, content: Content::Values(values) }, &none)) {
+                return Ok(());
+            }
+        }
+        self.passed.fetch_add(input.state.bytes, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -310,6 +342,7 @@ impl Content {
             Content::Text(bytes) | Content::Header(bytes) => bytes.len(),
             Content::Row(row) => row.raw.len(),
             Content::Record(record) => record.bytes().map_or(0, <[u8]>::len),
+            Content::Values(values) => values.iter().flatten().map(String::len).sum(),
             Content::Broken(why) => why.len(),
         }
     }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::super::files::parquet::Values;
 use super::super::files::{Entry, Record, Row, Skipped};
 use super::fields::{fields_of, string};
 use super::keep::Keep;
@@ -42,6 +43,8 @@ pub(super) enum Content {
     Text(Vec<u8>),
     /// A record of an archive.
     Record(Record),
+    /// The text or hash, the id and the key of a row of a Parquet file.
+    Values(Values),
     /// The first row of a table, which has no number.
     Header(Vec<u8>),
     /// Why the file cannot be read further.
@@ -135,6 +138,22 @@ impl Maker {
                 self.with_content(fields, text).map(Some)
             }
             Content::Record(record) => self.of_record(record),
+            Content::Values(values) => {
+                let name = self.hash_field.as_ref().unwrap_or(&self.text_field);
+                let missing = |name: &str| format!("there is no field {name:?}");
+                let value = |at: usize| values.get(at).cloned().flatten();
+                let text = values.first().and_then(Option::as_deref).ok_or_else(|| missing(name))?;
+                let id = value(1);
+                if id.is_none() && self.needs_id {
+                    return Err(missing(&self.id_field));
+                }
+                let key = value(2);
+                if let Some(name) = self.keep.field().filter(|_| key.is_none()) {
+                    return Err(missing(name));
+                }
+                let fields = Fields { id, text: None, is_page: self.is_page, print: None, key };
+                self.with_content(fields, text.into()).map(Some)
+            }
             Content::Header(_) => Ok(None),
             Content::Broken(why) => Err(why.clone()),
         }

@@ -221,7 +221,7 @@ impl<'a> Run<'a> {
         let mut number = first;
         for (raw, stored) in records {
             let Some((kind, digest)) = *stored else {
-                self.outputs.write(raw.file, &raw.content)?;
+                self.outputs.write(raw)?;
                 continue;
             };
             let decision = if kind == Kind::Document { decisions.next() } else { None };
@@ -291,7 +291,7 @@ impl<'a> Run<'a> {
             (Kind::Invalid, _) => Ok(()),
             (_, Decision::Kept) => {
                 self.summary.kept += u64::from(kind != Kind::Other);
-                self.outputs.write(raw.file, &raw.content)
+                self.outputs.write(raw)
             }
             (_, Decision::Dropped { by, distance }) => {
                 let digest = digest.map_or_else(|| self.digest(number), Ok)?;
@@ -398,7 +398,7 @@ impl<'a> Run<'a> {
             bar.set_position(reader.passed.load(Ordering::Relaxed));
             self.check_stop()?;
             if matches!(raw.content, Content::Header(_)) {
-                return self.outputs.write(raw.file, &raw.content);
+                return self.outputs.write(&raw);
             }
             let (kind, decision) =
                 self.kinds.get(number).copied().zip(decisions.get(number).copied()).ok_or_else(changed)?;

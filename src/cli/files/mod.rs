@@ -5,6 +5,11 @@
 //! of JSON lines.
 
 mod archive;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_parquet.rs"]
+pub(super) mod parquet;
+#[cfg(feature = "parquet")]
+pub(super) mod parquet;
 mod table;
 mod zstd;
 
@@ -34,6 +39,8 @@ pub(super) enum Format {
     Tsv,
     /// Web archives: pages of WARC, texts of WET; the URL is the id
     Warc,
+    /// Parquet, if the program is built with it: one document per row
+    Parquet,
 }
 
 impl Format {
@@ -46,6 +53,7 @@ impl Format {
             "csv" => Some(Format::Csv),
             "tsv" => Some(Format::Tsv),
             "warc" | "wet" => Some(Format::Warc),
+            "parquet" => Some(Format::Parquet),
             "jsonl" | "ndjson" | "json" => Some(Format::Jsonl),
             _ => None,
         }

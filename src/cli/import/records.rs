@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::super::files::{Entry, Record, Row, Skipped, Table, archive};
+use super::super::files::{self, Entry, Record, Row, Skipped, Table, archive};
 use crate::text::decode;
 
 /// The result of reading one record.
@@ -90,6 +90,36 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
         Found::Line(line(&Value::Object(document)))
     };
     let rows = std::iter::from_fn(move || table.next_row().transpose());
+    Ok(Box::new(rows.map(move |row| row.map(&document))))
+}
+
+/// A Parquet file, with the columns that a table has. Rows without a text are bad.
+///
+/// # Errors
+/// If the file cannot be read, or has no such column.
+pub(super) fn parquet(path: &Path, columns: &Columns) -> io::Result<Records> {
+    let names: Vec<&str> = std::iter::once(&columns.text)
+        .chain(&columns.id)
+        .chain(&columns.metadata)
+        .map(String::as_str)
+        .collect();
+    let rows = files::parquet::rows(path, &names)?;
+    let (text, has_id, metadata) = (columns.text.clone(), columns.id.is_some(), columns.metadata.clone());
+    let document = move |values: Vec<Option<String>>| {
+        let mut values = values.into_iter();
+        let Some(content) = values.next().flatten() else {
+            return Found::Bad(format!("there is no text in the column {text:?}"));
+        };
+        let mut document = Map::from_iter([("text".to_owned(), content.into())]);
+        if has_id {
+            document.insert("id".to_owned(), values.next().flatten().unwrap_or_default().into());
+        }
+        if !metadata.is_empty() {
+            let fields = metadata.iter().zip(values).map(|(name, value)| (name.clone(), value.into()));
+            document.insert("metadata".to_owned(), Value::Object(fields.collect()));
+        }
+        Found::Line(line(&Value::Object(document)))
+    };
     Ok(Box::new(rows.map(move |row| row.map(&document))))
 }
 

@@ -101,13 +101,17 @@ impl Source {
     }
 
     fn records(&self, path: &Path) -> io::Result<Records> {
-        let read = unpacked(path, &self.passed)?;
         let format = self.kind.of(path);
+        if format == Format::Parquet {
+            return records::parquet(path, &self.kind.columns(format.delimiter()));
+        }
+        let read = unpacked(path, &self.passed)?;
         Ok(match format {
             Format::Jsonl => records::lines(read),
             Format::Text => records::text(read, path),
             Format::Csv | Format::Tsv => records::table(read, &self.kind.columns(format.delimiter()))?,
             Format::Warc => records::of_archive(read),
+            Format::Parquet => unreachable!("it was read above"),
         })
     }
 
