@@ -18,12 +18,12 @@ use crate::ids::Hash;
 use crate::index::{GROUP, HashIndex, Neighbour, index_for};
 
 /// The documents that are decided together at most.
-pub const BATCH: usize = if cfg!(test) { 7 } else { 512 };
+pub(super) const BATCH: usize = if cfg!(test) { 7 } else { 512 };
 /// The documents that a thread looks up at a time.
 const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
-/// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: a
-/// few times the time in which a thread starts.
-const FEW: u64 = if cfg!(test) { 0 } else { 300_000 };
+/// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
+/// times and more the time in which threads start.
+const FEW: u64 = if cfg!(test) { 0 } else { 1_000_000 };
 
 /// What happens to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,10 +108,27 @@ impl Kept {
         nearest
     }
 
-    /// The nearest kept document of each of these, on as many threads as it is worth.
+    /// The nearest kept document of each of these.
     fn nearest_of_all(&self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Nearest> {
+        self.in_shares(documents, numbers, threads, |share| self.nearest_of_share(documents, share))
+    }
+
+    /// The numbers of all kept documents that are near each of these, itself among them if it is kept.
+    pub(super) fn near_all(&self, documents: &Documents, numbers: &[u32], threads: usize) -> Vec<Vec<u32>> {
+        let near = |number: &u32| self.near(documents, *number);
+        self.in_shares(documents, numbers, threads, |share| share.iter().map(near).collect())
+    }
+
+    /// What `each` returns for the documents, in their order, on as many threads as the lookups are worth.
+    fn in_shares<T: Send>(
+        &self,
+        documents: &Documents,
+        numbers: &[u32],
+        threads: usize,
+        each: impl Fn(&[u32]) -> Vec<T> + Sync,
+    ) -> Vec<T> {
         if threads == 1 || numbers.len() as u64 * self.index.cost(documents.k()) < FEW {
-            return self.nearest_of_share(documents, numbers);
+            return each(numbers);
         }
         let (next, shares) = (AtomicUsize::new(0), numbers.chunks(SHARE).collect::<Vec<_>>());
         let work = || {
@@ -119,7 +136,7 @@ impl Kept {
             loop {
                 let place = next.fetch_add(1, Ordering::Relaxed);
                 let Some(share) = shares.get(place) else { return done };
-                done.push((place, self.nearest_of_share(documents, share)));
+                done.push((place, each(share)));
             }
         };
         let mut done = std::thread::scope(|scope| {
@@ -129,7 +146,7 @@ impl Kept {
             done
         });
         done.sort_unstable_by_key(|(place, _)| *place);
-        done.into_iter().flat_map(|(_, nearest)| nearest).collect()
+        done.into_iter().flat_map(|(_, of_share)| of_share).collect()
     }
 
     fn nearest_of_share(&self, documents: &Documents, numbers: &[u32]) -> Vec<Nearest> {
@@ -178,18 +195,18 @@ impl Kept {
         nearest
     }
 
-    /// The distances and numbers of all kept documents that are near, itself among them if it is kept.
-    pub(super) fn near(&self, documents: &Documents, number: u32, each: impl FnMut((u32, u32))) {
+    fn near(&self, documents: &Documents, number: u32) -> Vec<u32> {
         let mut found = Vec::new();
         self.index.within(documents.subject(number), documents.k(), &mut found);
-        let numbers = found
-            .iter()
-            .flat_map(|near| self.with_hash(documents, near.hash).map(move |other| (near.distance, other)));
-        numbers.filter(|(_, other)| documents.passes(number, *other)).for_each(each);
+        let numbers = found.iter().flat_map(|near| self.with_hash(documents, near.hash));
+        numbers.filter(|other| documents.passes(number, *other)).collect()
     }
 
-    /// The kept document with the hash of this one that was kept first.
-    pub(super) fn first_with_hash_of(&self, documents: &Documents, number: u32) -> u32 {
+    /// The kept document that stands for this one: without a second check, the first with its hash.
+    pub(super) fn representative(&self, documents: &Documents, number: u32) -> u32 {
+        if documents.is_checked() {
+            return number;
+        }
         self.with_hash(documents, documents.hash(number)).min().unwrap_or(number)
     }
 

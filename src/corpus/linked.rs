@@ -2,27 +2,30 @@
 //!
 //! The ends of a chain may differ in every bit. Therefore components are not the default.
 
-use super::central::{all_of, representative};
-use super::documents::Documents;
+use super::documents::{Documents, Print};
+use super::parts::{Bounds, each_near};
 
-/// For each document in `order`, the member of its component that comes first in `order`. The documents are
-/// those in `order`, each once.
-pub fn linked(documents: &Documents, order: &[u32]) -> Vec<u32> {
-    let all = all_of(documents, order);
-    let mut parents: Vec<u32> = (0..documents.len()).collect();
-    for &number in order {
-        let first = representative(&all, documents, number);
-        join(&mut parents, number, first);
-        if first == number {
-            all.near(documents, number, |(_, other)| join(&mut parents, number, other));
-        }
-    }
+/// For each document in `order`, by their names, the member of its component that comes first in `order`. The
+/// documents are those in `order`, each once; `documents` is empty. The result does not depend on the bounds.
+///
+/// # Errors
+/// The error of `print`, which reads what a document is compared by.
+pub fn linked<E>(
+    documents: &mut Documents,
+    order: &[u32],
+    bounds: Bounds,
+    mut print: impl FnMut(u32) -> Result<Print, E>,
+) -> Result<Vec<u32>, E> {
+    let mut parents: Vec<u32> = (0..order.iter().max().map_or(0, |last| last + 1)).collect();
+    each_near(documents, order, bounds, &mut print, |place, near| {
+        near.iter().for_each(|(other, _)| join(&mut parents, order[place], *other));
+    })?;
     let mut names: Vec<Option<u32>> = vec![None; parents.len()];
     let named = order.iter().map(|number| {
         let root = root(&mut parents, *number);
         *names[root as usize].get_or_insert(*number)
     });
-    named.collect()
+    Ok(named.collect())
 }
 
 fn root(parents: &mut [u32], mut number: u32) -> u32 {

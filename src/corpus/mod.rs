@@ -15,13 +15,15 @@ mod documents;
 mod kept;
 mod linked;
 mod order;
+mod parts;
 mod rounds;
 #[cfg(test)]
 mod tests;
 
 pub use central::neighbour_counts;
 pub use documents::{Check, Documents, Print};
-pub use kept::{BATCH, Decision, Kept};
+pub use kept::{Decision, Kept};
 pub use linked::linked;
 pub use order::visiting_order;
+pub use parts::Bounds;
 pub use rounds::decide_in_rounds;

@@ -10,18 +10,18 @@
 
 use super::documents::{Documents, Print};
 use super::kept::{BATCH, Decision, Kept};
+use super::parts::Bounds;
 
-/// Decides about the documents of `order`, by their names, on `threads` threads; the first `always` of them
-/// are kept whatever is near, and are in the order of their names. `documents` is empty; it and the kept
-/// documents of a round take about `most_bytes`, and each round keeps at least one document if one is left.
-/// `decisions` has a place for every name, and all are `Kept`. Returns the number of rounds.
+/// Decides about the documents of `order`, by their names; the first `always` of them are kept whatever is
+/// near, and are in the order of their names. `documents` is empty; each round keeps at least one document if
+/// one is left. `decisions` has a place for every name, and all are `Kept`. Returns the number of rounds.
 ///
 /// # Errors
 /// The error of `print`, which reads what a document is compared by.
 pub fn decide_in_rounds<E>(
     documents: &mut Documents,
     (order, always): (&[u32], usize),
-    (most_bytes, threads): (usize, usize),
+    bounds: Bounds,
     mut print: impl FnMut(u32) -> Result<Print, E>,
     decisions: &mut [Decision],
 ) -> Result<u32, E> {
@@ -41,7 +41,7 @@ pub fn decide_in_rounds<E>(
             names.iter().zip(&prints).for_each(|(name, print)| _ = documents.push_named(*name, print));
             let numbers: Vec<u32> = (from..documents.len()).collect();
             let mut is_kept = vec![false; names.len()];
-            let nearest = kept.visit_batch(documents, &numbers, threads, |at, nearest| {
+            let nearest = kept.visit_batch(documents, &numbers, bounds.threads, |at, nearest| {
                 let is_near = place + at >= always && nearest.is_some();
                 let was_dropped = matches!(decisions[names[at] as usize], Decision::Dropped { .. });
                 is_kept[at] = !is_near && !was_dropped && !is_full;
@@ -68,7 +68,7 @@ pub fn decide_in_rounds<E>(
                 decided = place;
                 // Measuring reads the whole index, so it is done after each growth by a part.
                 if held >= measured_at {
-                    is_full = documents.bytes() + kept.bytes() > most_bytes;
+                    is_full = documents.bytes() + kept.bytes() > bounds.bytes;
                     measured_at = held + held.div_ceil(32);
                 }
             }

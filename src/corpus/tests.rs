@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::kept::BATCH;
 use super::*;
 use crate::ids::{Hash, SignatureShape, Width};
 
@@ -68,6 +69,12 @@ fn any_width() -> impl Strategy<Value = (Width, Vec<Print>)> {
     prop_oneof![Just(Width::Bits64), Just(Width::Bits128)].prop_flat_map(|width| (Just(width), prints(width)))
 }
 
+/// Memory for one document, for some, and for all.
+fn any_bounds() -> impl Strategy<Value = Bounds> {
+    let bytes = prop_oneof![Just(0), 10_000..60_000usize, Just(usize::MAX)];
+    (bytes, 1..4usize).prop_map(|(bytes, threads)| Bounds { bytes, threads })
+}
+
 proptest! {
     #[test]
     fn documents_are_kept_as_defined(
@@ -80,8 +87,8 @@ proptest! {
             prop_assert_eq!(&decisions, &by_definition(&documents, &order));
             for threads in [1, 3] {
                 let together = Kept::none_of(&documents).visit_all(&documents, &order, threads);
-                let expected: Vec<Decision> = order.iter().map(|number| decisions[*number as usize]).collect();
-                prop_assert_eq!(together, expected);
+                let expected = order.iter().map(|number| decisions[*number as usize]);
+                prop_assert_eq!(together, expected.collect::<Vec<_>>());
             }
             let kept: Vec<u32> =
                 (0..documents.len()).filter(|n| decisions[*n as usize] == Decision::Kept).collect();
@@ -113,27 +120,31 @@ proptest! {
         let mut decisions = vec![Decision::Kept; prints.len()];
         let read = |name: u32| Ok::<_, ()>(prints[name as usize].clone());
         let mut held = documents(&[], width, k, is_checked);
-        let rounds = decide_in_rounds(&mut held, (&order, always), (most_bytes, threads), read, &mut decisions).unwrap();
+        let bounds = Bounds { bytes: most_bytes, threads };
+        let rounds = decide_in_rounds(&mut held, (&order, always), bounds, read, &mut decisions).unwrap();
         prop_assert_eq!(decisions, expected);
         prop_assert!(most_bytes != 0 || rounds > 1 || prints.len() <= BATCH);
     }
 
     #[test]
-    fn neighbours_are_counted_as_defined((width, prints) in any_width(), k in 0..12u32, is_checked: bool) {
-        let documents = documents(&prints, width, k, is_checked);
-        let near = |a: u32| (0..documents.len()).filter(|b| a != *b && is_near(&documents, a, *b)).count();
-        let expected: Vec<u32> = (0..documents.len()).map(|number| near(number) as u32).collect();
-        for threads in [1, 3] {
-            let all: Vec<u32> = (0..documents.len()).collect();
-            prop_assert_eq!(&neighbour_counts(&documents, &all, threads), &expected);
-        }
+    fn neighbours_are_counted_as_defined(
+        (width, prints) in any_width(), k in 0..12u32, is_checked: bool, bounds in any_bounds(),
+    ) {
+        let all = documents(&prints, width, k, is_checked);
+        let near = |a: u32| (0..all.len()).filter(|b| a != *b && is_near(&all, a, *b)).count();
+        let expected: Vec<u32> = (0..all.len()).map(|number| near(number) as u32).collect();
+        let names: Vec<u32> = (0..all.len()).collect();
+        let read = |name: u32| Ok::<_, ()>(prints[name as usize].clone());
+        let mut held = documents(&[], width, k, is_checked);
+        prop_assert_eq!(neighbour_counts(&mut held, &names, bounds, read).unwrap(), expected);
     }
 
     #[test]
     fn components_are_those_of_all_chains(
         (width, prints) in any_width(), k in 0..12u32, keys in prop::collection::vec(0..9u64, 120),
-        is_checked: bool,
+        is_checked: bool, bounds in any_bounds(),
     ) {
+        let mut held = documents(&[], width, k, is_checked);
         let documents = documents(&prints, width, k, is_checked);
         let order = visiting_order(&keys[..prints.len()]);
         // The definition: names spread along near pairs until none changes.
@@ -154,7 +165,8 @@ proptest! {
             }
         }
         let expected: Vec<u32> = order.iter().map(|number| names[*number as usize]).collect();
-        prop_assert_eq!(linked(&documents, &order), expected);
+        let read = |name: u32| Ok::<_, ()>(prints[name as usize].clone());
+        prop_assert_eq!(linked(&mut held, &order, bounds, read).unwrap(), expected);
     }
 }
 

@@ -21,6 +21,7 @@ mod corpus;
 mod damage;
 mod decoders;
 mod dedupe;
+mod dedupe_stops;
 mod duplicates;
 mod edge;
 mod expiry;

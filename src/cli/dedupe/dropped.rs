@@ -38,6 +38,9 @@ pub(super) struct DroppedLine<'a> {
     pub(super) own: Shown<'a>,
     pub(super) replaced_by: Shown<'a>,
     pub(super) distance: u32,
+    /// The estimated Jaccard similarity, if the profile makes signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) similarity: Option<f64>,
     pub(super) exact: bool,
 }
 

@@ -10,6 +10,7 @@ mod estimate;
 mod fields;
 mod inputs;
 mod keep;
+mod manifest;
 mod output;
 mod progress;
 mod reader;
@@ -64,7 +65,7 @@ pub(super) struct DedupeArguments {
     #[command(flatten)]
     access: Access,
     /// Profile, with or without version
-    #[arg(long, default_value = "copies-64")]
+    #[arg(long, default_value = "minhash-copies")]
     profile: String,
     /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
@@ -124,7 +125,8 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     let k = distance(arguments, profile)?;
     if arguments.hash_field.is_some() && profile.signatures().is_some() {
         return Err(Failure::new(format!(
-            "{} makes signatures: --hash-field cannot give them",
+            "{} makes signatures, which --hash-field cannot give: name a profile of hashes, such as \
+             --profile copies-64",
             profile.id()
         )));
     }
@@ -142,11 +144,6 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
     if let Some(field) = arguments.keep.field().or(arguments.hash_field.as_deref()).filter(|_| has_text_files)
     {
         return Err(Failure::new(format!("text files have no field {field:?}")));
-    }
-    if arguments.memory.is_some()
-        && (arguments.keep == Keep::Central || arguments.clusters == Clusters::Linked)
-    {
-        return Err(Failure::new("central and linked need all documents in memory: they exclude --memory"));
     }
     if arguments.memory.is_some() && is_piped {
         return Err(Failure::new("standard input can be read only once, and --memory needs two passes"));

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use serde_json::json;
 
 use super::super::Failure;
 use super::against::Against;
 use super::dropped::{Dropped, DroppedLine, Shown};
 use super::inputs::{Input, Inputs};
 use super::keep::Keep;
+use super::manifest::{MANIFEST, prints};
 use super::output::{Folder, Outputs};
 use super::progress::{bar, check, stop_on_signals};
 use super::reader::Reader;
@@ -26,7 +26,7 @@ use super::spool::{Kind, Name, Names, Prints, Stored, at};
 use super::summary::{Summary, WithGroups};
 use super::{Clusters, DedupeArguments};
 use crate::corpus::{
-    BATCH, Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
+    Bounds, Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
 };
 use crate::fingerprint::Sketch;
 
@@ -35,13 +35,11 @@ const SHOWN: u64 = 20;
 /// The records after which prints are made durable.
 const SYNC_EVERY: u32 = 100_000;
 /// The bytes that a run with `--memory` holds for each record: its kind, its key, its decision, and twice its
-/// place in the order.
+/// place in the order; with `--clusters linked` instead of the key its parent, and two names.
 const FIXED_BYTES: u64 = 1 + 8 + 12 + 8;
+const LINKED_BYTES: u64 = 1 + 4 + 8 + 4 + 12 + 8;
 /// The least memory for prints and the index of a round.
 const LEAST_BYTES: u64 = 1 << 20;
-/// The file of prints, and of what they depend on.
-const PRINTS: &str = "prints";
-const MANIFEST: &str = "manifest.json";
 
 /// Runs the command.
 pub(super) fn run(
@@ -61,14 +59,13 @@ pub(super) fn run(
     let (format, access) = (arguments.format, &arguments.access);
     let against = Against::fetched(&arguments.against, format, access, maker.profile, &folder.work(""))?;
     let mut run = Run::new(arguments, inputs, &against, maker, k, &folder)?;
-    run.read_against()?;
     let is_streamed =
         arguments.keep == Keep::FIRST && arguments.clusters == Clusters::Greedy && arguments.memory.is_none();
+    run.read_against(is_streamed)?;
     run.read(is_streamed)?;
     run.refuse_invalid()?;
     if !is_streamed {
-        let decisions =
-            if arguments.memory.is_some() { run.decisions_in_rounds()? } else { run.decisions()? };
+        let decisions = run.decisions()?;
         run.write(&decisions)?;
     }
     run.finish(folder)
@@ -140,7 +137,7 @@ impl<'a> Run<'a> {
     }
 
     /// Reads the documents of `--against`: all of them count as kept, and none is written.
-    fn read_against(&mut self) -> Result<(), Failure> {
+    fn read_against(&mut self, is_streamed: bool) -> Result<(), Failure> {
         let (files, exported) = self.against.inputs.files.split_at(self.against.exported_from);
         let plain = Maker { keep: Keep::FIRST, needs_id: false, ..self.maker.clone() };
         let of_server = Maker { is_exported: true, ..plain.clone() };
@@ -160,7 +157,7 @@ impl<'a> Run<'a> {
                     let Some(stored) = made.stored.filter(|stored| stored.kind == Kind::Document) else {
                         continue;
                     };
-                    if self.arguments.memory.is_none() {
+                    if is_streamed {
                         let number = self.documents.push(&stored.print);
                         self.kept.keep(&self.documents, number);
                     }
@@ -252,7 +249,7 @@ impl<'a> Run<'a> {
         let file = raw.file + self.against.names.len() as u32;
         let id = id.filter(|_| matches!(stored.kind, Kind::Document | Kind::Empty));
         self.names.push(file, raw.line, id.as_deref())?;
-        if self.arguments.memory.is_none() {
+        if is_streamed {
             self.documents.push(&stored.print);
         }
         match stored.kind {
@@ -301,7 +298,8 @@ impl<'a> Run<'a> {
                     return Ok(());
                 }
                 let (own, replaced_by) = (self.shown(number)?, self.shown(by)?);
-                let line = DroppedLine { own, replaced_by, distance, exact: is_exact };
+                let similarity = self.maker.profile.signatures().map(|shape| shape.similarity(distance));
+                let line = DroppedLine { own, replaced_by, distance, similarity, exact: is_exact };
                 self.dropped.as_mut().map_or(Ok(()), |file| file.write(&line))
             }
         }
@@ -321,71 +319,60 @@ impl<'a> Run<'a> {
         Ok(Shown { id, file, line })
     }
 
-    /// The decision about each record that was read.
+    /// The decision about each record that was read, within the memory that is allowed.
     fn decisions(&mut self) -> Result<Vec<Decision>, Failure> {
         let spinner = ProgressBar::new_spinner().with_message("deciding");
         spinner.enable_steady_tick(Duration::from_millis(200));
-        let first = self.against_prints.len();
+        let (first, bounds) = (self.against_prints.len(), self.bounds()?);
         let is_compared = |number: &u32| self.kinds[(number - first) as usize] == Kind::Document;
+        let print = |number| {
+            check(&self.stop)?;
+            Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
+        };
         if self.arguments.keep == Keep::Central {
-            let among: Vec<u32> = (first..self.documents.len()).filter(is_compared).collect();
-            let counts = neighbour_counts(&self.documents, &among, self.threads);
+            let all = first + self.kinds.len() as u32;
+            let among: Vec<u32> = (first..all).filter(is_compared).collect();
+            let counts = neighbour_counts(&mut self.documents, &among, bounds, print)?;
             for (number, count) in among.iter().zip(counts) {
                 self.keys[(number - first) as usize] = !u64::from(count);
             }
         }
         let order = visiting_order(&self.keys).into_iter().map(|number| number + first).filter(is_compared);
-        let order: Vec<u32> = order.collect();
-        let mut decisions = vec![Decision::Kept; self.kinds.len()];
+        let order: Vec<u32> = (0..first).chain(order).collect();
+        self.keys = Vec::new();
+        let mut decisions = vec![Decision::Kept; first as usize + self.kinds.len()];
+        self.documents.clear();
         if self.arguments.clusters == Clusters::Linked {
-            let all: Vec<u32> = (0..first).chain(order).collect();
-            let names = linked(&self.documents, &all);
-            for (number, by) in
-                all.into_iter().zip(names).filter(|(number, by)| *number >= first && by != number)
-            {
-                let distance = self.documents.distance(number, by);
-                decisions[(number - first) as usize] = Decision::Dropped { by, distance };
+            let names = linked(&mut self.documents, &order, bounds, print)?;
+            for (number, by) in order.into_iter().zip(names).filter(|(own, by)| own >= &first && by != own) {
+                self.documents.clear();
+                let [own, other] =
+                    [number, by].map(|number| print(number).map(|print| self.documents.push(&print)));
+                let distance = self.documents.distance(own?, other?);
+                decisions[number as usize] = Decision::Dropped { by, distance };
             }
         } else {
-            // Not all at once, so that a signal ends the run.
-            for numbers in order.chunks(BATCH) {
-                check(&self.stop)?;
-                let decided = self.kept.visit_all(&self.documents, numbers, self.threads);
-                for (number, decision) in numbers.iter().zip(decided) {
-                    decisions[(number - first) as usize] = decision;
-                }
+            let order = (&order[..], first as usize);
+            let rounds = decide_in_rounds(&mut self.documents, order, bounds, print, &mut decisions)?;
+            if rounds > 1 {
+                eprintln!("decided in {rounds} rounds, because of --memory");
             }
         }
-        Ok(decisions)
+        spinner.finish_and_clear();
+        Ok(decisions.split_off(first as usize))
     }
 
-    /// The same decisions within the memory that is allowed.
-    fn decisions_in_rounds(&mut self) -> Result<Vec<Decision>, Failure> {
-        let spinner = ProgressBar::new_spinner().with_message("deciding");
-        spinner.enable_steady_tick(Duration::from_millis(200));
-        let (first, records) = (self.against_prints.len(), self.kinds.len() as u64);
-        let fixed = (records + u64::from(first)) * FIXED_BYTES;
-        let allowed = self.arguments.memory.unwrap_or(u64::MAX);
-        let rest = allowed.checked_sub(fixed).filter(|rest| *rest >= LEAST_BYTES).ok_or_else(|| {
+    /// The memory for prints and the index, after what is held for each record.
+    fn bounds(&self) -> Result<Bounds, Failure> {
+        let (first, records) = (u64::from(self.against_prints.len()), self.kinds.len() as u64);
+        let fixed = if self.arguments.clusters == Clusters::Linked { LINKED_BYTES } else { FIXED_BYTES };
+        let fixed = (records + first) * fixed;
+        let rest = self.arguments.memory.unwrap_or(u64::MAX).checked_sub(fixed);
+        let bytes = rest.filter(|rest| *rest >= LEAST_BYTES).ok_or_else(|| {
             let least = (fixed + LEAST_BYTES).div_ceil(1 << 20);
             Failure::new(format!("{records} records need --memory {least}MiB or more"))
         })?;
-        let order = visiting_order(&self.keys).into_iter();
-        let compared = order.filter(|number| self.kinds[*number as usize] == Kind::Document);
-        let order: Vec<u32> = (0..first).chain(compared.map(|number| number + first)).collect();
-        self.keys = Vec::new();
-        let mut decisions = vec![Decision::Kept; first as usize + self.kinds.len()];
-        let print = |number| {
-            check(&self.stop)?;
-            Ok::<_, Failure>(print_of(&self.against_prints, &self.prints, number)?.print)
-        };
-        let (order, bounds) = ((&order[..], first as usize), (rest as usize, self.threads));
-        let rounds = decide_in_rounds(&mut self.documents, order, bounds, print, &mut decisions)?;
-        spinner.finish_and_clear();
-        if rounds > 1 {
-            eprintln!("decided in {rounds} rounds, because of --memory");
-        }
-        Ok(decisions.split_off(first as usize))
+        Ok(Bounds { bytes: bytes as usize, threads: self.threads })
     }
 
     /// Reads the files again and writes them by the decisions.
@@ -476,35 +463,6 @@ fn show_invalid(file: &str, raw: &Raw, why: &str, count: u64) {
     if count <= SHOWN {
         eprintln!("{file}:{}: {why}", raw.line);
     }
-}
-
-/// The prints of an earlier run with the same files and settings, or none.
-fn prints(
-    arguments: &DedupeArguments,
-    inputs: &Inputs,
-    maker: &Maker,
-    folder: &Folder,
-) -> Result<Prints, Failure> {
-    let states: Vec<_> = inputs.files.iter().map(|input| &input.state).collect();
-    let key = match &arguments.keep {
-        Keep::Source(_) | Keep::Central => Keep::FIRST,
-        keep @ Keep::By(_) => keep.clone(),
-    };
-    let manifest = json!({
-        "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
-        "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field, "html": maker.is_page,
-        "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
-        "format": format!("{:?}", arguments.format),
-    });
-    let (path, text) = (folder.work(MANIFEST), manifest.to_string());
-    let has_input = inputs.files.iter().any(|input| super::is_input(&input.path));
-    let is_same = !has_input && fs::read_to_string(&path).is_ok_and(|earlier| earlier == text);
-    if !is_same {
-        // The prints go before the manifest that vouches for them.
-        let _ = fs::remove_file(folder.work(PRINTS));
-        fs::write(&path, text).map_err(|error| at(&path, &error))?;
-    }
-    Prints::open(&folder.work(PRINTS), maker.sizes, is_same)
 }
 
 /// Near documents must also have this estimated similarity.

@@ -1,0 +1,48 @@
+//! What the prints of a run depend on: a later run uses them only if this is the same.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::super::Failure;
+use super::super::files::is_input;
+use super::DedupeArguments;
+use super::inputs::Inputs;
+use super::keep::Keep;
+use super::output::Folder;
+use super::record::Maker;
+use super::spool::{Prints, at};
+
+/// The file of what the prints depend on.
+pub(super) const MANIFEST: &str = "manifest.json";
+/// The file of prints.
+const PRINTS: &str = "prints";
+
+/// The prints of an earlier run with the same files and settings, or none.
+pub(super) fn prints(
+    arguments: &DedupeArguments,
+    inputs: &Inputs,
+    maker: &Maker,
+    folder: &Folder,
+) -> Result<Prints, Failure> {
+    let states: Vec<_> = inputs.files.iter().map(|input| &input.state).collect();
+    let key = match &arguments.keep {
+        Keep::Source(_) | Keep::Central => Keep::FIRST,
+        keep @ Keep::By(_) => keep.clone(),
+    };
+    let manifest = json!({
+        "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
+        "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field, "html": maker.is_page,
+        "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
+        "format": format!("{:?}", arguments.format),
+    });
+    let (path, text) = (folder.work(MANIFEST), manifest.to_string());
+    let has_input = inputs.files.iter().any(|input| is_input(&input.path));
+    let is_same = !has_input && fs::read_to_string(&path).is_ok_and(|earlier| earlier == text);
+    if !is_same {
+        // The prints go before the manifest that vouches for them.
+        let _ = fs::remove_file(folder.work(PRINTS));
+        fs::write(&path, text).map_err(|error| at(&path, &error))?;
+    }
+    Prints::open(&folder.work(PRINTS), maker.sizes, is_same)
+}
