@@ -64,7 +64,7 @@ pub(in crate::cli) fn rows(
     }))
 }
 
-/// Whether the file has a column of this name, or a group that may have the field.
+/// Whether the file has a column of this name.
 pub(in crate::cli) fn has_column(path: &Path, name: &str) -> io::Result<bool> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(failed)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();

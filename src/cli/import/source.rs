@@ -34,13 +34,13 @@ pub(super) struct Kind {
     /// Format of the files; by default from their names, without .gz and .zst
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// Column with the text, for csv and tsv
+    /// Column with the text, for csv, tsv and parquet
     #[arg(long, default_value = "text", value_name = "COLUMN")]
     text_column: String,
-    /// Column with the id, for csv and tsv; by default the server assigns ids
+    /// Column with the id, for csv, tsv and parquet; by default the server assigns ids
     #[arg(long, value_name = "COLUMN")]
     id_column: Option<String>,
-    /// Column stored as metadata, for csv and tsv; may be given several times
+    /// Column stored as metadata, for csv, tsv and parquet; may be given several times
     #[arg(long = "metadata-column", value_name = "COLUMN")]
     metadata_columns: Vec<String>,
 }
