@@ -23,7 +23,7 @@ pub(super) const BATCH: usize = if cfg!(test) { 7 } else { 512 };
 const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
 /// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
 /// times and more the time in which threads start.
-const FEW: u64 = if cfg!(test) { 0 } else { 1_000_000 };
+const FEW: u64 = if cfg!(test) { 1 } else { 1_000_000 };
 
 /// What happens to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,13 @@ impl Kept {
 
     /// Visits a document: keeps it unless a kept document is near.
     pub fn visit(&mut self, documents: &Documents, number: u32) -> Decision {
-        if let Some((distance, by)) = self.nearest(documents, number, &mut Vec::new()) {
+        let nearest = self.nearest(documents, number, &mut Vec::new());
+        self.decide(documents, number, nearest)
+    }
+
+    /// Keeps a document unless it has a nearest one.
+    fn decide(&mut self, documents: &Documents, number: u32, nearest: Nearest) -> Decision {
+        if let Some((distance, by)) = nearest {
             return Decision::Dropped { by, distance };
         }
         self.keep(documents, number);
@@ -74,13 +80,7 @@ impl Kept {
         for numbers in numbers.chunks(BATCH) {
             let decided = self.visit_batch(documents, numbers, threads, |_, nearest| nearest.is_none());
             for (number, nearest) in numbers.iter().zip(decided) {
-                decisions.push(match nearest {
-                    Some((distance, by)) => Decision::Dropped { by, distance },
-                    None => {
-                        self.keep(documents, *number);
-                        Decision::Kept
-                    }
-                });
+                decisions.push(self.decide(documents, *number, nearest));
             }
         }
         decisions

@@ -10,10 +10,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, ZstdLevel};
+use parquet::basic::{Compression, GzipLevel, ZstdLevel};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::{ByteArray, Int96};
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{ColumnChunkMetaData, KeyValue};
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
@@ -49,7 +49,7 @@ fn documents(count: usize) -> Vec<Document> {
         let mut text: Vec<String> = (0..60).map(|_| random.choice(&words).unwrap().clone()).collect();
         if !texts.is_empty() && random.bool() {
             text.clone_from(random.choice(&texts).unwrap());
-            text[random.usize(..60)] = "changed".to_owned();
+            "changed".clone_into(&mut text[random.usize(..60)]);
         }
         texts.push(text);
     }
@@ -65,7 +65,7 @@ fn write(path: &Path, documents: &[Document]) {
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_column_compression(of("text"), Compression::ZSTD(ZstdLevel::default()))
-        .set_column_compression(of("meta.score"), Compression::GZIP(Default::default()))
+        .set_column_compression(of("meta.score"), Compression::GZIP(GzipLevel::default()))
         .set_column_compression(of("raw"), Compression::UNCOMPRESSED)
         .set_key_value_metadata(Some(vec![KeyValue::new("origin".to_owned(), "a test".to_owned())]));
     let schema = Arc::new(parse_message_type(SCHEMA).unwrap());
@@ -192,7 +192,7 @@ fn a_parquet_file_loses_what_the_same_json_lines_lose_and_keeps_all_else() {
         assert_eq!(before.num_row_groups(), after.num_row_groups());
         let metadata = |of: &parquet::file::metadata::ParquetMetaData| {
             let values = of.file_metadata().key_value_metadata().cloned().unwrap();
-            let compressions = of.row_group(0).columns().iter().map(|column| column.compression());
+            let compressions = of.row_group(0).columns().iter().map(ColumnChunkMetaData::compression);
             (values, compressions.collect::<Vec<_>>())
         };
         assert_eq!(metadata(before), metadata(after));

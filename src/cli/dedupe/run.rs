@@ -189,12 +189,11 @@ impl<'a> Run<'a> {
             let before = number;
             let mut taken = Vec::with_capacity(records.len());
             for (raw, made) in records {
-                let stored = match raw.content {
-                    Content::Header(_) => None,
-                    _ => {
-                        number += 1;
-                        Some(self.take(number - 1, &raw, made, is_streamed, &bar)?)
-                    }
+                let stored = if matches!(raw.content, Content::Header(_)) {
+                    None
+                } else {
+                    number += 1;
+                    Some(self.take(number - 1, &raw, made, is_streamed, &bar)?)
                 };
                 taken.push((raw, stored));
             }

@@ -209,5 +209,5 @@ fn shown(field: &Field) -> Option<String> {
 }
 
 fn failed(error: ParquetError) -> io::Error {
-    wrong(error.to_string())
+    io::Error::new(io::ErrorKind::InvalidData, error)
 }
