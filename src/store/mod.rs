@@ -22,6 +22,7 @@
 
 mod batch;
 mod blocks;
+mod cluster_records;
 mod clusters;
 mod codec;
 mod compaction;
@@ -48,7 +49,8 @@ use lsm_tree::{AbstractTree, Guard, IterGuardImpl, SeqNo};
 use parking_lot::Mutex;
 
 pub use batch::Batch;
-pub use clusters::{Cluster, ClusterChanges, ClusterState, Clustered, Clusters, Queued, Rank, Role, Task};
+pub use cluster_records::{Cluster, ClusterState, Clustered, Queued, Rank, Role, Task};
+pub use clusters::{ClusterChanges, Clusters};
 pub use error::StoreError;
 pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
