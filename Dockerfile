@@ -20,6 +20,7 @@ RUN mkdir -p src benches/lookup \
 # The sources and the files that they include. Everything else has been downloaded, hence --offline. The
 # line tables that backtraces need stay in the binary, compressed, which halves its size.
 COPY assets assets
+COPY console console
 COPY docs/errors.md docs/errors.md
 COPY src src
 RUN cargo build --release --locked --offline \

@@ -137,6 +137,7 @@ pub async fn run(
                 origins: settings.server.origins.clone(),
                 is_encrypted: tls.is_some(),
             },
+            has_console: settings.server.console,
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
@@ -147,7 +148,9 @@ pub async fn run(
         // Nothing has been acknowledged yet, so there is nothing to finish.
         _ = &mut shutdown => return Ok(()),
     };
-    tracing::info!("ready, listening on {address} (documentation: {address}/docs)");
+    let pages = if settings.server.console { "console" } else { "documentation" };
+    let path = if settings.server.console { "/" } else { "/docs" };
+    tracing::info!("ready, listening on {address} ({pages}: {address}{path})");
     let how = tokio::select! {
         how = &mut shutdown => how,
         _ = &mut serving => {

@@ -1,7 +1,7 @@
 //! The layers of `ARCHITECTURE.md`, enforced: which module may import which, and how every file starts.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -191,7 +191,7 @@ fn the_pure_layers_have_no_side_effects() {
 fn only_http_error_names_error_statuses() {
     for (path, source) in sources() {
         if source.contains("StatusCode::") && !path.ends_with("http/error.rs") {
-            let successes = ["OK", "CREATED", "ACCEPTED", "NO_CONTENT"];
+            let successes = ["OK", "CREATED", "ACCEPTED", "NO_CONTENT", "NOT_MODIFIED"];
             for (at, _) in source.match_indices("StatusCode::") {
                 let name = &source[at + "StatusCode::".len()..];
                 assert!(successes.iter().any(|known| name.starts_with(known)), "{}", path.display());
@@ -244,8 +244,8 @@ fn every_file_says_what_it_is_and_none_is_too_long() {
 
 #[test]
 fn no_line_is_wider_than_110_columns() {
-    const ENDINGS: [&str; 5] = ["rs", "py", "md", "toml", "yml"];
-    let directories = ["src", "tests", "benches", "fuzz", "config", "docs", "assets"];
+    const ENDINGS: [&str; 8] = ["rs", "py", "md", "toml", "yml", "js", "css", "html"];
+    let directories = ["src", "console", "tests", "benches", "fuzz", "config", "docs", "assets"];
     let mut files: BTreeMap<_, _> =
         directories.iter().flat_map(|directory| files_in(directory, &ENDINGS)).collect();
     for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "Cargo.toml", "docker-compose.yml"] {
@@ -265,6 +265,59 @@ fn no_line_is_wider_than_110_columns() {
         }
     }
     assert!(wide.is_empty(), "{}", wide.join("\n"));
+}
+
+#[test]
+fn modules_of_the_console_are_small_and_insert_no_markup() {
+    let modules = files_in("console", &["js"]);
+    assert!(modules.len() > 15, "only {} modules were found", modules.len());
+    let forbidden = [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        "new Function",
+        "localStorage.setItem(\"key\"",
+        "http:",
+        "https:",
+    ];
+    for (path, source) in modules {
+        let name = path.display();
+        assert!(source.starts_with("// "), "{name} does not open with a comment that says what it is");
+        assert!(source.lines().count() <= 500, "{name} is too long; split it by subject");
+        for word in forbidden.iter().filter(|word| source.contains(**word)) {
+            // The name of the namespace of SVG looks like an address.
+            let is_namespace = source.matches(word).count() == source.matches("http://www.w3.org/").count();
+            assert!(is_namespace, "{name}: {word}");
+        }
+    }
+}
+
+#[test]
+fn the_dictionaries_of_the_console_have_the_same_keys() {
+    let sources = files_in("console", &["js"]);
+    let keys = |name: &str| -> BTreeSet<String> {
+        let (_, source) = sources.iter().find(|(path, _)| path.ends_with(name)).unwrap();
+        let keys = source.lines().filter_map(|line| line.strip_prefix("  \"")?.split_once("\":"));
+        keys.map(|(key, _)| key.to_owned()).collect()
+    };
+    let (english, chinese) = (keys("en.js"), keys("zh.js"));
+    assert!(english.len() > 100, "only {} keys were found", english.len());
+    let differing: Vec<&String> = english.symmetric_difference(&chinese).collect();
+    assert!(differing.is_empty(), "in one dictionary only: {differing:?}");
+    let others: String = sources
+        .iter()
+        .filter(|(path, _)| !path.ends_with("en.js") && !path.ends_with("zh.js"))
+        .map(|(_, source)| source.as_str())
+        .collect();
+    // The part of a key after the last point may be computed.
+    let is_used = |key: &&String| {
+        let stem = key.rsplit_once('.').map_or("", |(stem, _)| stem);
+        others.contains(&format!("\"{key}\"")) || others.contains(&format!("`{stem}.${{"))
+    };
+    let unused: Vec<&String> = english.iter().filter(|key| !is_used(key)).collect();
+    assert!(unused.is_empty(), "no module uses {unused:?}");
 }
 
 /// Items that only tests and benchmarks call: they choose layouts and plans that the index chooses by itself.

@@ -23,11 +23,12 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 51] = [
+pub(super) static KEYS: [Key; 52] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
     key("server.origins", Kind::List(&ORIGINS)),
+    key("server.console", Kind::Switch),
     number("server.connections", 1, 1_000_000, "connections"),
     number("server.connections_per_address", 1, 1_000_000, "connections"),
     number("server.header_seconds", 1, 3_600, "seconds"),

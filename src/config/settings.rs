@@ -52,6 +52,8 @@ pub struct Server {
     pub hosts: Vec<String>,
     /// Origins whose web pages may use the server, in addition to its own.
     pub origins: Vec<String>,
+    /// Whether `/` serves the console.
+    pub console: bool,
     /// Open connections, 1 to 1000000.
     pub connections: usize,
     /// Open connections of one address, 1 to 1000000.
@@ -80,6 +82,7 @@ impl Default for Server {
             open: false,
             hosts: Vec::new(),
             origins: Vec::new(),
+            console: true,
             connections: 1_024,
             connections_per_address: 128,
             header_seconds: 30,

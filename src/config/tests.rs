@@ -71,7 +71,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
         let value = match key.kind.expected().as_str() {
             "a string" => "other".to_owned(),
             // A value that differs from the default.
-            "true or false" => (key.path != "store.verify").to_string(),
+            "true or false" => (!["server.console", "store.verify"].contains(&key.path)).to_string(),
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
@@ -192,8 +192,8 @@ fn an_unknown_key_in_the_file_is_named_with_the_existing_ones() {
     assert_eq!(
         message(file("[server]\n# é\n\nlistn = \"x\"")),
         "a.toml:4: section server has no key \"listn\"; its keys are listen, open, hosts, origins, \
-         connections, connections_per_address, header_seconds, idle_seconds, body_seconds, bytes_per_second, \
-         stall_seconds, lame_duck_seconds, drain_seconds"
+         console, connections, connections_per_address, header_seconds, idle_seconds, body_seconds, \
+         bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
     );
 }
 
@@ -238,8 +238,8 @@ fn an_unknown_variable_is_named_with_the_existing_keys_or_sections() {
     assert_eq!(
         message(variable("LOOKALIKE_SERVER__LISTN", "x")),
         "LOOKALIKE_SERVER__LISTN: section server has no key \"listn\"; its keys are listen, open, hosts, \
-         origins, connections, connections_per_address, header_seconds, idle_seconds, body_seconds, \
-         bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
+         origins, console, connections, connections_per_address, header_seconds, idle_seconds, \
+         body_seconds, bytes_per_second, stall_seconds, lame_duck_seconds, drain_seconds"
     );
     assert_eq!(
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),

@@ -42,6 +42,7 @@ mod inspect;
 mod intake;
 mod lists;
 mod lookup;
+mod most_shared;
 mod nearest;
 mod net_changes;
 mod page;

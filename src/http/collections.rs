@@ -11,7 +11,7 @@ use super::error::{Body, BodyRefused, ConditionFailed, NotFound, OutOfSpace, Pro
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
 use super::route::Route;
-use super::wire::{CollectionIn, CollectionOut, CollectionsOut};
+use super::wire::{CollectionIn, CollectionOut, CollectionsOut, SharedHashesOut};
 use crate::ids::CollectionName;
 use crate::service::Changed;
 
@@ -112,4 +112,25 @@ pub(super) async fn delete(
 ) -> Result<StatusCode, Problem> {
     state.service.delete_collection(&name, condition).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Returns the hashes that most documents of a collection have.
+///
+/// A document whose hash many others have is a copy of them, or has a text that many documents have, such as
+/// an error page. The hashes of a large collection are counted at most once in five minutes.
+#[utoipa::path(
+    get, path = Route::SharedHashes.path(), tag = "collections", operation_id = "get_shared_hashes",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses(
+        (status = 200, description = "At most 50 hashes, that of most documents first.",
+            body = SharedHashesOut),
+        NotFound, Refused,
+    )
+)]
+pub(super) async fn shared_hashes(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(name): Target,
+) -> Result<Json<SharedHashesOut>, Problem> {
+    Ok(Json(SharedHashesOut::from(state.service.most_shared(&name).await?)))
 }

@@ -14,6 +14,7 @@ mod clusters;
 mod collections;
 mod compare;
 mod condition;
+mod console;
 mod deadline;
 mod documents;
 mod edge;
@@ -23,6 +24,7 @@ mod fingerprint;
 mod gauges;
 mod head;
 mod json;
+mod key;
 mod links;
 mod observe;
 mod openapi;
@@ -75,6 +77,8 @@ pub struct Shared {
     pub accountant: Arc<Accountant>,
     /// The names of the server, and the web pages that may use it.
     pub sites: Sites,
+    /// Whether the console is served.
+    pub has_console: bool,
 }
 
 /// One pointer, because it is copied for every request.
@@ -93,6 +97,7 @@ pub async fn serve(
     let answer = move |request: Request, address: IpAddr| {
         let state = &server.state;
         let matched = Matched::of(request.uri().path());
+        let matched = if state.has_console { matched } else { matched.without_console() };
         let client = |request: &Request| access::client(request, address);
         let gate = |request: &mut Request| {
             head::check(request)?;
@@ -193,8 +198,16 @@ impl Server {
             (Route::Readyz, Method::GET) => operations::readyz.call(request, state),
             (Route::Metrics, Method::GET) => operations::metrics.call(request, state),
             (Route::Version, Method::GET) => operations::version.call(request, state),
+            (Route::Profiles, Method::GET) => operations::profiles.call(request, state),
+            (Route::Key, Method::GET) => key::key.call(request, state),
+            (Route::SharedHashes, Method::GET) => collections::shared_hashes.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),
             (Route::Docs, Method::GET) => self.page(request),
+            (Route::Console, Method::GET) => {
+                let file = console::file(&request)
+                    .unwrap_or_else(|| no_route(&Method::GET, request.uri()).into_response());
+                ready(file).boxed()
+            }
             (Route::Unknown, method) => ready(no_route(&method, request.uri()).into_response()).boxed(),
             (_, method) => ready(no_method(route, &method, request.uri())).boxed(),
         })

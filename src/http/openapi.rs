@@ -18,7 +18,8 @@ use super::wire::{
     BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp,
 };
 use super::{
-    backups, calibrate, clusters, collections, compare, documents, fingerprint, links, operations, similar,
+    backups, calibrate, clusters, collections, compare, documents, fingerprint, key, links, operations,
+    similar,
 };
 
 #[derive(OpenApi)]
@@ -41,6 +42,7 @@ use super::{
         calibrate::begin, calibrate::get, calibrate::forget,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
+        operations::profiles, key::key, collections::shared_hashes,
     ),
     components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut,
         BatchOut)),

@@ -13,7 +13,7 @@ use super::json::Json;
 use super::observe;
 use super::openapi;
 use super::route::Route;
-use super::wire::{SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
+use super::wire::{ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::service::Health;
 
 /// Returns 200 while the process runs.
@@ -130,6 +130,15 @@ pub(super) async fn metrics(From_(state): From_<State>) -> Response {
 pub(super) async fn version(From_(state): From_<State>, _: NoParams) -> Json<VersionOut> {
     let profiles = state.service.profiles().iter().map(|profile| profile.id().to_string()).collect();
     Json(VersionOut { name: env!("CARGO_PKG_NAME"), version: env!("CARGO_PKG_VERSION"), profiles })
+}
+
+/// Returns the profiles of the server, and what each is for.
+#[utoipa::path(
+    get, path = Route::Profiles.path(), tag = "operations", operation_id = "list_profiles",
+    responses((status = 200, description = "The profiles, the built-in ones first.", body = ProfilesOut))
+)]
+pub(super) async fn profiles(From_(state): From_<State>, _: NoParams) -> Json<ProfilesOut> {
+    Json(ProfilesOut { profiles: state.service.profiles().iter().map(ProfileOut::from).collect() })
 }
 
 /// Returns the contract as YAML.

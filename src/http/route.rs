@@ -37,6 +37,8 @@ macro_rules! routes {
             $($optional,)*
             /// The documentation pages.
             Docs,
+            /// The console and its files.
+            Console,
             /// A path without a route.
             Unknown,
         }
@@ -57,6 +59,7 @@ macro_rules! routes {
                     $(Route::$collection => collection!($in_collection),)*
                     $(Route::$optional => $suffix,)*
                     Route::Docs => DOCS,
+                    Route::Console => CONSOLE,
                     Route::Unknown => "none",
                 }
             }
@@ -82,6 +85,8 @@ macro_rules! routes {
             fn of_server(path: &str) -> Route {
                 match path {
                     $($path => Route::$server,)*
+                    CONSOLE => Route::Console,
+                    _ if path.starts_with(CONSOLE_FILES) => Route::Console,
                     _ if path == DOCS
                         || path.strip_prefix(DOCS).is_some_and(|rest| rest.starts_with('/')) => Route::Docs,
                     _ => Route::Unknown,
@@ -94,6 +99,8 @@ macro_rules! routes {
 routes! {
     server {
         Fingerprint = "/fingerprint",
+        Profiles = "/profiles",
+        Key = "/key",
         Collections = "/collections",
         Snapshots = "/snapshots",
         Livez = "/livez",
@@ -107,6 +114,7 @@ routes! {
         Backup = "/backup",
         Restore = "/restore",
         Calibrate = "/calibrate",
+        SharedHashes = "/shared-hashes",
     }
     optional_collection {
         Similar = "/similar",
@@ -128,6 +136,10 @@ pub(super) const DOCS: &str = "/docs";
 pub(super) const DOCS_CONTRACT: &str = "/docs/openapi.json";
 /// The explanations of the errors.
 pub(super) const DOCS_ERRORS: &str = "/docs/errors";
+/// The console.
+pub(super) const CONSOLE: &str = "/";
+/// The files of the console; the digest of all files comes after it.
+pub(super) const CONSOLE_FILES: &str = "/console/";
 /// The parameter of a path for the name of a collection.
 const COLLECTION: &str = "{collection}";
 /// The parameter of a path for the id of a document.
@@ -154,7 +166,9 @@ impl Route {
         const ADMIN: Need = Need::Collection(Role::Admin);
         match self {
             Route::Fingerprint => &[(Method::POST, Need::Any(Role::Read))],
-            Route::Collections | Route::Version => &[(Method::GET, Need::Any(Role::Read))],
+            Route::Collections | Route::Version | Route::Profiles | Route::Key => {
+                &[(Method::GET, Need::Any(Role::Read))]
+            }
             Route::Collection => &[(Method::GET, READ), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)],
             Route::Backup => &[(Method::GET, ADMIN)],
             Route::Restore => &[(Method::POST, ADMIN)],
@@ -169,12 +183,15 @@ impl Route {
             | Route::DocumentCluster
             | Route::Cluster
             | Route::Export
+            | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }
             Route::Metrics => &[(Method::GET, Need::All(Role::Read))],
-            Route::Livez | Route::Readyz | Route::Contract | Route::Docs => &[(Method::GET, Need::Nothing)],
+            Route::Livez | Route::Readyz | Route::Contract | Route::Docs | Route::Console => {
+                &[(Method::GET, Need::Nothing)]
+            }
             Route::Unknown => &[],
         }
     }
@@ -226,6 +243,12 @@ impl Matched {
             return found(route, Some(collection), id);
         }
         found(Route::of_server(path), None, None)
+    }
+
+    /// The match of a server without a console.
+    pub(super) fn without_console(self) -> Matched {
+        let route = if self.route == Route::Console { Route::Unknown } else { self.route };
+        Matched { route, ..self }
     }
 
     /// The path in the contract and the metrics. There are only a few, whatever paths clients send.
@@ -295,8 +318,8 @@ mod tests {
     #[test]
     fn other_paths_have_no_route() {
         for path in [
-            "/",
             "",
+            "/console",
             "/nothing",
             "/backup",
             "/calibrate",
@@ -329,6 +352,12 @@ mod tests {
         for path in ["/docs", "/docs/", "/docs/errors", "/docs/openapi.json"] {
             assert_eq!(Matched::of(path).route, Route::Docs, "{path}");
         }
+        for path in ["/", "/console/", "/console/0/js/main.js"] {
+            let matched = Matched::of(path);
+            assert_eq!((matched.route, matched.template()), (Route::Console, "/"), "{path}");
+            assert_eq!(matched.without_console().route, Route::Unknown, "{path}");
+        }
+        assert_eq!(Matched::of("/docs").without_console().route, Route::Docs);
     }
 
     #[test]

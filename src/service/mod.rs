@@ -63,7 +63,7 @@ pub use crate::text::{PageText, decode};
 
 use crate::call::{self, Client};
 use crate::engine::{Engine, Progress};
-use crate::ids::DocumentId;
+use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::CpuPool;
 use buckets::Buckets;
 use calibrate::Calibrations;
@@ -246,7 +246,19 @@ impl Service {
         collection: &CollectionInfo,
     ) -> Result<(BucketSizes, u64), ServiceError> {
         let engine = self.engine()?;
-        Ok(self.buckets.of(engine, collection, self.now_ms()).await?)
+        Ok(self.buckets.sizes(engine, collection, self.now_ms()).await?)
+    }
+
+    /// The hashes that most documents of a collection have, with the number of these documents, the largest
+    /// number first. Those of a large collection are counted at most once in
+    /// five minutes.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if no collection has this name.
+    pub async fn most_shared(&self, collection: &CollectionName) -> Result<Vec<(Hash, u64)>, ServiceError> {
+        let engine = self.engine()?;
+        let info = engine.collection(collection)?;
+        Ok(self.buckets.most_shared(engine, &info, self.now_ms()).await?.0)
     }
 
     /// Whether the queue of the CPU pool is full, so that it would reject new work of this client.

@@ -275,6 +275,25 @@ impl Store {
         entries.map(move |entry| codec::read_posting_list_hash(&entry.key()?, bytes))
     }
 
+    /// Every hash of a collection that several documents have, ascending, with their number.
+    pub fn shared_hashes(
+        &self,
+        of: &CollectionRecord,
+    ) -> impl Iterator<Item = Result<(Hash, u64), StoreError>> + use<> {
+        let bytes = of.width.bytes();
+        let entries = self.prefix(Tree::PostingLists, codec::collection_prefix(of.id));
+        let read = move |entry: IterGuardImpl| {
+            let (key, value) = entry.into_inner()?;
+            match codec::read_posting_list(&value)? {
+                PostingList::One(_) => Ok(None),
+                PostingList::Many(documents) => {
+                    Ok(Some((codec::read_posting_list_hash(&key, bytes)?, documents)))
+                }
+            }
+        };
+        entries.map(read).filter_map(Result::transpose)
+    }
+
     /// The number of the last durable change.
     pub fn high_water(&self) -> Result<Sequence, StoreError> {
         Ok(Sequence(self.number(HIGH_WATER)?.unwrap_or(0)))

@@ -122,6 +122,59 @@ async fn health_version_statistics_and_metrics_are_served() {
 }
 
 #[tokio::test]
+async fn profiles_are_listed_with_what_they_are_for() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let listed = server.json("/profiles").await;
+    let of = |id: &str| {
+        let found = listed["profiles"].as_array().unwrap().iter().find(|profile| profile["profile"] == id);
+        found.unwrap().clone()
+    };
+    let copies = of("copies-128@1");
+    assert_eq!((&copies["bits"], &copies["k"], &copies["cells"]), (&json!(128), &json!(23), &Value::Null));
+    assert!(copies["summary"].as_str().unwrap().len() > 20);
+    let signed = of("minhash-copies@1");
+    assert_eq!(signed["cells"], json!(200));
+    // The similarity of a whole number of cells that is next to 0.5.
+    assert!((signed["threshold"].as_f64().unwrap() - 0.5).abs() < 0.01, "{signed}");
+    let version = server.json("/version").await;
+    assert_eq!(version["profiles"].as_array().unwrap().len(), listed["profiles"].as_array().unwrap().len());
+}
+
+#[tokio::test]
+async fn the_hashes_that_most_documents_share_are_listed() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let shared = async || server.json("/collections/default/shared-hashes").await["hashes"].clone();
+    assert_eq!(shared().await, json!([]));
+    // The hash n has n documents.
+    let lines: String = (1..=60)
+        .flat_map(|hash| (0..hash).map(move |copy| (hash, copy)))
+        .map(|(hash, copy)| {
+            format!("{}\n", json!({"id": format!("{hash}-{copy}"), "hash": format!("{hash:016x}")}))
+        })
+        .collect();
+    server.stream("/documents", lines).await;
+    let found = shared().await;
+    let found = found.as_array().unwrap();
+    assert_eq!(found.len(), 50);
+    assert_eq!(found[0], json!({"hash": format!("{:016x}", 60), "documents": 60}));
+    assert_eq!(found[49], json!({"hash": format!("{:016x}", 11), "documents": 11}));
+    let absent = server.get("/collections/absent/shared-hashes").await;
+    assert_eq!(absent.status(), StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn without_the_console_its_paths_are_unknown() {
+    let data = directory();
+    let server = Server::start_with(data.path(), &[("LOOKALIKE_SERVER__CONSOLE", "false")]).await;
+    let answer = server.get("/").await;
+    assert_eq!(answer.status(), StatusCode::NOT_FOUND);
+    let problem: Value = answer.json().await.unwrap();
+    assert_eq!(problem["code"], "route_not_found");
+}
+
+#[tokio::test]
 async fn a_request_id_is_generated_or_taken_from_the_request() {
     let data = directory();
     let server = Server::start(data.path()).await;

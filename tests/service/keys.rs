@@ -35,6 +35,7 @@ fn routes() -> Vec<Route> {
     let document = || json!({"id": "kept", "hash": "00000000000000ff"});
     let bare = || json!({"hash": "00000000000000ff"});
     let mut routes = vec![
+        route(Method::GET, "/", "-?"),
         route(Method::GET, "/livez", "-?"),
         route(Method::GET, "/readyz", "-?"),
         route(Method::GET, "/docs/", "-?"),
@@ -42,6 +43,8 @@ fn routes() -> Vec<Route> {
         route(Method::GET, "/docs/openapi.json", "-?"),
         route(Method::GET, "/openapi.yaml", "-?"),
         route(Method::GET, "/version", "?"),
+        route(Method::GET, "/profiles", "?"),
+        route(Method::GET, "/key", "?"),
         route(Method::GET, "/collections", "?"),
         post("/fingerprint", json!({"text": "some words of a text"}), "?"),
         route(Method::GET, "/metrics", "rwa"),
@@ -54,6 +57,7 @@ fn routes() -> Vec<Route> {
         route(Method::DELETE, "/collections/other", "a"),
         route(Method::GET, "/collections/n%65ws/export", "rwaRWA"),
         route(Method::GET, "/collections/news/calibrate", "rwaRWA"),
+        route(Method::GET, "/collections/news/shared-hashes", "rwaRWA"),
         post("/collections/news/calibrate", json!({}), "aA"),
         route(Method::DELETE, "/collections/news/calibrate", "aA"),
         route(Method::GET, "/collections/..%2Fnews/export", "rwa"),
@@ -222,4 +226,21 @@ fn without_keys_the_server_listens_only_on_loopback_addresses() {
     std::fs::write(data.path().join("keys.toml"), "damage").unwrap();
     let output = command(&["serve", "--listen", "127.0.0.1:0", "--data", dir]).output().unwrap();
     assert_eq!(output.status.code(), Some(78));
+}
+
+#[tokio::test]
+async fn a_key_can_ask_what_it_may_do() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    assert_eq!(server.json("/key").await, json!({"required": false, "role": "admin"}));
+    let secret = create(data.path(), "news.w", &["--role", "write", "--collection", "news"]);
+    let start = std::time::Instant::now();
+    while server.get("/key").await.status() != StatusCode::UNAUTHORIZED {
+        assert!(start.elapsed() < Duration::from_secs(20), "the key file is not followed");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let request = server.client.get(format!("{}/key", server.url)).header("x-api-key", secret);
+    let answer: Value = request.send().await.unwrap().json().await.unwrap();
+    let expected = json!({"required": true, "name": "news.w", "role": "write", "collections": ["news"]});
+    assert_eq!(answer, expected);
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{Bits, ExpiresIn, Timestamp, present};
-use crate::ids::{ClusterRule, SignatureShape};
+use super::values::{Bits, ExpiresIn, Hex, Timestamp, present};
+use crate::ids::{ClusterRule, Hash, SignatureShape};
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
 
@@ -242,6 +242,33 @@ impl From<BucketSizes> for BucketsOut {
             fewer_than: classes.map(|(class, buckets)| (1 << class, buckets)).collect(),
             largest: sizes.largest,
         }
+    }
+}
+
+/// The hashes that most documents have.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedHashes)]
+pub(in crate::http) struct SharedHashesOut {
+    /// The hashes, that of most documents first.
+    hashes: Vec<SharedHashOut>,
+}
+
+/// A hash that several documents have.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SharedHash)]
+pub(in crate::http) struct SharedHashOut {
+    /// The hash.
+    #[schema(value_type = Hex)]
+    hash: Hex,
+    /// The number of documents that have it.
+    documents: u64,
+}
+
+impl From<Vec<(Hash, u64)>> for SharedHashesOut {
+    fn from(counted: Vec<(Hash, u64)>) -> SharedHashesOut {
+        let hashes =
+            counted.into_iter().map(|(hash, documents)| SharedHashOut { hash: Hex(hash), documents });
+        SharedHashesOut { hashes: hashes.collect() }
     }
 }
 

@@ -11,7 +11,9 @@ mod documents;
 mod export;
 mod few;
 mod found;
+mod key;
 mod plain;
+mod profiles;
 mod similar;
 mod values;
 
@@ -20,8 +22,8 @@ pub(super) use clusters::{
     ClusterOrderIn, ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut,
 };
 pub(super) use collections::{
-    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SnapshotOut, SnapshotsOut,
-    StatsOut, VersionOut,
+    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SharedHashesOut, SnapshotOut,
+    SnapshotsOut, StatsOut, VersionOut,
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
@@ -32,5 +34,7 @@ pub(super) use documents::{
 pub(super) use export::{ExportOut, ExportParams};
 pub(super) use few::Few;
 pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
+pub(super) use key::KeyOut;
+pub(super) use profiles::{ProfileOut, ProfilesOut};
 pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};
 pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};

@@ -1,0 +1,377 @@
+// The page that finds the neighbours of a text, a document or a hash. A slider moves k.
+
+import { at, documentPath, get, post } from "./api.js";
+import { button, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
+import { number, percent, span } from "./format.js";
+import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
+import { isAborted, problem } from "./problems.js";
+import { go } from "./route.js";
+import { asRequest, side } from "./side.js";
+
+// Matches on a page of the list, and milliseconds between a move of the slider and the query.
+const LIMIT = 50;
+const DELAY = 60;
+// Characters of a kept text that are shown.
+const SNIPPET = 220;
+
+// Builds the page.
+export function create() {
+  const query = side("find.query", { onEnter: () => find(), onInput: () => forget() });
+  const reach = slider(() => moved());
+  const run = button("find.run", () => find(), { class: "primary" });
+  const state = h("div", { class: "findstate" });
+  const summary = h("p", { class: "lead", "aria-live": "polite" });
+  const warnings = h("div", {});
+  const list = h("ol", { class: "matches" });
+  const more = h("div", {});
+  const shared = h("div", {});
+  const plan = h("div", {});
+  const items = new Map();
+  const result = h(
+    "div",
+    { class: "result", hidden: true },
+    h("section", { class: "panel" }, summary, warnings, list, more),
+    shared,
+    plan,
+  );
+  let asked = null;
+  let running = null;
+  let timer = 0;
+
+  const node = h(
+    "div",
+    { class: "page search" },
+    h("div", { class: "head" }, h("h1", { t: "find.title" }), h("p", { t: "find.intro" })),
+    h(
+      "div",
+      { class: "asking" },
+      query.node,
+      h("section", { class: "panel reach" }, reach.node, run),
+      state,
+    ),
+    result,
+  );
+
+  onPick(() => {
+    forget();
+    reach.fit(chosen());
+  });
+
+  function forget() {
+    asked = null;
+  }
+
+  function moved() {
+    if (!asked) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => find(true), DELAY);
+  }
+
+  // Queries. After a move of the slider the known hash is used, so that a text is not fingerprinted again.
+  async function find(isMove = false) {
+    const value = query.value();
+    if (!value) {
+      fill(state, notice("warn", h("span", { t: "find.empty" })));
+      query.focus();
+      return;
+    }
+    const collection = chosen();
+    running?.abort();
+    running = new AbortController();
+    run.setAttribute("aria-busy", "true");
+    try {
+      const canReuse =
+        isMove && asked?.hash && !collection.signatures && !collection.passages && value.kind !== "id";
+      const subject = canReuse ? { hash: asked.hash } : asRequest(value);
+      const body = { ...subject, ...reach.value(), limit: LIMIT, stats: true };
+      const start = performance.now();
+      const answer = await post(at(collection.name, "/similar"), body, { signal: running.signal });
+      const seconds = (performance.now() - start) / 1000;
+      if (!canReuse) asked = { value, hash: answer.hash, status: answer.status, collection, body };
+      fill(state);
+      draw(answer, seconds);
+    } catch (error) {
+      if (isAborted(error)) return;
+      fill(state, problem(error));
+      show(result, false);
+    } finally {
+      run.removeAttribute("aria-busy");
+    }
+  }
+
+  function draw(answer, seconds) {
+    show(result, true);
+    const isMore = answer.next !== undefined;
+    const facts = {
+      n: answer.similar.length,
+      k: answer.k,
+      threshold: () => number(answer.threshold ?? 0, 2),
+    };
+    say(summary, [
+      `find.found.${asked.collection.signatures ? "threshold" : "k"}${isMore ? "more" : ""}`,
+      facts,
+    ]);
+    fill(warnings, warning(asked.status, answer.sensitivity));
+    drawList(answer);
+    fill(shared, sharedPassages(answer.passages));
+    fill(plan, planOf(answer, seconds));
+  }
+
+  // Keeps the entries that stay, so that only new ones fade in.
+  function drawList(answer) {
+    const kept = answer.similar.map((match) => {
+      const found = items.get(match.id);
+      const item = found && found.distance === match.distance ? found : entry(match);
+      item.fit(match, reach.most());
+      return [match.id, item];
+    });
+    items.clear();
+    kept.forEach(([id, item]) => items.set(id, item));
+    fill(
+      list,
+      kept.map(([, item]) => item.node),
+    );
+    if (kept.length === 0) fill(list, h("li", { class: "none", t: "find.none" }));
+    fill(more, answer.next && button("find.more", () => nextPage(answer.next), { class: "quiet" }));
+  }
+
+  async function nextPage(cursor) {
+    try {
+      const answer = await post(at(asked.collection.name, "/similar"), {
+        ...asked.body,
+        ...reach.value(),
+        cursor,
+      });
+      answer.similar.forEach((match) => {
+        const item = entry(match);
+        item.fit(match, reach.most());
+        items.set(match.id, item);
+        list.append(item.node);
+      });
+      fill(more, answer.next && button("find.more", () => nextPage(answer.next), { class: "quiet" }));
+    } catch (error) {
+      fill(more, problem(error));
+    }
+  }
+
+  // Opens the comparison of the query with a document.
+  const compareWith = (id) => go("compare", {}, { a: asked.value, b: { kind: "id", content: id } });
+
+  function entry(match) {
+    const bar = h("div", { class: "distance", "aria-hidden": "true" }, h("i", {}));
+    const far = h("span", { class: "far mono" });
+    const text = h("p", { class: "snippet", dir: "auto", hidden: true });
+    const metadata = Object.entries(match.metadata ?? {}).map(([name, value]) =>
+      h(
+        "span",
+        { class: "tag" },
+        h("b", {}, name),
+        ` ${typeof value === "string" ? value : JSON.stringify(value)}`,
+      ),
+    );
+    const item = h(
+      "li",
+      { class: "match" },
+      h(
+        "div",
+        { class: "row" },
+        far,
+        bar,
+        h("span", { class: "id mono" }, match.id),
+        match.similarity !== undefined &&
+          h(
+            "span",
+            { class: "tag good" },
+            translated(() => percent(match.similarity)),
+          ),
+        h("span", { class: "grow" }),
+        button("find.compare", () => compareWith(match.id), {
+          class: "quiet",
+          label: ["find.compare.with", { id: match.id }],
+        }),
+      ),
+      metadata.length > 0 && h("div", { class: "tags" }, metadata),
+      text,
+    );
+    if (chosen()?.keep_text) snippet(match.id, text);
+    return {
+      node: item,
+      distance: match.distance,
+      fit({ distance }, most) {
+        say(far, [chosen()?.signatures ? "find.cells" : "find.bits", { n: distance }]);
+        bar.style.setProperty("--share", `${Math.min(1, distance / most) * 100}%`);
+      },
+    };
+  }
+
+  async function snippet(id, place) {
+    try {
+      const { text } = await get(documentPath(chosenName(), id));
+      if (!text) return;
+      const start = [...text.slice(0, 2 * SNIPPET)].slice(0, SNIPPET).join("");
+      place.textContent = start.length < text.length ? `${start}\u2026` : start;
+      show(place, true);
+    } catch {
+      // The list is useful without the texts; the next request shows what is wrong.
+    }
+  }
+
+  function sharedPassages(passages) {
+    if (!passages) return null;
+    const row = (match) =>
+      h(
+        "li",
+        { class: "match" },
+        h(
+          "div",
+          { class: "row" },
+          h("span", { class: "id mono" }, match.id),
+          h("span", { class: "note", t: ["find.shares", shares(match.shared)] }),
+          h("span", { class: "grow" }),
+          button("find.compare", () => compareWith(match.id), {
+            class: "quiet",
+            label: ["find.compare.with", { id: match.id }],
+          }),
+        ),
+      );
+    const { documents, grams } = passages;
+    return h(
+      "section",
+      { class: "panel" },
+      h("h3", { t: "find.passages" }),
+      h("p", {
+        class: "note",
+        t: grams < 2 ? "find.passages.short" : ["find.passages.count", { n: documents.length }],
+      }),
+      h("ol", { class: "matches" }, documents.map(row)),
+    );
+  }
+
+  return {
+    node,
+    // Fills in the query that was handed over and runs it.
+    show(parameters, payload) {
+      const given =
+        payload ??
+        ["id", "hash"]
+          .map((kind) => parameters.get(kind) && { kind, content: parameters.get(kind) })
+          .find(Boolean);
+      if (!given) return;
+      query.set(given.kind, given.content);
+      if (given.k !== undefined) reach.set(given.k);
+      find();
+    },
+  };
+}
+
+// How much of the query and of a document is in the other one.
+const shares = (shared) => ({
+  query: () => percent(shared?.query_in_document ?? 0),
+  document: () => percent(shared?.document_in_query ?? 0),
+});
+
+// What makes the fingerprint of the query unreliable.
+function warning(status, sensitivity) {
+  if (status === undefined || status === "ok") return null;
+  return notice(
+    "warn",
+    h("span", { t: [`find.status.${status}`, { share: () => percent(sensitivity ?? 0) }] }),
+  );
+}
+
+// How the answer was found, on demand.
+function planOf({ stats }, seconds) {
+  if (!stats) return null;
+  const blocks = stats.radii.map((radius, block) =>
+    h(
+      "tr",
+      {},
+      h("td", { class: "num" }, String(block)),
+      h("td", { class: "num" }, radius < 0 ? "\u2013" : String(radius)),
+      h("td", { class: "num" }, String(stats.bits[block] ?? "")),
+    ),
+  );
+  return h(
+    "details",
+    { class: "panel" },
+    h("summary", { t: "plan.title" }),
+    h(
+      "dl",
+      { class: "figures" },
+      figure("plan.method", h("span", { t: `plan.method.${stats.method}` })),
+      figure(
+        "plan.probes",
+        translated(() => number(stats.probes)),
+      ),
+      figure(
+        "plan.candidates",
+        translated(() => number(stats.candidates)),
+      ),
+      figure(
+        "plan.verified",
+        translated(() => number(stats.verified)),
+      ),
+      figure(
+        "plan.time",
+        translated(() => span(stats.microseconds / 1e6)),
+      ),
+      figure(
+        "plan.roundtrip",
+        translated(() => span(seconds)),
+      ),
+      stats.caught !== undefined &&
+        figure(
+          "plan.caught",
+          translated(() => percent(stats.caught, 1)),
+        ),
+    ),
+    blocks.length > 0 &&
+      h(
+        "table",
+        { class: "plan" },
+        h("caption", { t: "plan.radii.note" }),
+        tableHead(["plan.block", "plan.radius", "plan.bits"], 3),
+        h("tbody", {}, blocks),
+      ),
+  );
+}
+
+// The slider of the distance, or of the similarity in a collection of signatures.
+function slider(moved) {
+  const range = h("input", { type: "range", id: "reach", min: "0", step: "1" });
+  const exact = h("input", { type: "number", class: "short", min: "0", label: "find.k" });
+  const label = h("label", { for: "reach" });
+  const usual = h("span", { class: "note" });
+  let isThreshold = false;
+  const set = (value) => {
+    range.value = value;
+    exact.value = value;
+  };
+  const changed = (from) => {
+    set(from.value);
+    moved();
+  };
+  range.addEventListener("input", () => changed(range));
+  exact.addEventListener("input", () => exact.value !== "" && changed(exact));
+  return {
+    node: h("div", { class: "slider" }, label, range, exact, usual),
+    set,
+    // The member of a request.
+    value: () => (isThreshold ? { threshold: Number(exact.value) } : { k: Number(exact.value) }),
+    // The distance at the right end of the bars.
+    most: () => (isThreshold ? Math.max(1, chosen()?.signatures.cells ?? 1) : Number(range.max)),
+    // Takes the range and the default of a collection.
+    fit(collection) {
+      if (!collection) return;
+      isThreshold = Boolean(collection.signatures);
+      const most = mostDistance(collection);
+      range.max = isThreshold ? 1 : Math.ceil((most * 5) / 16);
+      range.step = isThreshold ? 0.01 : 1;
+      exact.step = range.step;
+      exact.max = isThreshold ? 1 : most;
+      set(isThreshold ? Math.round((collection.threshold ?? 0.5) * 100) / 100 : collection.k);
+      say(label, isThreshold ? "find.threshold" : "find.k");
+      say(usual, isThreshold ? null : ["find.usual", { k: collection.k }]);
+    },
+  };
+}

@@ -1,0 +1,50 @@
+//! Profiles on the wire.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::service::Profile;
+
+/// The profiles of the server.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Profiles)]
+pub(in crate::http) struct ProfilesOut {
+    /// The profiles, the built-in ones first.
+    pub(in crate::http) profiles: Vec<ProfileOut>,
+}
+
+/// A profile.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Profile)]
+pub(in crate::http) struct ProfileOut {
+    /// Its id.
+    #[schema(example = "copies-128@1")]
+    profile: String,
+    /// What it is for, in a few sentences.
+    summary: String,
+    /// The width of its hashes: 64 or 128.
+    bits: u32,
+    /// The distance up to which two documents are near-duplicates, unless a request or a collection has
+    /// another one: in bits, or in cells of signatures.
+    k: u32,
+    /// The same distance as a similarity, if it makes signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threshold: Option<f64>,
+    /// The number of cells of its signatures, if it makes signatures.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cells: Option<u16>,
+}
+
+impl From<&Profile> for ProfileOut {
+    fn from(profile: &Profile) -> ProfileOut {
+        let shape = profile.signatures();
+        ProfileOut {
+            profile: profile.id().to_string(),
+            summary: profile.summary().to_owned(),
+            bits: profile.width().bits(),
+            k: profile.default_k(),
+            threshold: shape.map(|shape| shape.similarity(profile.default_k())),
+            cells: shape.map(|shape| shape.cells),
+        }
+    }
+}
