@@ -1,0 +1,146 @@
+//! The keyboard alone, every width, and axe-core if it is there.
+
+use serde_json::json;
+use thirtyfour::Key;
+
+use crate::articles::{FERRY_EN, FERRY_EN_EDITED, FERRY_ZH, FERRY_ZH_EDITED, made, store};
+use crate::browser::{Browser, PAGE};
+use crate::server::{Server, directory};
+use crate::skipped::skipped;
+
+/// The pages with something to see, each with an expression that is true when it is there.
+pub const PAGES: [(&str, &str, &str); 6] = [
+    ("compare", "compare?collection=news&a=ferry-zh-1&b=ferry-zh-2", "document.querySelector('.decided')"),
+    ("find", "find?collection=news&id=ferry-zh-1", "document.querySelector('.match .snippet:not([hidden])')"),
+    (
+        "collections",
+        "collections?collection=news",
+        "document.querySelectorAll('.chart .column').length > 3 && \
+      document.querySelector('.rate')",
+    ),
+    ("calibrate", "calibrate?collection=news", "document.querySelectorAll('.chart .line').length === 3"),
+    ("import", "import?collection=news", "document.querySelector('.dropzone')"),
+    ("keys", "keys", "document.querySelector('.may td')"),
+];
+
+/// A server with a calibrated collection of made articles.
+pub async fn furnished(data: &std::path::Path) -> Server {
+    let server = Server::start(data).await;
+    let mut articles = made(400);
+    let ferries = [
+        ("ferry-zh-1", FERRY_ZH),
+        ("ferry-zh-2", FERRY_ZH_EDITED),
+        ("ferry-en-1", FERRY_EN),
+        ("ferry-en-2", FERRY_EN_EDITED),
+    ];
+    articles.extend(ferries.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    store(&server, "news", json!({"profile": "copies-128", "keep_text": true}), &articles).await;
+    let empty_page =
+        "Page not found. Go back to the front page, or search for what you were looking for here.";
+    let same: Vec<_> = (0..6).map(|number| (format!("empty-{number}"), empty_page.to_owned())).collect();
+    store(&server, "news", json!({}), &same).await;
+    for number in 0..60 {
+        server.get(&format!("/collections/news/similar?id=article-{number}&k=40")).await;
+    }
+    server.post("/collections/news/calibrate", json!({})).await;
+    while server.json("/collections/news/calibrate").await["state"] == "running" {
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    server
+}
+
+/// Opens a `details` element.
+const OPEN: &str = "(one) => { one.open = true; }";
+
+#[tokio::test]
+async fn the_keyboard_alone_is_enough() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    browser.go("compare").await;
+    let tab = format!("{}", Key::Tab.value());
+    let reach = async |expression: &str| {
+        for _ in 0..60 {
+            if browser.value(expression).await == true {
+                return;
+            }
+            browser.keys(&[&tab]).await;
+        }
+        panic!("the keyboard does not reach {expression}");
+    };
+    browser.keys(&[&tab]).await;
+    assert_eq!(browser.value("document.activeElement.className").await, "skip");
+    reach("document.activeElement.matches('.side-input:nth-of-type(1) textarea')").await;
+    browser.keys(&["The harbour ferry runs every ten minutes in summer and has room for bicycles."]).await;
+    browser.keys(&[&tab]).await;
+    reach("document.activeElement.matches('.side-input:nth-of-type(2) textarea')").await;
+    browser.keys(&["The harbour ferry runs every six minutes in summer and has room for bicycles."]).await;
+    browser.send().await;
+    browser.until("document.querySelector('.bit')").await;
+    browser.keys(&[&tab]).await;
+    reach("document.activeElement.matches('.bit')").await;
+    let outline = browser.value("getComputedStyle(document.activeElement).outlineStyle").await;
+    assert_eq!(outline, "solid", "the focus is visible");
+    let (home, right, enter) = (Key::Home.value(), Key::Right.value(), Key::Enter.value());
+    browser.keys(&[&home.to_string(), &right.to_string(), &enter.to_string()]).await;
+    browser.shows(".decided h4", "Bit 62").await;
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn no_page_is_wider_than_its_window() {
+    let data = directory();
+    let server = furnished(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    for (name, address, ready) in PAGES {
+        browser.size(1280, 900).await;
+        browser.go(address).await;
+        browser.until(ready).await;
+        for language in ["en", "zh"] {
+            browser.click(&format!(".corner input[value='{language}']")).await;
+            for width in [360, 768, 1024, 1280, 1920, 2560] {
+                browser.size(width, 900).await;
+                let wide = browser.value("document.documentElement.scrollWidth").await;
+                assert!(wide.as_u64().unwrap() <= u64::from(width), "{name} at {width}: {wide}");
+                // No text of a button or a label is cut off.
+                let cut = format!(
+                    "[...document.querySelectorAll('{PAGE} button, .choice span, nav a')]\
+                     .filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.innerText)"
+                );
+                assert_eq!(browser.value(&cut).await, json!([]), "{name} at {width} in {language}");
+            }
+        }
+        browser.click(".corner input[value='en']").await;
+    }
+    browser.close().await;
+}
+
+/// The path of `axe.min.js` of the npm package axe-core, in `LOOKALIKE_TEST_AXE`; `.ci/run` gets it if npm is
+/// there.
+#[tokio::test]
+async fn axe_finds_nothing_on_any_page_in_either_theme() {
+    let Some(axe) = std::env::var_os("LOOKALIKE_TEST_AXE") else {
+        skipped("LOOKALIKE_TEST_AXE does not name axe.min.js (npm install axe-core)");
+        return;
+    };
+    let axe = std::fs::read_to_string(axe).unwrap();
+    let data = directory();
+    let server = furnished(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    for scheme in ["light", "dark"] {
+        browser.prefer(scheme).await;
+        for (name, address, ready) in PAGES {
+            browser.go(address).await;
+            browser.until(ready).await;
+            browser.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
+            // The policy of the page has no exception for it: the driver runs it outside the page's scripts.
+            browser.driver.execute(axe.clone(), vec![]).await.unwrap();
+            let run = "const done = arguments[arguments.length - 1]; \
+                       axe.run(document, { resultTypes: ['violations'] }).then((found) => \
+                       done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));";
+            let found = browser.driver.execute_async(run, vec![]).await.unwrap();
+            assert_eq!(*found.json(), json!([]), "{name}, {scheme}");
+        }
+    }
+    browser.close().await;
+}
