@@ -44,8 +44,8 @@ use super::{
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::profiles, key::key, collections::shared_hashes,
     ),
-    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp, FingerprintsOut,
-        BatchOut)),
+    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp,
+        FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),
         (name = "documents", description = "The stored documents."),
