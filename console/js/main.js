@@ -3,6 +3,7 @@
 import { load as loadAccess } from "./access.js";
 import { Unreachable, events } from "./api.js";
 import * as calibrate from "./calibrate.js";
+import * as clusters from "./clusters.js";
 import * as collections from "./collections.js";
 import * as compare from "./compare.js";
 import * as find from "./find.js";
@@ -14,7 +15,7 @@ import { choose, chosenName, load as loadCollections, onPick } from "./pick.js";
 import { address, go, here, onChange, start } from "./route.js";
 import { build } from "./shell.js";
 
-const PAGES = { compare, find, collections, calibrate, import: importing, keys };
+const PAGES = { compare, find, clusters, collections, calibrate, import: importing, keys };
 
 apply();
 const frame = build(Object.keys(PAGES));

@@ -36,6 +36,7 @@ const FILES: &[(&str, &str)] = files![
     "js/bits.js",
     "js/calibrate.js",
     "js/charts.js",
+    "js/clusters.js",
     "js/collections.js",
     "js/compare.js",
     "js/diff.js",

@@ -64,6 +64,10 @@ impl Service {
         let limit = self.checked_limit(wanted.limit)?;
         let after = wanted.cursor.as_deref().map(read_position).transpose()?;
         let min_size = wanted.min_size.unwrap_or(MIN_SIZE);
+        if min_size == 0 {
+            let detail = "min_size is 0; a cluster has 1 document or more";
+            return Err(ServiceError::invalid("min_size", detail));
+        }
         let query = ClusterQuery { order: wanted.order, min_size, after, limit };
         let engine = Arc::clone(self.engine()?);
         let page =

@@ -9,9 +9,10 @@ use crate::server::{Server, directory};
 use crate::skipped::skipped;
 
 /// The pages with something to see, each with an expression that is true when it is there.
-pub const PAGES: [(&str, &str, &str); 6] = [
+pub const PAGES: [(&str, &str, &str); 7] = [
     ("compare", "compare?collection=news&a=ferry-zh-1&b=ferry-zh-2", "document.querySelector('.decided')"),
     ("find", "find?collection=news&id=ferry-zh-1", "document.querySelector('.match .snippet:not([hidden])')"),
+    ("clusters", "clusters?collection=news&id=1", "document.querySelector('.match .distance')"),
     (
         "collections",
         "collections?collection=news",
@@ -39,6 +40,7 @@ pub async fn furnished(data: &std::path::Path) -> Server {
         "Page not found. Go back to the front page, or search for what you were looking for here.";
     let same: Vec<_> = (0..6).map(|number| (format!("empty-{number}"), empty_page.to_owned())).collect();
     store(&server, "news", json!({}), &same).await;
+    server.post("/collections/news/clusters", json!({"keep": "longest"})).await;
     for number in 0..60 {
         server.get(&format!("/collections/news/similar?id=article-{number}&k=40")).await;
     }

@@ -8,6 +8,7 @@ mod accessibility;
 mod articles;
 mod browser;
 mod calibrate;
+mod clusters;
 mod collections;
 mod compare;
 mod failures;

@@ -10,9 +10,10 @@ use crate::browser::Browser;
 use crate::server::directory;
 
 /// The height of the picture of each page.
-const HEIGHTS: [(&str, u32); 6] = [
+const HEIGHTS: [(&str, u32); 7] = [
     ("compare", 1000),
     ("find", 660),
+    ("clusters", 1100),
     ("collections", 1640),
     ("calibrate", 1330),
     ("import", 400),

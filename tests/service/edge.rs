@@ -375,7 +375,8 @@ async fn the_http2_preface_is_recognised_however_it_is_split() {
         assert_eq!(answers(&answer), 1, "{cut}: {answer}");
     }
     // A method that begins like the preface.
-    let other = raw(&server, b"PRINT / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
+    let other =
+        raw(&server, b"PRINT /nothing HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await;
     assert_eq!(problem_of(&other).0, 404, "{other}");
 }
 
