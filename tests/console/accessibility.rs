@@ -12,7 +12,11 @@ use crate::skipped::skipped;
 pub const PAGES: [(&str, &str, &str); 7] = [
     ("compare", "compare?collection=news&a=ferry-zh-1&b=ferry-zh-2", "document.querySelector('.decided')"),
     ("find", "find?collection=news&id=ferry-zh-1", "document.querySelector('.match .snippet:not([hidden])')"),
-    ("clusters", "clusters?collection=news&id=1", "document.querySelector('.match .distance')"),
+    (
+        "clusters",
+        "clusters?collection=news&id=3",
+        "document.querySelector('.page:not([hidden]) .match .far')",
+    ),
     (
         "collections",
         "collections?collection=news",
@@ -40,7 +44,7 @@ pub async fn furnished(data: &std::path::Path) -> Server {
         "Page not found. Go back to the front page, or search for what you were looking for here.";
     let same: Vec<_> = (0..6).map(|number| (format!("empty-{number}"), empty_page.to_owned())).collect();
     store(&server, "news", json!({}), &same).await;
-    server.post("/collections/news/clusters", json!({"keep": "longest"})).await;
+    server.post("/collections/news/clusters", json!({"keep": "first"})).await;
     for number in 0..60 {
         server.get(&format!("/collections/news/similar?id=article-{number}&k=40")).await;
     }
