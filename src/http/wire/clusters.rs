@@ -60,7 +60,8 @@ pub(in crate::http) struct ClusterParams {
     /// The order. Default: `size`.
     order: Option<ClusterOrderIn>,
     /// The least number of documents in a cluster. Default: 2.
-    min_size: Option<Count>,
+    #[param(minimum = 1, maximum = 4_294_967_295_u32)]
+    min_size: Option<u32>,
     /// The most clusters in the answer. Default: `limits.default_matches`.
     limit: Option<Count>,
     /// The `next` cursor of the previous page.
@@ -74,12 +75,7 @@ impl ClusterParams {
             Some(ClusterOrderIn::Newest) => ClusterOrder::Newest,
         };
         let limit = self.limit.map(|limit| limit.0);
-        WantedClusters {
-            order,
-            min_size: self.min_size.map(|size| size.0 as u64),
-            cursor: self.cursor,
-            limit,
-        }
+        WantedClusters { order, min_size: self.min_size.map(u64::from), cursor: self.cursor, limit }
     }
 }
 
