@@ -30,3 +30,12 @@ def filter_path_parameters(context, path_parameters):
     operation = context.operation
     deletes = operation.method.upper() == "DELETE" and operation.path == "/collections/{collection}"
     return not (deletes and (path_parameters or {}).get("collection") == "default")
+
+
+@schemathesis.hook
+def filter_query(context, query):
+    """Leaves out `on_duplicate=replace`.
+
+    It deletes near-duplicates, and schemathesis reports each of them as a lost resource.
+    """
+    return (query or {}).get("on_duplicate") != "replace"
