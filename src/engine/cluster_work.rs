@@ -21,8 +21,8 @@ pub(super) struct ClusterWork {
     representatives: HashMap<CollectionId, Arc<dyn HashIndex>>,
     /// Collections with tasks.
     unfinished: BTreeMap<CollectionId, Arc<Collection>>,
-    /// Hashes whose representatives a batch changes.
-    changed: Vec<(CollectionId, HashSet<Hash>)>,
+    /// Collections that a batch changes, and the hashes whose representatives it changes.
+    changed: Vec<(Arc<Collection>, HashSet<Hash>)>,
     /// Whether tasks wait for free space on the disk.
     is_paused: bool,
 }
@@ -54,13 +54,10 @@ impl ClusterWork {
         Arc::clone(self.representatives.entry(collection.id).or_insert_with(new))
     }
 
-    fn note(&mut self, collection: &Arc<Collection>, hashes: HashSet<Hash>, is_unfinished: bool) {
-        self.changed.push((collection.id, hashes));
-        if is_unfinished {
-            self.unfinished.insert(collection.id, Arc::clone(collection));
-        } else {
-            self.unfinished.remove(&collection.id);
-        }
+    /// Forgets a collection that was deleted.
+    pub(super) fn forget(&mut self, collection: CollectionId) {
+        self.representatives.remove(&collection);
+        self.unfinished.remove(&collection);
     }
 }
 
@@ -116,20 +113,26 @@ impl Writer {
             for one in touched {
                 clustering.touch(one)?;
             }
-            let ClusteringResult { changes, hashes, is_unfinished } = clustering.finish(budget)?;
-            self.clusters.note(collection, hashes, is_unfinished);
+            let ClusteringResult { changes, hashes } = clustering.finish(budget)?;
+            self.clusters.changed.push((Arc::clone(collection), hashes));
             plan.clusters.push(changes);
         }
         Ok(())
     }
 
-    /// Removes hashes from the representatives that none has, after a commit or instead of it.
-    pub(super) fn update_representatives(&mut self) {
+    /// Takes the stored state of the clusters that a batch changes, after its commit or after that failed:
+    /// whether tasks are left, and which hashes no representative has.
+    pub(super) fn clusters_after_commit(&mut self) {
         let shared = Arc::clone(&self.shared);
         let view = shared.store.view();
         for (collection, hashes) in std::mem::take(&mut self.clusters.changed) {
-            let Some(index) = self.clusters.representatives.get(&collection) else { continue };
-            let clusters = Clusters::of(&view, collection);
+            let clusters = Clusters::of(&view, collection.id);
+            match clusters.state() {
+                Ok(state) if state.tasks == 0 => drop(self.clusters.unfinished.remove(&collection.id)),
+                Ok(_) => drop(self.clusters.unfinished.insert(collection.id, Arc::clone(&collection))),
+                Err(error) => drop(self.fail(&error)),
+            }
+            let Some(index) = self.clusters.representatives.get(&collection.id) else { continue };
             for hash in hashes {
                 // A hash that stays costs the time to read that it has no representative.
                 if clusters.representatives(hash).is_ok_and(|found| found.is_empty()) {
@@ -144,20 +147,13 @@ impl Writer {
         if !self.clusters.is_ready() || self.refuse_read_only().is_err() {
             return;
         }
-        let Some((id, collection)) = self.clusters.unfinished.pop_first() else { return };
-        if self.shared.registry.find(&collection.name).is_none_or(|now| now.id != id) {
-            self.clusters.representatives.remove(&id);
-            return;
-        }
+        let Some(collection) = self.clusters.unfinished.values().next().map(Arc::clone) else { return };
         match self.settle(&collection) {
             Ok(()) => {}
-            Err(StoreError::Full { .. }) => {
-                self.clusters.unfinished.insert(id, collection);
-                self.clusters.is_paused = true;
-            }
+            Err(StoreError::Full { .. }) => self.clusters.is_paused = true,
             Err(error) => drop(self.fail(&error)),
         }
-        self.update_representatives();
+        self.clusters_after_commit();
     }
 
     fn settle(&mut self, collection: &Arc<Collection>) -> Result<(), StoreError> {
@@ -165,8 +161,8 @@ impl Writer {
         let plan = Plan::new(&shared.store, self.last, shared.clock.now_ms())?;
         let representatives = self.clusters.representatives(collection);
         let clustering = Clustering::new(&plan, collection, representatives)?;
-        let ClusteringResult { changes, hashes, is_unfinished } = clustering.finish(STEP)?;
-        self.clusters.note(collection, hashes, is_unfinished);
+        let ClusteringResult { changes, hashes } = clustering.finish(STEP)?;
+        self.clusters.changed.push((Arc::clone(collection), hashes));
         shared.store.change_clusters(&changes)
     }
 

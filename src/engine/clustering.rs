@@ -61,8 +61,6 @@ pub(super) struct ClusteringResult {
     pub(super) changes: ClusterChanges,
     /// Hashes that may have got a representative or lost one.
     pub(super) hashes: HashSet<Hash>,
-    /// Whether tasks are left.
-    pub(super) is_unfinished: bool,
 }
 
 fn rank(id: &DocumentId, document: &Clustered) -> Rank {
@@ -83,13 +81,15 @@ impl<'p, 'a> Clustering<'p, 'a> {
         let rest = loaded.last_key_value().map(|(order, _)| order.clone());
         let rest = rest.filter(|_| loaded.len() == STEP);
         let rule = collection.settings().clusters.clone();
+        // Where no task is stored none is left, whatever was counted.
+        let tasks = if loaded.is_empty() { 0 } else { state.tasks };
         Ok(Clustering {
             plan,
             collection,
             rule,
             representatives,
             clusters,
-            state,
+            state: ClusterState { tasks, ..state },
             before: state,
             queue: loaded.clone(),
             loaded,
@@ -141,8 +141,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         if self.state != self.before {
             self.clusters.set_state(&self.state);
         }
-        let is_unfinished = !self.queue.is_empty() || self.rest.is_some();
-        Ok(ClusteringResult { changes: self.clusters.into_changes(), hashes: self.hashes, is_unfinished })
+        Ok(ClusteringResult { changes: self.clusters.into_changes(), hashes: self.hashes })
     }
 
     /// Takes the next task.
@@ -398,7 +397,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
 pub(super) fn rank_key(rule: &KeepRule, metadata: Option<&str>, characters: Option<u32>) -> u64 {
     let value = rule.field().and_then(|field| {
         let metadata: Value = serde_json::from_str(metadata?).ok()?;
-        match field.split('.').try_fold(&metadata, |value, name| value.get(name))? {
+        let inner = || field.split('.').try_fold(&metadata, |value, name| value.get(name));
+        match metadata.get(field).or_else(inner)? {
             Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
             _ => None,

@@ -112,6 +112,7 @@ impl Writer {
         batch.log(Change::CollectionDeleted(collection.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         shared.registry.remove(name);
+        self.clusters.forget(collection.id);
         self.garbage.push_back(collection.id);
         Ok(true)
     }

@@ -106,7 +106,7 @@ impl Writer {
         self.change_clusters(&mut plan, &touched)?;
         let (batch, hashes) = plan.into_batch();
         let committed = self.commit(batch, &touched, &hashes);
-        self.update_representatives();
+        self.clusters_after_commit();
         committed?;
         metrics::counter!("lookalike_expired_documents_total").increment(removed);
         tracing::debug!(removed, "documents expired");

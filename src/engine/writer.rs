@@ -280,7 +280,7 @@ impl Writer {
                 self.shared.next_expiry_ms.fetch_min(soonest, Ordering::SeqCst);
                 let (batch, hashes) = plan.into_batch();
                 let failed = self.commit(batch, &touched, &hashes).err();
-                self.update_representatives();
+                self.clusters_after_commit();
                 failed.map(|error| self.not_committed(&error))
             }
             // Nothing was written. But a store that cannot be read must not be written to.

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
 use super::State;
-use super::error::{Body, BodyRefused, Code, NotFound, OutOfSpace, Problem, Refused, Unavailable};
+use super::error::{BodyRefused, Code, NoClusters, NotFound, OutOfSpace, Problem, Refused, Unavailable};
 use super::extract::{Document, DocumentPath, NoParams, Params, Target};
 use super::json::Json;
 use super::route::Route;
@@ -19,9 +19,7 @@ use super::wire::{ClusterOut, ClusterParams, ClustersIn, ClustersListOut, Member
     params(ClusterParams),
     responses(
         (status = 200, description = "The clusters.", body = ClustersListOut),
-        (status = 409, description = "The collection has no clusters.", body = Body,
-            content_type = "application/problem+json"),
-        NotFound, Refused, Unavailable,
+        NoClusters, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn list(
@@ -64,9 +62,7 @@ pub(super) async fn build(
     delete, path = Route::Clusters.path(), tag = "clusters", operation_id = "remove_clusters",
     responses(
         (status = 204, description = "The collection has no clusters any more."),
-        (status = 409, description = "The collection has no clusters.", body = Body,
-            content_type = "application/problem+json"),
-        NotFound, Refused, Unavailable, OutOfSpace,
+        NoClusters, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn remove(
@@ -84,9 +80,7 @@ pub(super) async fn remove(
     params(("id" = String, Path, description = "The number of the cluster."), MemberParams),
     responses(
         (status = 200, description = "The cluster.", body = ClusterOut),
-        (status = 409, description = "The collection has no clusters.", body = Body,
-            content_type = "application/problem+json"),
-        NotFound, Refused, Unavailable,
+        NoClusters, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn get(
@@ -109,9 +103,7 @@ pub(super) async fn get(
     params(("id" = String, Path, description = "The document.")),
     responses(
         (status = 200, description = "The cluster of the document.", body = PlacementOut),
-        (status = 409, description = "The collection has no clusters.", body = Body,
-            content_type = "application/problem+json"),
-        NotFound, Refused, Unavailable,
+        NoClusters, NotFound, Refused, Unavailable,
     )
 )]
 pub(super) async fn of_document(

@@ -466,6 +466,8 @@ errors! {
     }
     /// The document or the collection does not exist.
     NotFound { "404" "There is no such document or collection." }
+    /// The request needs clusters.
+    NoClusters { "409" "The collection has no clusters." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
     /// The condition of the request does not hold.

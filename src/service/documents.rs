@@ -54,6 +54,9 @@ pub enum Expires {
 /// The range of a document's lifetime in seconds: 1 second to 100 years of 365.25 days.
 pub const EXPIRES_IN: std::ops::RangeInclusive<u64> = 1..=3_155_760_000;
 
+/// The number of documents whose clusters are read on the thread of the request.
+const PLACED_AT_ONCE: usize = 16;
+
 /// A document ready to be stored.
 #[derive(Clone, Debug)]
 pub struct Prepared {
@@ -275,16 +278,26 @@ impl Service {
         let operations = prepared.into_iter().map(put).collect();
         let engine = Arc::clone(self.engine()?);
         let receipt = engine.write(collection, profile.as_deref(), operations, admission).await?;
-        let name = collection.clone();
+        let (name, pool) = (collection.clone(), self.pool.clone());
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
-            let collection =
-                engine.find(&name).ok().filter(|collection| collection.settings().clusters.is_some());
-            let placement = |id: &DocumentId| placement_of(&engine, collection.as_ref()?, id);
             let added = facts.into_iter().zip(outcomes);
-            let added =
-                added.map(|(fact, outcome)| Added { placement: placement(&fact.id), outcome, ..fact });
-            Ok(added.collect())
+            let mut added: Vec<Added> = added.map(|(fact, outcome)| Added { outcome, ..fact }).collect();
+            let Some(collection) = engine.find(&name).ok().filter(|of| of.settings().clusters.is_some())
+            else {
+                return Ok(added);
+            };
+            let place = move |mut added: Vec<Added>| {
+                added.iter_mut().for_each(|one| one.placement = placement_of(&engine, &collection, &one.id));
+                added
+            };
+            if added.len() <= PLACED_AT_ONCE {
+                return Ok(place(added));
+            }
+            // Thousands of reads would delay other requests. The documents are stored if they cannot be done.
+            let copies = added.clone();
+            added = pool.run(Patience::Bulk, move |_: &Cancel| place(copies)).await.unwrap_or(added);
+            Ok(added)
         }))
     }
 
