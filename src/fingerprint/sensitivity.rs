@@ -210,7 +210,11 @@ mod tests {
         let texts = [
             ("word", 31),
             ("Fish and chips, battered fish and fried potatoes, is a dish that came from England.", 26),
-            ("東京タワーは、東京都港区芝公園にある総合電波塔である。観光名所として知られる。", 23),
+            (
+                "東京タワーは、東京都港区芝公園にある総合電波塔である。\
+                 観光名所として知られる。",
+                23,
+            ),
         ];
         let short = Profile::named("short-128").unwrap();
         for (text, k) in texts {

@@ -62,7 +62,8 @@ fn fingerprint_prints_what_the_library_computes() {
     let data = directory();
     let (good, short, bad) =
         (data.path().join("good.txt"), data.path().join("short.txt"), data.path().join("bad.txt"));
-    let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+    let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者\
+                 可以在馆内阅读到晚上十点。";
     fs::write(&good, words).unwrap();
     fs::write(&short, "hello").unwrap();
     fs::write(&bad, [0xff, 0xfe]).unwrap();

@@ -293,7 +293,8 @@ fn the_output_keeps_format_fields_and_order() {
     write("a.csv", format!("\u{feff}x,text,id\r\n1,\"{FERRY}\",a\r\n2,\"{copy}\",b\r\n 3 ,'z',c").as_bytes());
     write("b.tsv", format!("text\tid\n{LIBRARY}\tq\n{FERRY}\tr\n").as_bytes());
     write("c.txt", copy.as_bytes());
-    let chinese = "另一个文本，市图书馆昨天宣布，从下个月开始延长周末的开放时间。";
+    let chinese = "另一个文本，市图书馆昨天宣布，从下个月开始延长周末的\
+                   开放时间。";
     write("d.txt", chinese.as_bytes());
     let record = |kind: &str, url: &str, body: &str| {
         let head = format!("WARC/1.0\r\nWARC-Type: {kind}\r\nWARC-Target-URI: {url}\r\nX: y\r\n");

@@ -194,7 +194,8 @@ mod tests {
 
     #[test]
     fn a_text_is_decoded_from_its_detected_charset() {
-        let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+        let words = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以\
+         在馆内阅读到晚上十点。";
         let found = values(text(read(&encoding_rs::GBK.encode(words).0), Path::new("a.txt")));
         assert_eq!(found, [json!({"id": "a.txt", "text": words})]);
         let mut unknown = text(read(b"ab\xff"), Path::new("b.txt"));
