@@ -79,10 +79,20 @@ impl CollectionChange {
             expires_in: self.expires_in.unwrap_or(before.expires_in),
             ..before
         };
+        let of_clusters = |error: EngineError| match error {
+            EngineError::Distance { k, most } => {
+                let detail =
+                    format!("k of the clusters is {k}; in this collection it ranges from 0 to {most}");
+                EngineError::Invalid { field: "clusters/k", detail }
+            }
+            other => other,
+        };
         after.clusters = match (&self.clusters, &before_clusters) {
             (None, before) => before.clone(),
             (Some((keep, None)), Some(before)) if before.keep == *keep => Some(before.clone()),
-            (Some((keep, k)), _) => Some(ClusterRule { keep: keep.clone(), k: after.reach(*k, None)? }),
+            (Some((keep, k)), _) => {
+                Some(ClusterRule { keep: keep.clone(), k: after.reach(*k, None).map_err(of_clusters)? })
+            }
         };
         if let Some(stored) = current {
             self.check_stored(name, stored, &after)?;

@@ -162,8 +162,12 @@ impl Engine {
         let expires = self.shared.expiry_is_due();
         let view = self.shared.store.view();
         let clusters = Clusters::of(&view, collection.id);
-        let pending = clusters.state()?.tasks.max(u64::from(expires));
+        let state = clusters.state()?;
+        let pending = state.tasks.max(u64::from(expires));
         let (mut found, mut next) = (Vec::new(), None);
+        if state.is_beginning() {
+            return Ok(ClusterPage { clusters: found, next, pending });
+        }
         match query.order {
             ClusterOrder::Size => {
                 let page = clusters.by_size(query.after, query.limit + 1)?;
@@ -209,12 +213,15 @@ impl Engine {
         let expires = self.shared.expiry_is_due();
         let view = self.shared.store.view();
         let clusters = Clusters::of(&view, collection.id);
-        let Some(cluster) = clusters.cluster(number)? else { return Ok(None) };
+        let state = clusters.state()?;
+        let Some(cluster) = clusters.cluster(number)?.filter(|_| !state.is_beginning()) else {
+            return Ok(None);
+        };
         let mut found = clusters.members(number, after, limit + 1)?;
         let has_more = found.len() > limit;
         found.truncate(limit);
         // A task at any rank may take a member away, or add one.
-        let is_pending = expires || clusters.state()?.tasks > 0;
+        let is_pending = expires || state.tasks > 0;
         let members = found.into_iter().map(|(rank, distance)| Member { rank, distance }).collect();
         Ok(Some(ClusterMembers { cluster: FoundCluster::of(number, cluster), members, has_more, is_pending }))
     }

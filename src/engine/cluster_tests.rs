@@ -44,14 +44,14 @@ impl Twin {
         };
         let mut order: Vec<_> = self.documents.iter().collect();
         order.sort_by(|(_, a), (_, b)| key(a).total_cmp(&key(b)).then(a.place.cmp(&b.place)));
-        let (mut kept, mut found): (Vec<(&DocumentId, Hash)>, _) = (Vec::new(), BTreeMap::new());
+        let (mut kept, mut found): (Vec<(&DocumentId, &Known)>, _) = (Vec::new(), BTreeMap::new());
         for (id, known) in order {
-            let near = kept.iter().map(|(other, hash)| (hash.distance(known.hash).unwrap(), *other));
-            // Of equally near ones `min_by_key` gives the first, which ranks first.
-            let nearest = near.filter(|(distance, _)| *distance <= k).min_by_key(|(distance, _)| *distance);
-            let (distance, other) = nearest.unwrap_or_else(|| {
-                kept.push((id, known.hash));
-                (0, id)
+            let far = |other: &Known| other.hash.distance(known.hash).unwrap();
+            let near = kept.iter().map(|(id, other)| (far(other), other.place, *id));
+            let nearest = near.filter(|(distance, ..)| *distance <= k).min();
+            let (distance, _, other) = nearest.unwrap_or_else(|| {
+                kept.push((id, known));
+                (0, known.place, id)
             });
             found.insert(id.clone(), (other.clone(), distance));
         }

@@ -3,6 +3,7 @@
 //! *Absent*: the rule (`clustering`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::clustering::{Clustering, ClusteringResult, STEP};
@@ -21,6 +22,8 @@ pub(super) struct ClusterWork {
     representatives: HashMap<CollectionId, Arc<dyn HashIndex>>,
     /// Collections with tasks.
     unfinished: BTreeMap<CollectionId, Arc<Collection>>,
+    /// The collection whose tasks were done last.
+    turn: Option<CollectionId>,
     /// Collections that a batch changes, and the hashes whose representatives it changes.
     changed: Vec<(Arc<Collection>, HashSet<Hash>)>,
     /// Whether tasks wait for free space on the disk.
@@ -52,6 +55,15 @@ impl ClusterWork {
     fn representatives(&mut self, collection: &Collection) -> Arc<dyn HashIndex> {
         let new = || index_for(collection.index.width(), collection.signatures);
         Arc::clone(self.representatives.entry(collection.id).or_insert_with(new))
+    }
+
+    /// The next collection with tasks; they take turns.
+    fn next(&mut self) -> Option<Arc<Collection>> {
+        let later = self.turn.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.unfinished.range((later, Bound::Unbounded)).next();
+        let (id, collection) = next.or_else(|| self.unfinished.first_key_value())?;
+        self.turn = Some(*id);
+        Some(Arc::clone(collection))
     }
 
     /// Forgets a collection that was deleted.
@@ -134,7 +146,7 @@ impl Writer {
             }
             let Some(index) = self.clusters.representatives.get(&collection.id) else { continue };
             for hash in hashes {
-                // A hash that stays costs the time to read that it has no representative.
+                // A hash that stays is harmless: a lookup reads that it has no representative.
                 if clusters.representatives(hash).is_ok_and(|found| found.is_empty()) {
                     index.remove(hash);
                 }
@@ -147,7 +159,7 @@ impl Writer {
         if !self.clusters.is_ready() || self.refuse_read_only().is_err() {
             return;
         }
-        let Some(collection) = self.clusters.unfinished.values().next().map(Arc::clone) else { return };
+        let Some(collection) = self.clusters.next() else { return };
         match self.settle(&collection) {
             Ok(()) => {}
             Err(StoreError::Full { .. }) => self.clusters.is_paused = true,
@@ -183,7 +195,8 @@ impl Writer {
         let settings = CollectionSettings { clusters: rule, ..CollectionSettings::clone(&current) };
         let mut batch = shared.store.batch()?;
         batch.change_collection(&collection.record_with(&settings));
-        batch.change_clusters(&ClusterChanges::rebuild(collection.id));
+        let last = Clusters::of(&shared.store.view(), collection.id).state()?.last;
+        batch.change_clusters(&ClusterChanges::rebuild(collection.id, last));
         batch.log(Change::CollectionChanged(collection.id));
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         collection.set_settings(settings);

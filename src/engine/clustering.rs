@@ -2,11 +2,11 @@
 //!
 //! Documents are ordered by rank: the key of the keep rule, then the order of arrival. A document is a
 //! representative unless a representative of smaller rank is within k; otherwise it is a member of the
-//! nearest of these, of several that of the smallest rank. This is what `dedupe` keeps of the same
+//! nearest of these, of several the one that arrived first. This is what `dedupe` keeps of the same
 //! documents, so the clusters depend on the stored documents alone, and not on their history.
 //!
-//! A change of a document has tasks as its consequence. They are done in the order of ranks, so whatever
-//! ranks before the first task is decided. A group of writes does a limited number; the writer does the rest
+//! A change of a document creates tasks. They are done in the order of ranks, so whatever ranks before the
+//! first task is decided. A group of writes does a limited number; the writer does the rest
 //! between groups. Tasks are stored, so a restart continues with them.
 //!
 //! *Absent*: reading clusters (`cluster_queries`), their bytes (`store`).
@@ -81,7 +81,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         let rest = loaded.last_key_value().map(|(order, _)| order.clone());
         let rest = rest.filter(|_| loaded.len() == STEP);
         let rule = collection.settings().clusters.clone();
-        // Where no task is stored none is left, whatever was counted.
+        // If no task is stored, their number is 0.
         let tasks = if loaded.is_empty() { 0 } else { state.tasks };
         Ok(Clustering {
             plan,
@@ -260,7 +260,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(1)
     }
 
-    /// The nearest representative within k of smaller rank: its distance and its cluster.
+    /// The nearest representative within k of smaller rank, of several the one that arrived first: its
+    /// distance and its cluster.
     fn nearest_representative(
         &self,
         own: &Rank,
@@ -278,8 +279,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
                 }
                 for (_, number) in self.clusters.representatives(near.hash)? {
                     let Some(cluster) = self.clusters.cluster(number)? else { continue };
-                    let is_better =
-                        best.as_ref().is_none_or(|(.., best)| cluster.representative < best.representative);
+                    let arrived = |of: &Cluster| (of.representative.place, of.representative.id.clone());
+                    let is_better = best.as_ref().is_none_or(|(.., best)| arrived(&cluster) < arrived(best));
                     if cluster.representative < *own && is_better {
                         best = Some((near.distance, number, cluster));
                     }
@@ -292,8 +293,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         }
     }
 
-    /// Has the documents decided again that a new representative may affect: those within k that rank after
-    /// it, and are no nearer to another.
+    /// Queues the documents that a new representative may affect: those within k that rank after it, and are
+    /// no nearer to another.
     fn promote(
         &mut self,
         id: DocumentId,
@@ -332,7 +333,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(1 + read / 4)
     }
 
-    /// Has the members of a cluster decided again that has no representative any more.
+    /// Queues the members of a cluster that has lost its representative.
     fn dissolve(&mut self, number: u64, at: (u64, u64)) -> Result<usize, StoreError> {
         let members = self.clusters.members(number, None, CHUNK)?;
         if members.len() == CHUNK {
@@ -346,7 +347,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(cost)
     }
 
-    /// Has documents decided, in the order of their ids.
+    /// Queues stored documents, in the order of their ids.
     fn scan(&mut self, after: Option<&DocumentId>) -> Result<usize, StoreError> {
         let Some(rule) = self.rule.clone() else { return Ok(1) };
         let rows = self.plan.view.rows_after(self.collection.id, after).take(CHUNK);
@@ -369,8 +370,9 @@ impl<'p, 'a> Clustering<'p, 'a> {
     /// Removes a part of the clusters, and begins to build them again when they are removed.
     fn clear(&mut self) -> Result<(), StoreError> {
         let is_empty = self.clusters.clear(CLEARED)?;
-        // Of all tasks, those that were read are counted off when they are removed.
-        self.state = ClusterState { tasks: self.loaded.len() as u64, ..ClusterState::default() };
+        // The tasks that were read are subtracted when they are removed.
+        let (last, tasks) = (self.state.last, self.loaded.len() as u64);
+        self.state = ClusterState { last, tasks, ..ClusterState::default() };
         self.queue.clear();
         self.rest = None;
         if !is_empty {

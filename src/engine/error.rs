@@ -172,6 +172,7 @@ fn remedy(setting: &str) -> &'static str {
         "threshold" => "Leave profile out to change the distance of queries alone and keep the bands",
         "sketch_bytes" => "Leave sketch_bytes out, name the number it has",
         "passages" => "Leave passages out",
+        "clusters" => "Leave clusters out; POST /collections/NAME/clusters builds them by another rule",
         _ => "Leave profile out, name the one it has",
     }
 }

@@ -289,7 +289,7 @@ impl<'a> CollectionCopy<'a> {
         batch.create_collection(&record);
         if record.clusters.is_some() {
             // The next start builds them from the rows.
-            batch.change_clusters(&ClusterChanges::rebuild(record.id));
+            batch.change_clusters(&ClusterChanges::rebuild(record.id, 0));
         }
         batch.log(Change::CollectionCreated(record.id));
         let last = batch.commit()?;

@@ -290,7 +290,7 @@ impl Writer {
         let mut batch = shared.store.batch()?;
         batch.finish_restore(&collection.record());
         if collection.has_clusters() {
-            batch.change_clusters(&ClusterChanges::rebuild(collection.id));
+            batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));
         }
         batch.log(Change::CollectionCreated(collection.id));
         self.commit_or_fail(batch, &[].into(), &[])?;

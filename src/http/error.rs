@@ -74,6 +74,7 @@ codes! {
     ProfileChanged CONFLICT "profile_changed" "The profile's definition has changed";
     RateLimited TOO_MANY_REQUESTS "rate_limited" "The key has used its units";
     DeadlineExceeded SERVICE_UNAVAILABLE "deadline_exceeded" "There was no answer in time";
+    ClustersPending SERVICE_UNAVAILABLE "clusters_pending" "The clusters are not decided yet";
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
@@ -324,9 +325,8 @@ impl From<&ServiceError> for Problem {
                 Problem::new(Code::NoCalibration, detail)
             }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
-            ServiceError::OtherCalibration { .. } | ServiceError::ClustersPending { .. } => {
-                Problem::new(Code::Busy, detail)
-            }
+            ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
+            ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
             ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }

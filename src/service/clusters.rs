@@ -30,7 +30,7 @@ pub struct WantedClusters {
     pub limit: Option<usize>,
 }
 
-/// Clusters in an order, and the rule that made them.
+/// Clusters in an order, and the rule by which they are made.
 #[derive(Clone, Debug)]
 pub struct ClusterList {
     /// The rule.

@@ -66,7 +66,8 @@ pub enum ServiceError {
     NoClusters(CollectionName),
     /// The clusters are not decided yet.
     #[error(
-        "the clusters of collection \"{collection}\" are being decided, {pending} tasks are left; try again"
+        "the clusters of collection \"{collection}\" are being decided, {pending} tasks are left; try again \
+         when pending in the answer of GET /clusters is 0"
     )]
     ClustersPending {
         /// The collection.

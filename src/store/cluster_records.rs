@@ -70,13 +70,21 @@ pub struct Cluster {
 pub struct ClusterState {
     /// The number of the last new cluster.
     pub last: u64,
-    /// Key and place of the greatest rank that was decided. Documents of greater ranks have a task.
+    /// Key and place of the greatest rank that was decided. Documents of greater ranks have a task, or get
+    /// one from a scan.
     pub reached: (u64, u64),
     /// The number of tasks.
     pub tasks: u64,
     /// Key and place of the first task, or less. The tree keeps removed tasks until compaction, so it takes
     /// time to find the first one without this.
     pub first: (u64, u64),
+}
+
+impl ClusterState {
+    /// Whether the clusters of an earlier rule are still being removed, or no document is decided yet.
+    pub fn is_beginning(&self) -> bool {
+        self.tasks > 0 && self.first == (0, 0)
+    }
 }
 
 /// Something that is left to do for the documents of a rank and after it.

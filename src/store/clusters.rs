@@ -44,10 +44,11 @@ type Entry = (Vec<u8>, Vec<u8>);
 pub struct ClusterChanges(pub(super) BTreeMap<Vec<u8>, Option<Vec<u8>>>);
 
 impl ClusterChanges {
-    /// The first task of clusters that are built anew for all stored documents, or only removed.
-    pub fn rebuild(collection: CollectionId) -> ClusterChanges {
+    /// The first task of clusters that are built anew for all stored documents, or only removed. The new ones
+    /// get numbers above `last`.
+    pub fn rebuild(collection: CollectionId, last: u64) -> ClusterChanges {
         let task = Queued { key: 0, place: 0, task: Task::Clear };
-        let state = ClusterState { tasks: 1, ..ClusterState::default() };
+        let state = ClusterState { last, tasks: 1, ..ClusterState::default() };
         ClusterChanges(BTreeMap::from([
             (key(collection, STATE, &[]), Some(codec::write(&state))),
             (key(collection, TASK, &[&task.order()]), Some(task.value())),

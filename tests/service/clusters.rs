@@ -20,13 +20,13 @@ struct Known {
 fn expected(stored: &BTreeMap<String, Known>, by_number: bool, k: u32) -> BTreeMap<String, (String, u32)> {
     let mut order: Vec<_> = stored.iter().collect();
     order.sort_by_key(|(_, known)| (if by_number { -known.number } else { 0 }, known.place));
-    let (mut kept, mut found): (Vec<(&String, u64)>, BTreeMap<_, _>) = (Vec::new(), BTreeMap::new());
+    let (mut kept, mut found): (Vec<(&String, &Known)>, BTreeMap<_, _>) = (Vec::new(), BTreeMap::new());
     for (id, known) in order {
-        let near = kept.iter().map(|(other, hash)| ((hash ^ known.hash).count_ones(), *other));
-        let nearest = near.filter(|(distance, _)| *distance <= k).min_by_key(|(distance, _)| *distance);
-        let (distance, other) = nearest.unwrap_or_else(|| {
-            kept.push((id, known.hash));
-            (0, id)
+        let near = kept.iter().map(|(id, of)| ((of.hash ^ known.hash).count_ones(), of.place, *id));
+        let nearest = near.filter(|(distance, ..)| *distance <= k).min();
+        let (distance, _, other) = nearest.unwrap_or_else(|| {
+            kept.push((id, known));
+            (0, known.place, id)
         });
         found.insert(id.clone(), (other.clone(), distance));
     }
@@ -200,8 +200,12 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     let (status, problem) =
         server.put("/collections/default", json!({"clusters": {"keep": "longest"}})).await;
     assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("settings_conflict")), "{problem}");
-    let (status, _) = server.post("/clusters", json!({"keep": "longest"})).await;
-    assert_eq!(status, StatusCode::ACCEPTED);
+    let (status, begun) = server.post("/clusters", json!({"keep": "longest"})).await;
+    assert_eq!((status, &begun["clusters"]), (StatusCode::ACCEPTED, &json!([])), "{begun}");
+    assert_eq!(server.get("/export?representatives=true").await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    wait_until_decided(&server, "").await;
+    let newest = server.json("/clusters?order=newest&min_size=1&limit=1").await["clusters"][0]["id"].clone();
+    assert!(newest.as_u64().unwrap() >= 2 * sizes.len() as u64, "numbers are not used again: {newest}");
     assert_eq!(server.delete("/clusters").await, StatusCode::NO_CONTENT);
     assert_eq!(server.get("/documents/d0/cluster").await.status(), StatusCode::CONFLICT);
     assert_eq!(server.documents().await, 5_001);
@@ -277,6 +281,12 @@ async fn a_better_near_duplicate_replaces_and_a_linked_one_is_named() {
             server.post(&format!("/documents?on_duplicate={wanted}"), json!({"text": text})).await;
         assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!(code)), "{problem}");
     }
+    let wrong = json!({"clusters": {"keep": "first", "k": 500}});
+    let (status, problem) = server.put("/collections/wrong", wrong).await;
+    assert_eq!(
+        (status, &problem["errors"][0]["pointer"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("/clusters/k"))
+    );
     let (status, problem) = server.post("/clusters", json!({"keep": "best"})).await;
     assert_eq!(
         (status, &problem["errors"][0]["pointer"]),

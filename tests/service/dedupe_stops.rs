@@ -41,7 +41,7 @@ fn invalid_input_gives_an_error_and_no_output() {
     std::os::unix::fs::symlink("loop.jsonl", folder.path().join("loop.jsonl")).unwrap();
     fs::create_dir_all(folder.path().join("around/inner")).unwrap();
     std::os::unix::fs::symlink("..", folder.path().join("around/inner/up")).unwrap();
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["cut.jsonl.gz"], "cannot be read further"),
         (&["cut.jsonl.zst"], "cannot be read further"),
         (&["wide.jsonl"], "wide.jsonl:1: not a JSON object"),
@@ -54,6 +54,7 @@ fn invalid_input_gives_an_error_and_no_output() {
         (&["good.jsonl", "--keep", "max:n"], "there is no field \"n\""),
         (&["good.jsonl", "--keep", "max:text"], "is not a number"),
         (&["columns.csv"], "there is no column \"text\"; there are a, b"),
+        (&["columns.csv", "--skip-invalid"], "there is no column \"text\"; there are a, b"),
         (&["cells.csv"], "cells.csv:2: row 1, line 2: 1 cells instead of 2"),
         (&["quote.csv"], "quote.csv:2: line 2: it ends within a quoted cell"),
         (&["bytes.txt"], "bytes.txt:1: not UTF-8: byte 2"),

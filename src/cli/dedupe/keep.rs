@@ -23,7 +23,10 @@ impl FromStr for Keep {
             ("central", "") => Ok(Keep::Central),
             ("source", "") => Err("source needs names: source:a,b,c".to_owned()),
             ("source", names) => Ok(Keep::Source(names.split(',').map(str::to_owned).collect())),
-            _ => text.parse().map(Keep::By).map_err(|why| format!("{why}; also source:a,b,c and central")),
+            (rule, _) => text.parse().map(Keep::By).map_err(|why: String| match rule {
+                "newest" | "oldest" | "max" | "min" => why,
+                _ => format!("{why}; also source:a,b,c and central"),
+            }),
         }
     }
 }

@@ -162,6 +162,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),
     };
+    inputs.files.iter().try_for_each(|input| maker.check_columns(input))?;
     if arguments.dry_run {
         estimate::print(&inputs, &maker);
         return Ok(());

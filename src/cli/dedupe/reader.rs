@@ -17,7 +17,7 @@ use bytes::Bytes;
 use memchr::{memchr_iter, memrchr};
 
 use super::super::Failure;
-use super::super::files::{Format, Table, archive, parquet, unpacked, wrong};
+use super::super::files::{Format, Table, archive, is_input, parquet, unpacked, wrong};
 use super::inputs::Input;
 use super::record::{Columns, Content, Made, Maker, Raw};
 
@@ -349,6 +349,38 @@ impl Content {
 }
 
 impl Maker {
+    /// Checks that a table has the columns that the options name: no record of it could be read otherwise.
+    ///
+    /// # Errors
+    /// [`Failure`] with the columns that it has. A file that cannot be read is reported when it is read.
+    pub(super) fn check_columns(&self, input: &Input) -> Result<(), Failure> {
+        let named = |error: std::io::Error| {
+            let options = "--text-field, --id-field, --hash-field and --keep name columns";
+            Failure::new(format!("{}: {error}; {options}", input.shown))
+        };
+        match input.format {
+            Format::Csv | Format::Tsv if !is_input(&input.path) => {
+                let read = unpacked(&input.path, &Arc::default());
+                let Ok(table) = read.and_then(|read| Table::open(read, input.format.delimiter())) else {
+                    return Ok(());
+                };
+                self.columns(&table).map(drop).map_err(named)
+            }
+            Format::Parquet => {
+                let text = self.hash_field.as_ref().unwrap_or(&self.text_field).as_str();
+                let id = self.needs_id.then_some(self.id_field.as_str());
+                let wanted = [Some(text), id, self.keep.field()];
+                for name in wanted.into_iter().flatten() {
+                    if matches!(parquet::has_column(&input.path, name), Ok(false)) {
+                        return Err(named(wrong(format!("there is no column {name:?}"))));
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The places of the columns in a table.
     fn columns(&self, table: &Table) -> std::io::Result<Columns> {
         let text = table.place(self.hash_field.as_ref().unwrap_or(&self.text_field))?;
