@@ -46,6 +46,7 @@ mod most_shared;
 mod nearest;
 mod net_changes;
 mod page;
+mod pairs;
 mod passages;
 mod planning;
 mod posting_cache;
@@ -87,6 +88,7 @@ pub use filter::Filter;
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 pub use lookup::WorkBudget;
+pub use pairs::{DocumentPair, Pairs};
 pub use passages::{BOILERPLATE, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
@@ -142,6 +144,8 @@ pub struct Engine {
     /// Permits for backups; the next field has those for restores.
     backups: Arc<Semaphore>,
     restores: Arc<Semaphore>,
+    /// Permits for lists of pairs.
+    pairs: Arc<Semaphore>,
     incoming: PathBuf,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
@@ -205,6 +209,7 @@ impl Engine {
             queue: WriteQueue::new(settings.queue_operations, settings.queue_bytes),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             restores: Arc::new(Semaphore::new(1)),
+            pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
             threads: Mutex::new(Some(threads)),
         })

@@ -242,14 +242,16 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
 const NUMBER: &str = "expected a whole number, 0 or more";
 const HUGE: &str = "the number is too large";
 
-/// Adds the range of k, which the type does not state. Its upper end depends on the collection, which is not
-/// known here.
+/// Adds the range of a number, which its type does not state. The upper end of k depends on the collection,
+/// which is not known here.
 fn with_range(name: &str, detail: String) -> String {
+    let range = match name {
+        "k" => "k ranges from 0 to the bits of the collection's hashes, 64 or 128",
+        "min_size" => "min_size is 1 or more",
+        _ => return detail,
+    };
     let is_range = detail.contains(NUMBER) || detail.contains(HUGE);
-    if name != "k" || !is_range {
-        return detail;
-    }
-    format!("{detail}; k ranges from 0 to the bits of the collection's hashes, 64 or 128")
+    if is_range { format!("{detail}; {range}") } else { detail }
 }
 
 /// Replaces the Rust terms in a message of the parser by those of JSON and query strings.

@@ -29,6 +29,7 @@ mod links;
 mod observe;
 mod openapi;
 mod operations;
+mod pairs;
 mod refused;
 mod room;
 mod route;
@@ -141,16 +142,20 @@ type Answering = Either<Ready<Response>, BoxFuture<'static, Response>>;
 /// The handlers of all routes.
 struct Server {
     state: State,
-    /// `GET /export`, compressed if the client takes that.
+    /// `GET /export` and `GET /pairs`, compressed if the client takes that.
     export: Router,
+    pairs: Router,
     /// The pages of the contract and of the errors.
     pages: Router,
 }
 
 impl Server {
     fn new(state: State) -> Server {
-        let export = Router::new().fallback(documents::export).layer(CompressionLayer::new());
-        Server { export: export.with_state(Arc::clone(&state)), pages: pages(), state }
+        let compressed =
+            |router: Router<State>| router.layer(CompressionLayer::new()).with_state(Arc::clone(&state));
+        let export = compressed(Router::new().fallback(documents::export));
+        let pairs = compressed(Router::new().fallback(pairs::list));
+        Server { export, pairs, pages: pages(), state }
     }
 
     /// Calls the handler of a route. The match has a line for each operation of the contract. A router would
@@ -177,6 +182,7 @@ impl Server {
             (Route::Document, Method::PUT) => documents::put.call(request, state),
             (Route::Document, Method::DELETE) => documents::delete.call(request, state),
             (Route::Export, Method::GET) => self.export.clone().call(request).map(|Ok(done)| done).boxed(),
+            (Route::Pairs, Method::GET) => self.pairs.clone().call(request).map(|Ok(done)| done).boxed(),
             (Route::Collections, Method::GET) => collections::list.call(request, state),
             (Route::Collection, Method::GET) => collections::get.call(request, state),
             (Route::Collection, Method::PUT) => collections::put.call(request, state),

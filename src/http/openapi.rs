@@ -19,7 +19,7 @@ use super::wire::{
 };
 use super::{
     backups, calibrate, clusters, collections, compare, documents, fingerprint, key, links, operations,
-    similar,
+    pairs, similar,
 };
 
 #[derive(OpenApi)]
@@ -34,7 +34,7 @@ use super::{
     ),
     paths(
         fingerprint::fingerprint, compare::compare,
-        documents::add, documents::put, documents::get, documents::delete, documents::export,
+        documents::add, documents::put, documents::get, documents::delete, documents::export, pairs::list,
         similar::by_query, similar::by_body, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
@@ -72,6 +72,7 @@ pub fn yaml() -> &'static str {
 pub(super) fn contract() -> utoipa::openapi::OpenApi {
     let mut contract = Contract::openapi();
     contract.merge(documents::Streamed::openapi());
+    contract.merge(pairs::Streamed::openapi());
     for route in Route::OF_OPTIONAL_COLLECTION {
         if let Some(item) = contract.paths.paths.get(route.path()) {
             let item = per_collection(item.clone());

@@ -126,6 +126,7 @@ routes! {
         Cluster = "/clusters/{id}",
         Compare = "/compare",
         Export = "/export",
+        Pairs = "/pairs",
         Stats = "/stats",
     }
 }
@@ -183,6 +184,7 @@ impl Route {
             | Route::DocumentCluster
             | Route::Cluster
             | Route::Export
+            | Route::Pairs
             | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
             Route::Snapshots => {

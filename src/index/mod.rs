@@ -12,6 +12,7 @@
 //! | `block` | the stored form of a hash |
 //! | `sharded` | the index: all tables, for readers and writers |
 //! | `probe`, `batch` | reading the tables |
+//! | `pairs` | all near pairs of a list: a join instead of lookups |
 //! | `bulk` | building all tables at once |
 //! | `memory` | cache lines, prefetching, epochs and vector instructions |
 //! | `scan` | the linear scan, which every answer must equal |
@@ -35,6 +36,7 @@ mod erased;
 mod layout;
 mod memory;
 mod model;
+mod pairs;
 mod plan;
 mod probe;
 mod progress;
@@ -45,11 +47,12 @@ mod sharded;
 mod table;
 
 pub use bands::Bands;
-pub use batch::{GROUP, Pair};
+pub use batch::GROUP;
 pub use block::Filed;
 pub use bulk::{BadRun, Runs};
 pub use erased::{HashIndex, Subject, index_for, of_width};
 pub use memory::{Stay, stay};
+pub use pairs::{NearPair, NearPairs, near_pairs};
 pub use plan::Plan;
 pub use probe::Touched;
 pub use progress::Progress;

@@ -22,6 +22,7 @@ mod error;
 mod fingerprints;
 mod limits;
 mod lookup;
+mod pairs;
 mod passages;
 mod second_check;
 mod strict_json;
@@ -53,8 +54,8 @@ pub use strict_json::{Strict, told};
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
-    DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Match, Member, Memory,
-    MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work, WorkBudget,
+    DocumentPair, DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Match, Member,
+    Memory, MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{Containment, FeatureComparison, Profile, Profiles, SharedPassage, Status};

@@ -34,6 +34,7 @@ mod keys;
 mod memory;
 mod neighbours;
 mod overload;
+mod pairs;
 mod passages;
 mod pathological;
 mod profiles;

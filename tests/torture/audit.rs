@@ -1,13 +1,15 @@
 //! The audit: compares the contents of a server, read through its public API only, with the ledger.
 //!
 //! It reads the export of each collection, each id by GET, each hash by `/similar`, compared with brute
-//! force over the export, and the counts that the server reports. The server may have no other documents.
+//! force over the export, the counts that the server reports, and its pairs and clusters (`derived`). The
+//! server may have no other documents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
+use crate::derived;
 use crate::ledger::{Expected, Ledger, Version};
 use crate::load::metadata;
 use crate::server::Server;
@@ -26,7 +28,7 @@ pub struct Seen {
     pub hashes: usize,
 }
 
-type Documents = BTreeMap<String, Version>;
+pub type Documents = BTreeMap<String, Version>;
 
 /// Compares the whole contents of the server with the ledger, and settles the ledger to the contents found.
 pub async fn audit(server: &Server, ledger: &Ledger) -> Result<Seen, Vec<String>> {
@@ -94,6 +96,10 @@ async fn audit_collection(
     let ids: BTreeSet<&String> = expected.documents.keys().chain(found.keys()).collect();
     violations.extend(read_back(server, name, &ids, &found).await);
     violations.extend(look_up(server, name, &found).await);
+    violations.extend(derived::pairs(server, name, &found).await);
+    if info["clusters"].is_object() {
+        violations.extend(derived::clusters(server, name, &found).await);
+    }
     if violations.is_empty() { Ok(found) } else { Err(violations) }
 }
 
@@ -103,11 +109,7 @@ fn distinct(found: &Documents) -> BTreeSet<&str> {
 
 /// The documents of an export.
 async fn export(server: &Server, name: &str) -> Result<Documents, String> {
-    let response = server.try_get(&format!("/collections/{name}/export")).await.map_err(error_text)?;
-    if !response.status().is_success() {
-        return Err(format!("GET export of {name}: {}", response.status()));
-    }
-    let text = response.text().await.map_err(error_text)?;
+    let text = text_of(server, &format!("/collections/{name}/export")).await?;
     let mut found = Documents::new();
     for line in text.lines() {
         let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
@@ -211,7 +213,16 @@ pub fn number(hash: &str) -> u128 {
     u128::from_str_radix(hash, 16).unwrap()
 }
 
-async fn json_of(server: &Server, route: &str) -> Result<Value, String> {
+/// The body of a successful answer.
+pub async fn text_of(server: &Server, route: &str) -> Result<String, String> {
+    let response = server.try_get(route).await.map_err(error_text)?;
+    if !response.status().is_success() {
+        return Err(format!("GET {route}: {}", response.status()));
+    }
+    response.text().await.map_err(error_text)
+}
+
+pub async fn json_of(server: &Server, route: &str) -> Result<Value, String> {
     let response = server.try_get(route).await.map_err(error_text)?;
     response.json().await.map_err(error_text)
 }

@@ -13,6 +13,7 @@ use reqwest::{Client, Response};
 use serde_json::{Value, json};
 
 use crate::audit::number;
+use crate::derived::{CLUSTER_K, KEEP};
 use crate::ledger::{Ledger, Ticket, Version};
 
 /// The number of a client's own ids in each collection, and of the ids that all clients share.
@@ -47,6 +48,8 @@ pub struct Writer {
     stop: Arc<AtomicBool>,
     /// The width of its own collection; `None` if it does not exist or its state is unknown.
     own: Option<u32>,
+    /// Whether its own collection has clusters.
+    has_clusters: bool,
 }
 
 /// Running clients.
@@ -60,12 +63,14 @@ impl Load {
     pub fn start(url: &str, ledger: &Arc<Ledger>, clients: u64, rng: &mut Rng) -> Load {
         let stop = Arc::new(AtomicBool::new(false));
         let tasks = (0..clients).map(|name| {
-            tokio::spawn(Writer::new(url, ledger, name, rng.fork(), Arc::clone(&stop)).run(usize::MAX))
+            let writer = Writer::new(url, ledger, name, rng.fork(), Arc::clone(&stop));
+            tokio::spawn(Writer { has_clusters: name % 2 == 0, ..writer }.run(usize::MAX))
         });
         Load { tasks: tasks.collect(), stop }
     }
 
-    /// Runs one client for `steps` sequential steps. The result depends only on the seed.
+    /// Runs one client for `steps` sequential steps, without clusters, whose tasks run in the background. The
+    /// result depends only on the seed.
     pub async fn steps(url: &str, ledger: &Arc<Ledger>, steps: usize, rng: &mut Rng) {
         let mut writer = Writer::new(url, ledger, 0, rng.fork(), Arc::default());
         writer.look_up_own().await;
@@ -101,6 +106,7 @@ impl Writer {
             name,
             stop,
             own,
+            has_clusters: false,
         }
     }
 
@@ -286,7 +292,13 @@ impl Writer {
         };
         let ticket = self.ledger.intend_collection(&name, bits);
         let request = match bits {
-            Some(bits) => self.client.put(route).json(&json!({"profile": format!("copies-{bits}")})),
+            Some(bits) => {
+                let mut settings = json!({"profile": format!("copies-{bits}")});
+                if self.has_clusters {
+                    settings["clusters"] = json!({"keep": KEEP, "k": CLUSTER_K});
+                }
+                self.client.put(route).json(&settings)
+            }
             None => self.client.delete(route),
         };
         let Ok((status, answer)) = answer(request.send().await).await else {

@@ -20,6 +20,7 @@ mod bench;
 mod concurrent;
 mod crash;
 mod damage;
+mod derived;
 mod disk;
 mod faults;
 mod full;

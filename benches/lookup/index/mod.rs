@@ -5,13 +5,14 @@ mod faiss;
 mod limits;
 mod literature;
 mod minhash;
+mod pairs;
 mod peers;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike::index::{Filed, Index};
+use lookalike::index::{Filed, GROUP, Index};
 
 use crate::rounds::{ROUNDS, median, ratio};
 use data::{Hash, Spread};
@@ -30,7 +31,7 @@ const K64: [u32; 10] = [0, 3, 6, 7, 8, 10, 12, 14, 16, 20];
 const K128: [u32; 5] = [3, 6, 15, 23, 31];
 
 /// The parts that can be selected separately.
-pub const PARTS: [&str; 7] = ["built", "even", "skewed", "wide", "threads", "literature", "minhash"];
+pub const PARTS: [&str; 8] = ["built", "even", "skewed", "wide", "threads", "pairs", "literature", "minhash"];
 
 pub fn run(counts: &[usize], parts: &[&str]) {
     let wanted = |part: &str| parts.contains(&part);
@@ -49,6 +50,9 @@ pub fn run(counts: &[usize], parts: &[&str]) {
         }
         if wanted("threads") && count <= MAPS_TO {
             beside(count);
+        }
+        if wanted("pairs") && count <= MAPS_TO {
+            pairs::report(count);
         }
     }
     let small = counts.iter().any(|&count| count <= MAPS_TO);
@@ -142,16 +146,11 @@ fn beside(count: usize) {
         let one = each(&queries);
         let start = Instant::now();
         let mut found = 0;
-        index.within_each(&queries, 3, |_, near, _| found += near.len());
+        in_groups(&index, &queries, 3, |near| found += near);
         batched.push(queries.len() as f64 / start.elapsed().as_secs_f64() / one);
         std::hint::black_box(found);
     }
-    let pairs = AtomicUsize::new(0);
-    let start = Instant::now();
-    index.pairs_within(3, 2, |_| _ = pairs.fetch_add(1, Ordering::Relaxed));
-    let joined = start.elapsed().as_nanos() as f64 / count as f64;
     println!("| lookups a second in a batch ÷ one by one, one thread | {:.2} |", median(batched));
-    println!("| all pairs within 3 of the collection, two threads, ns a hash | {joined:.0} |");
     println!("| p99 beside a writer ÷ quiet | {:.2} |", ratio(&beside_p99, &quiet_p99));
 }
 
@@ -202,6 +201,19 @@ fn grown<W: Filed>(stored: &[W]) -> Index<W> {
     let index = Index::<W>::new();
     index.insert_all(stored.iter().copied());
     index
+}
+
+/// Looks up every query, in groups whose memory is prefetched together, and passes on how many it finds.
+fn in_groups<W: Filed>(index: &Index<W>, queries: &[W], k: u32, mut each: impl FnMut(usize)) {
+    let mut found = Vec::new();
+    for group in queries.chunks(GROUP) {
+        index.prefetch(group.iter().copied(), k);
+        for query in group {
+            found.clear();
+            index.within(*query, k, &mut found);
+            each(found.len());
+        }
+    }
 }
 
 /// Bytes of memory that the process occupies.

@@ -7,7 +7,7 @@ use super::super::Failure;
 use super::inputs::Inputs;
 use super::keep::Keep;
 use super::reader::Reader;
-use super::record::Maker;
+use super::record::{Content, Maker};
 
 /// The records that are read from a file.
 const SAMPLED: u64 = 500;
@@ -30,8 +30,8 @@ pub(super) fn print(inputs: &Inputs, maker: &Maker) {
         };
         let mut count = 0;
         let is_enough = || Failure::new(String::new());
-        let read = reader.each_raw(|_| {
-            count += 1;
+        let read = reader.each_raw(|raw| {
+            count += u64::from(!matches!(raw.content, Content::Header(_)));
             if count >= SAMPLED { Err(is_enough()) } else { Ok(()) }
         });
         records += count;

@@ -174,13 +174,13 @@ impl Maker {
             fields_of(line, names).map_err(|error| format!("not a JSON object: {error}"))?;
         let id = id.map(RawValue::get).filter(|id| *id != "null");
         if id.is_none() && self.needs_id {
-            return Err(format!("there is no field {:?}", self.id_field));
+            return Err(missing(&self.id_field, line));
         }
         let key = match self.keep.field() {
-            Some(name) => Some(plain(key.ok_or_else(|| format!("there is no field {name:?}"))?)),
+            Some(name) => Some(plain(key.ok_or_else(|| missing(name, line))?)),
             None => None,
         };
-        let content = content.ok_or_else(|| format!("there is no field {name:?}"))?;
+        let content = content.ok_or_else(|| missing(name, line))?;
         let content = string(content).ok_or_else(|| format!("the field {name:?} is not a string"))?;
         let id = id.map(|id| serde_json::from_str::<String>(id).unwrap_or_else(|_| id.to_owned()));
         self.with_content(Fields { id, text: None, is_page: self.is_page, print: None, key }, content)
@@ -278,4 +278,18 @@ fn plain(value: &RawValue) -> String {
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = digits.as_bytes().chunks(2);
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// The error of a missing field, with the fields that the object has.
+fn missing(name: &str, line: &str) -> String {
+    const LISTED: usize = 10;
+    let object: BTreeMap<String, &RawValue> = serde_json::from_str(line).unwrap_or_default();
+    let mut fields: Vec<&str> = object.keys().map(String::as_str).take(LISTED).collect();
+    if object.len() > LISTED {
+        fields.push("…");
+    }
+    if fields.is_empty() {
+        return format!("there is no field {name:?}: the object is empty");
+    }
+    format!("there is no field {name:?}; there are {}", fields.join(", "))
 }

@@ -110,7 +110,7 @@ fn finds<W: Filed>(plan: &Plan, bits: &[u32; MAX_BLOCKS], number: usize, differe
 
 /// The next larger number with the same number of one bits (R. W. Gosper, HAKMEM item 175, 1972).
 #[inline(always)]
-fn next_with_as_many_ones(number: u64) -> u64 {
+pub(super) fn next_with_as_many_ones(number: u64) -> u64 {
     let lowest = number & number.wrapping_neg();
     let carried = number + lowest;
     carried | ((number ^ carried) >> 2 >> lowest.trailing_zeros())
