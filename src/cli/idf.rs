@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::Failure;
 use crate::features::{Cutter, StopWords, WordPlan};
-use crate::text::{Dictionary, normalise};
+use crate::text::{Dictionary, Edition, normalise};
 
 #[derive(Debug, Args)]
 pub(super) struct IdfArguments {
@@ -61,7 +61,8 @@ pub(super) fn run(arguments: &IdfArguments) -> Result<(), Failure> {
 
 fn dictionary(path: &Path) -> Result<Dictionary, Failure> {
     let lines = fs::read_to_string(path).map_err(|error| at(path, &error))?;
-    Dictionary::with_words(&lines).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
+    let wrong = |error| Failure::new(format!("{}: {error}", path.display()));
+    Dictionary::with_words(&lines, Edition::Jieba).map_err(wrong)
 }
 
 impl Counts {

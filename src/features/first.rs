@@ -1,13 +1,14 @@
-//! The elements of the greatest weight, with the same choice among equal weights as C++'s `partial_sort`.
+//! The elements of the greatest weight, in the same order among equal weights as by C++'s `partial_sort`.
 //!
 //! A text of many unknown words has many keywords of equal weight, and cppjieba keeps only the first few of
-//! them. The heap that the GNU library builds determines which ones, so this module builds the same heap.
-//! Not here: the selection of all other profiles, which sort equal weights by their bytes.
+//! them. The heap that the GNU library builds determines which ones and their order, so this module builds
+//! the same heap. Not here: the selection of all other profiles, which sort equal weights by their bytes.
 
-/// Moves the `count` elements of the greatest weight to the front, in no order. The selection equals that of
-/// `std::partial_sort` with "greater" as the order.
-pub(super) fn move_first_to_front<T: Copy>(all: &mut [T], count: usize, weight: impl Fn(&T) -> f64) {
-    if count == 0 || count >= all.len() {
+/// Sorts the `count` elements of the greatest weight, or all if there are fewer, to the front, the greatest
+/// first. The result equals that of `std::partial_sort` with "greater" as the order.
+pub(super) fn sort_first<T: Copy>(all: &mut [T], count: usize, weight: impl Fn(&T) -> f64) {
+    let count = count.min(all.len());
+    if count == 0 {
         return;
     }
     let (heap, rest) = all.split_at_mut(count);
@@ -19,6 +20,11 @@ pub(super) fn move_first_to_front<T: Copy>(all: &mut [T], count: usize, weight: 
             let newcomer = std::mem::replace(other, heap[0]);
             sink(heap, 0, newcomer, &weight);
         }
+    }
+    for last in (1..count).rev() {
+        let value = heap[last];
+        heap[last] = heap[0];
+        sink(&mut heap[..last], 0, value, &weight);
     }
 }
 
@@ -53,15 +59,27 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    /// The order of `std::partial_sort` of libstdc++ 12 for these weights.
+    #[test]
+    fn equal_weights_have_the_order_of_the_gnu_library() {
+        let weights = [2_u8, 1, 2, 1, 1, 2, 1];
+        let cases: [(usize, &[usize]); 3] =
+            [(3, &[5, 0, 2]), (5, &[0, 5, 2, 3, 1]), (7, &[0, 5, 2, 3, 1, 4, 6])];
+        for (count, expected) in cases {
+            let mut all: Vec<usize> = (0..weights.len()).collect();
+            sort_first(&mut all, count, |&at| f64::from(weights[at]));
+            assert_eq!(&all[..expected.len()], expected, "{count}");
+        }
+    }
+
     proptest! {
         #[test]
-        fn the_greatest_weights_move_to_the_front(weights in vec(0u8..20, 0..60), count in 0usize..70) {
+        fn the_greatest_weights_are_sorted_to_the_front(weights in vec(0u8..20, 0..60), count in 0usize..70) {
             let mut all: Vec<(usize, u8)> = weights.iter().copied().enumerate().collect();
-            move_first_to_front(&mut all, count, |&(_, weight)| f64::from(weight));
+            sort_first(&mut all, count, |&(_, weight)| f64::from(weight));
             let mut sorted = weights.clone();
             sorted.sort_unstable_by(|a, b| b.cmp(a));
-            let mut front: Vec<u8> = all.iter().take(count).map(|&(_, weight)| weight).collect();
-            front.sort_unstable_by(|a, b| b.cmp(a));
+            let front: Vec<u8> = all.iter().take(count).map(|&(_, weight)| weight).collect();
             prop_assert_eq!(front, sorted.into_iter().take(count).collect::<Vec<_>>());
             all.sort_unstable();
             prop_assert_eq!(all, weights.into_iter().enumerate().collect::<Vec<_>>());

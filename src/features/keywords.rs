@@ -7,7 +7,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::first::move_first_to_front;
+use super::first::sort_first;
 use super::idf::Idf;
 use super::words::{Cutter, WordPlan};
 use crate::text::Dictionary;
@@ -21,9 +21,9 @@ pub struct Keyword {
     pub weight: f64,
 }
 
-/// At most `top` keywords of a text, by descending weight; equal weights are in the order of their bytes.
-/// The same order decides which of several equal weights are kept, except with cppjieba's cutter, which
-/// decides as cppjieba.
+/// At most `top` keywords of a text, by descending weight; equal weights are in the order of their bytes. The
+/// same order decides which of several equal weights are kept. With cppjieba's cutter, equal weights are in
+/// the order of cppjieba, which also decides which of them are kept.
 pub fn keywords(text: &str, plan: &WordPlan, dictionary: &Dictionary, idf: &Idf, top: usize) -> Vec<Keyword> {
     let mut line = String::with_capacity(text.len());
     let mut occurrences = Vec::new();
@@ -35,21 +35,22 @@ pub fn keywords(text: &str, plan: &WordPlan, dictionary: &Dictionary, idf: &Idf,
     // Sorting, not a hash table, because an attacker who chooses the text could make a table slow.
     occurrences.sort_unstable_by_key(|occurrence| occurrence.hash);
     let weigh = |same: &[Occurrence]| {
-        let weight = same.len() as f64 * f64::from(idf.of_hash(same[0].hash));
+        let weight = same.len() as f64 * idf.of_hash(same[0].hash);
         (weight, &line[same[0].start..same[0].end])
     };
     let mut found: Vec<(f64, &str)> = occurrences.chunk_by(|a, b| a.hash == b.hash).map(weigh).collect();
     let order = |a: &(f64, &str), b: &(f64, &str)| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(b.1));
-    if top < found.len() {
-        if plan.cutter == Cutter::Cppjieba {
-            found.sort_unstable_by(|a, b| a.1.cmp(b.1));
-            move_first_to_front(&mut found, top, |&(weight, _)| weight);
-        } else {
-            found.select_nth_unstable_by(top, order);
-        }
+    if plan.cutter == Cutter::Cppjieba {
+        found.sort_unstable_by(|a, b| a.1.cmp(b.1));
+        sort_first(&mut found, top, |&(weight, _)| weight);
         found.truncate(top);
+    } else {
+        if top < found.len() {
+            found.select_nth_unstable_by(top, order);
+            found.truncate(top);
+        }
+        found.sort_unstable_by(order);
     }
-    found.sort_unstable_by(order);
     found.into_iter().map(|(weight, word)| Keyword { word: word.to_owned(), weight }).collect()
 }
 
@@ -79,7 +80,8 @@ mod tests {
 
     #[test]
     fn keywords_are_frequent_here_and_rare_elsewhere() {
-        let found = found("美国飞碟专家认为,我们的飞碟不是飞碟,而是 3.14 个气球 balloon the。", 3);
+        let text = "飞碟专家认为,我们的飞碟不是飞碟,而是 3.14 个气球 balloon the。";
+        let found = found(text, 3);
         let words: Vec<_> = found.iter().map(|keyword| keyword.word.as_str()).collect();
         assert_eq!(words, ["飞碟", "balloon", "气球"]);
         assert!(found[0].weight > found[1].weight);

@@ -4,7 +4,7 @@
 
 use super::minhash::MinHash;
 use super::profile::{Profile, ProfileId};
-use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::recipe::{Features, IdfChoice, Recipe, Top, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, HashFunction, ShinglePlan, StopWords, WordPlan};
 use crate::ids::{SignatureShape, Width};
@@ -161,7 +161,7 @@ fn words(cutter: Cutter, stop_words: StopWords, drops_numbers: bool) -> Features
 
 fn keywords_zh() -> Recipe {
     Recipe {
-        weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Some(20) },
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltIn, top: Top::First(20) },
         ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::built_in(), true))
     }
 }
@@ -170,7 +170,7 @@ fn keywords_zh() -> Recipe {
 pub(super) fn cppjieba(top: usize) -> Recipe {
     Recipe {
         preparation: Preparation::Nothing,
-        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Some(top) },
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Top::First(top) },
         hash: HashFunction::Lookup3,
         tie: Tie::Zero,
         ..recipe(Width::Bits64, 3, words(Cutter::Cppjieba, StopWords::cppjieba(), false))
@@ -179,7 +179,7 @@ pub(super) fn cppjieba(top: usize) -> Recipe {
 
 fn fnv_zh() -> Recipe {
     Recipe {
-        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: None },
+        weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Top::All },
         hash: HashFunction::Fnv1aUtf16,
         tie: Tie::One,
         ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::default(), false))

@@ -25,7 +25,7 @@ pub use explanation::Explanation;
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
 pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
 pub use recipe::simhash_of;
-pub(crate) use recipe::{Features, IdfChoice, Recipe, Weights};
+pub(crate) use recipe::{Features, IdfChoice, Recipe, Top, Weights};
 pub use sensitivity::Moved;
 pub use user::Contradiction;
 pub(crate) use vote::Tie;

@@ -8,14 +8,15 @@ use std::convert::Infallible;
 use super::explanation::{Explanation, Features as Explained, Occurrences, hash};
 use super::minhash::{signature_name, signature_of};
 use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
-use super::vote::{Sums, Tie, decide, vote};
+use super::vote::{Sums, Tie, decide, round_like_others, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Digest, HashFunction, Idf, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters, fixed, has_grams,
-    keywords, logarithmic, longest_sentences, shingles, short_texts, to_number, token_grams, weighs_less,
+    Bag, Cutter, Digest, HashFunction, Idf, Keyword, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters,
+    fixed, has_grams, keywords, logarithmic, longest_sentences, shingles, short_texts, to_number,
+    token_grams, weighs_less,
 };
 use crate::ids::{Hash, SignatureShape, Width};
-use crate::text::{Dictionary, Preparation, Run, runs};
+use crate::text::{Dictionary, Edition, Preparation, Run, runs};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
@@ -75,9 +76,30 @@ pub(crate) enum Weights {
     /// 1 + ln of its count; less for shingles of less weight ([`ShinglePlan`]) and for the features of short
     /// texts that [`weighs_less`] names.
     Logarithm,
-    /// Its count times its inverse document frequency. If `top` is set, only that many features, those of the
-    /// greatest weight, are kept.
-    TfIdf { idf: IdfChoice, top: Option<usize> },
+    /// Its count times its inverse document frequency. Only the features of the greatest weight are kept.
+    TfIdf { idf: IdfChoice, top: Top },
+}
+
+/// The number of keywords that are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Top {
+    /// All.
+    All,
+    /// At most this many.
+    First(usize),
+    /// The default of yanyiwu/simhash since 2026: one for each 120 bytes of the text, at least 5 and at most
+    /// 200.
+    ByLength,
+}
+
+impl Top {
+    fn of(self, text: &str) -> usize {
+        match self {
+            Top::All => usize::MAX,
+            Top::First(count) => count,
+            Top::ByLength => (text.len() / 120).clamp(5, 200),
+        }
+    }
 }
 
 /// A table of inverse document frequencies; the built-in tables are loaded on first use.
@@ -167,9 +189,46 @@ impl Recipe {
     where
         Limbs<L>: Digest,
     {
-        let bag = self.bag::<L>(prepared, |_| ());
+        let (bag, sums) = self.voted::<L, E>(prepared, |_| (), check)?;
+        Ok(self.conclude(&bag, &sums, prepared))
+    }
+
+    /// The features of a prepared text and the sums of their votes.
+    fn voted<const L: usize, E>(
+        &self,
+        prepared: &str,
+        mut see: impl FnMut(Occurrence<'_, Limbs<L>>),
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(Bag<Limbs<L>>, Sums<L>), E>
+    where
+        Limbs<L>: Digest,
+    {
+        let Some(found) = self.keywords(prepared) else {
+            let bag = self.bag::<L>(prepared, see);
+            check()?;
+            let sums = vote(&bag);
+            return Ok((bag, sums));
+        };
         check()?;
-        Ok(self.conclude(&bag, &vote(&bag), prepared))
+        let weighed: Vec<(Limbs<L>, f64)> = found
+            .iter()
+            .map(|keyword| (Limbs::by(self.hash, Kind::Word, &keyword.word), keyword.weight))
+            .collect();
+        weighed.iter().zip(&found).for_each(|(&(digest, _), keyword)| see((digest, &keyword.word)));
+        let bag = bag_of(&weighed);
+        let mut sums = vote(&bag);
+        if self.edition() == Edition::Cppjieba {
+            round_like_others(&mut sums, &weighed);
+        }
+        Ok((bag, sums))
+    }
+
+    /// The keywords of a prepared text, if the features are keywords.
+    fn keywords(&self, prepared: &str) -> Option<Vec<Keyword>> {
+        let (Weights::TfIdf { idf, top }, Features::Words(plan)) = (&self.weights, &self.features) else {
+            return None;
+        };
+        Some(keywords(prepared, plan, self.dictionary(), &idf.table(), top.of(prepared)))
     }
 
     /// The fingerprint of a vote. An empty prepared text has no features, but keeps its hash, because other
@@ -201,8 +260,8 @@ impl Recipe {
     {
         let mut occurrences = Occurrences::default();
         let prepared = self.preparation.apply(text);
-        let bag = self.bag::<L>(&prepared, |(digest, text)| occurrences.push(digest, text));
-        let sums = vote(&bag);
+        let see = |(digest, text): Occurrence<'_, Limbs<L>>| occurrences.push(digest, text);
+        let Ok((bag, sums)) = self.voted::<L, Infallible>(&prepared, see, || Ok(()));
         let fingerprint = self.conclude(&bag, &sums, &prepared);
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
         let all = if prepared.is_empty() { Explained::default() } else { occurrences.weighed(&bag) };
@@ -218,9 +277,15 @@ impl Recipe {
         if prepared.is_empty() {
             return Vec::new();
         }
-        let bag: Bag<Limbs<1>> = match self.features {
-            Features::ShortTexts => self.bag_of_short_texts(prepared, HashFunction::Xxh3, |_| ()),
-            _ => self.bag_by(prepared, Limbs::of, |_| ()),
+        let bag: Bag<Limbs<1>> = match (&self.features, self.keywords(prepared)) {
+            (_, Some(found)) => bag_of(
+                &found
+                    .iter()
+                    .map(|keyword| (Limbs::of(Kind::Word, &keyword.word), keyword.weight))
+                    .collect::<Vec<_>>(),
+            ),
+            (Features::ShortTexts, None) => self.bag_of_short_texts(prepared, HashFunction::Xxh3, |_| ()),
+            (_, None) => self.bag_by(prepared, Limbs::of, |_| ()),
         };
         let mut set: Vec<u64> =
             bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
@@ -256,17 +321,6 @@ impl Recipe {
         mut see: impl FnMut(Occurrence<'_, D>),
     ) -> Bag<D> {
         let mut bag = Bag::default();
-        if let Weights::TfIdf { idf, top } = &self.weights
-            && let Features::Words(plan) = &self.features
-        {
-            let top = top.unwrap_or(usize::MAX);
-            for keyword in keywords(prepared, plan, self.dictionary(), &idf.table(), top) {
-                let digest = digest(Kind::Word, &keyword.word);
-                see((digest, &keyword.word));
-                bag.add(digest, fixed(keyword.weight));
-            }
-            return bag;
-        }
         let plan = match &self.features {
             Features::Shingles(plan) => Some(plan),
             _ => None,
@@ -346,10 +400,28 @@ impl Recipe {
     fn dictionary(&self) -> &Dictionary {
         self.dictionary.as_deref().unwrap_or_else(|| Dictionary::built_in())
     }
+
+    /// The edition of the dictionary that it cuts with.
+    pub(crate) fn edition(&self) -> Edition {
+        match &self.features {
+            Features::Words(plan) if plan.cutter == Cutter::Cppjieba => Edition::Cppjieba,
+            _ => Edition::Jieba,
+        }
+    }
 }
 
-/// The 64-bit `SimHash` of words with given weights; a tie gives a zero bit. This is the step of
-/// yanyiwu/simhash after its keyword extraction.
+/// The bag of features with given weights.
+fn bag_of<const L: usize>(features: &[(Limbs<L>, f64)]) -> Bag<Limbs<L>>
+where
+    Limbs<L>: Digest,
+{
+    let mut bag = Bag::default();
+    features.iter().for_each(|&(digest, weight)| bag.add(digest, fixed(weight)));
+    bag
+}
+
+/// The 64-bit `SimHash` of words with given weights, added in this order in floating point; a tie gives a zero
+/// bit. This is the step of yanyiwu/simhash after its keyword extraction.
 ///
 /// ```
 /// use lookalike::fingerprint::simhash_of;
@@ -358,9 +430,9 @@ impl Recipe {
 /// assert_eq!(simhash_of(&words, HashFunction::Lookup3).to_string(), "f550dedebdee462d");
 /// ```
 pub fn simhash_of(words: &[(&str, f64)], function: HashFunction) -> Hash {
-    let mut bag = Bag::default();
-    for &(text, weight) in words {
-        bag.add(Limbs::<1>::by(function, Kind::Word, text), fixed(weight));
-    }
-    hash(decide(&vote(&bag), || [0], Tie::Zero))
+    let digest = |text| Limbs::<1>::by(function, Kind::Word, text);
+    let features: Vec<_> = words.iter().map(|&(text, weight)| (digest(text), weight)).collect();
+    let mut sums = vote(&bag_of(&features));
+    round_like_others(&mut sums, &features);
+    hash(decide(&sums, || [0], Tie::Zero))
 }

@@ -7,7 +7,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::profile::{Profile, ProfileId};
-use super::recipe::{Features, IdfChoice, Recipe, Weights};
+use super::recipe::{Features, IdfChoice, Recipe, Top, Weights};
 use super::vote::Tie;
 use crate::features::{Cutter, Half, HashFunction, ShinglePlan};
 use crate::ids::{SignatureShape, Width};
@@ -94,7 +94,11 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
                 IdfChoice::BuiltInWords => "built-in-words",
                 IdfChoice::Own(_) => "own",
             };
-            format!("tf-idf {idf} {}", top.unwrap_or(0))
+            match top {
+                Top::All => format!("tf-idf {idf} 0"),
+                Top::First(count) => format!("tf-idf {idf} {count}"),
+                Top::ByLength => format!("tf-idf {idf} auto"),
+            }
         }
     };
     let mut parts = vec![

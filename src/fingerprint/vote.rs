@@ -7,8 +7,9 @@
 //! of exactly zero. By default it is the bit of the smallest digest, because a constant zero would make all
 //! short texts similar. Other programs choose otherwise ([`Tie`]).
 //!
-//! Guarantees: sums are exact integers, so neither the order of the features nor the machine matters. Not
-//! here: the features and their weights (`features`).
+//! Guarantees: sums are exact integers, so neither the order of the features nor the machine matters, except
+//! where another program is reproduced that adds in floating point ([`round_like_others`]). Not here: the
+//! features and their weights (`features`).
 
 use crate::features::{Bag, Class, Digest, Limbs};
 
@@ -34,6 +35,24 @@ where
     // So far the sums count only votes for a bit; the other votes are against it.
     sums.iter_mut().flatten().for_each(|sum| *sum = 2 * *sum - total);
     sums
+}
+
+/// Gives each sum the sign that it has if the weights are added in this order in floating point, as other
+/// programs add them. Rounding then decides bits whose exact sum is zero, which are common if many features
+/// have one weight. A sum whose sign changes becomes one unit of fixed point.
+pub(super) fn round_like_others<const L: usize>(sums: &mut Sums<L>, features: &[(Limbs<L>, f64)]) {
+    for (limb, sums) in sums.iter_mut().enumerate() {
+        for (j, sum) in sums.iter_mut().enumerate() {
+            let vote = |(digest, weight): &(Limbs<L>, f64)| {
+                if digest[limb] >> j & 1 == 1 { *weight } else { -weight }
+            };
+            let rounded = features.iter().map(vote).fold(0.0, |sum, vote| sum + vote);
+            let sign = i64::from(rounded > 0.0) - i64::from(rounded < 0.0);
+            if sum.signum() != sign {
+                *sum = sign;
+            }
+        }
+    }
 }
 
 /// The rule for a bit whose sum is exactly zero.
@@ -219,6 +238,26 @@ mod tests {
             [(Tie::Smallest, [1, 0b1100]), (Tie::Zero, [0, 0b1000]), (Tie::One, [u64::MAX >> 62, 0b1110])];
         for (tie, bits) in cases {
             assert_eq!(decide(&sums, || bag.smallest().unwrap(), tie), bits, "{tie:?}");
+        }
+    }
+
+    /// Three times 11.7392… rounds up, so three votes for a bit and three votes against it leave a rest
+    /// that depends on their order.
+    #[test]
+    fn rounding_decides_as_in_other_programs() {
+        let weight = 11.739_204_307_083_542;
+        let features = |digests: &[u64]| digests.iter().map(|&digest| ([digest], weight)).collect::<Vec<_>>();
+        let signs = |digests: &[u64]| {
+            let mut sums = [[0; 64]];
+            round_like_others(&mut sums, &features(digests));
+            sums[0][0]
+        };
+        let sum = |votes: &[f64]| votes.iter().fold(0.0, |sum, vote| sum + vote * weight);
+        assert_eq!(signs(&[1, 0, 1, 0]), 0);
+        for digests in [[1, 1, 1, 1, 1, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]] {
+            let votes = digests.map(|digest| if digest == 1 { 1.0 } else { -1.0 });
+            let sum = sum(&votes);
+            assert_eq!(signs(&digests), i64::from(sum > 0.0) - i64::from(sum < 0.0));
         }
     }
 

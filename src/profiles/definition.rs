@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
 
 use crate::features::{Cutter, Half, HashFunction, ShinglePlan, StopWords, WordPlan};
-use crate::fingerprint::{Features, IdfChoice, Recipe, Tie, Weights};
+use crate::fingerprint::{Features, IdfChoice, Recipe, Tie, Top, Weights};
 use crate::ids::Width;
 use crate::text::Preparation;
 
@@ -49,8 +49,8 @@ pub(super) struct Definition {
     weights: Option<WeightKind>,
     /// The name of a built-in table or of a file.
     idf: Option<String>,
-    #[serde(deserialize_with = "number::<0, { 1 << 20 }, _, _>")]
-    top: Option<usize>,
+    #[serde(deserialize_with = "top")]
+    top: Option<Top>,
     #[serde(deserialize_with = "choice")]
     hash: Option<HashFunction>,
     #[serde(deserialize_with = "choice")]
@@ -113,9 +113,7 @@ impl Definition {
         }
         self.refine_features(recipe, stop_words);
         if let Weights::TfIdf { idf: table, top } = &mut recipe.weights {
-            if let Some(limit) = self.top.take() {
-                *top = Some(limit).filter(|limit| *limit > 0);
-            }
+            set(top, self.top.take());
             let built_in = self.idf.take().map(|name| match name.as_str() {
                 "built-in" => IdfChoice::BuiltIn,
                 _ => IdfChoice::BuiltInWords,
@@ -214,7 +212,7 @@ impl WeightKind {
     fn apply(self, weights: &mut Weights) {
         *weights = match (self, &*weights) {
             (WeightKind::TfIdf, Weights::TfIdf { .. }) => return,
-            (WeightKind::TfIdf, _) => Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: None },
+            (WeightKind::TfIdf, _) => Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Top::All },
             (WeightKind::One, _) => Weights::One,
             (WeightKind::Count, _) => Weights::Count,
             (WeightKind::Logarithm, _) => Weights::Logarithm,
@@ -299,6 +297,35 @@ fn number<'de, const LEAST: i64, const MOST: i64, D: Deserializer<'de>, N: TryFr
         }
     }
     value.deserialize_i64(Number::<N, LEAST, MOST>(PhantomData)).map(Some)
+}
+
+fn top<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Top>, D::Error> {
+    const MOST: i64 = 1 << 20;
+    struct Count;
+    impl Visitor<'_> for Count {
+        type Value = Top;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a number from 0 to {MOST}, or \"auto\"")
+        }
+
+        fn visit_i64<E: Error>(self, number: i64) -> Result<Top, E> {
+            match usize::try_from(number) {
+                Ok(0) => Ok(Top::All),
+                Ok(count) if number <= MOST => Ok(Top::First(count)),
+                _ => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+            }
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<Top, E> {
+            if name == "auto" {
+                Ok(Top::ByLength)
+            } else {
+                Err(E::invalid_value(Unexpected::Str(name), &self))
+            }
+        }
+    }
+    value.deserialize_any(Count).map(Some)
 }
 
 fn summary<'de, D: Deserializer<'de>>(value: D) -> Result<Option<String>, D::Error> {

@@ -135,12 +135,12 @@ fn profile(name: &str, mut definition: Definition, files: Files) -> Result<Profi
     };
     let mut recipe = base.recipe().clone();
     let (version, summary) = (definition.version.unwrap_or(1), definition.summary.take());
-    if let Some(lines) = &files.user_dictionary {
-        recipe.dictionary = Some(Arc::new(Dictionary::with_words(lines)?));
-    }
     let stop_words = files.stop_words.as_deref().map(StopWords::parse);
     let idf = files.idf.as_deref().map(Idf::parse).transpose()?.map(IdfChoice::Own);
     definition.apply(&mut recipe, stop_words, idf)?;
+    if let Some(lines) = &files.user_dictionary {
+        recipe.dictionary = Some(Arc::new(Dictionary::with_words(lines, recipe.edition())?));
+    }
     let contents = [("idf", files.idf), ("user_dictionary", files.user_dictionary)];
     Ok(Profile::of_user(name, version, summary.unwrap_or_default(), recipe, &contents)?)
 }

@@ -80,6 +80,17 @@ fn the_digest_distinguishes_recipes_and_nothing_else() {
 }
 
 #[test]
+fn top_is_a_number_or_follows_the_length() {
+    let text: String = (0..400).map(|n| format!("word{n} ")).collect();
+    let count = |top: &str, text: &str| {
+        own("cppjieba", &format!("top = {top}")).unwrap().explain(text).features.len()
+    };
+    assert_eq!([count("0", &text), count("7", &text), count("\"auto\"", &text)], [400, 7, 25]);
+    assert_eq!([count("\"auto\"", &text[..700]), count("\"auto\"", &text.repeat(9))], [5, 200]);
+    assert_ne!(own("cppjieba", "top = \"auto\"").unwrap().id(), own("cppjieba", "").unwrap().id());
+}
+
+#[test]
 fn errors_name_the_fault() {
     let cases = [
         ("house = 1", "expected a table of keys: write each profile as [name]"),
@@ -107,6 +118,8 @@ fn errors_name_the_fault() {
         ),
         ("[house]\nlike = \"copies-128\"\nhash = \"lookup3\"", "bits takes 64 with this hash"),
         ("[house]\ntop = 5", "top is valid only with weights"),
+        ("[house]\ntop = \"all\"", "a number from 0 to 1048576, or \"auto\""),
+        ("[house]\ntop = -1", "a number from 0 to 1048576, or \"auto\""),
         ("[house]\nidf = \"built-in\"", "idf is valid only with weights"),
         ("[house]\nwords = [1, 2]", "words is valid only with features"),
         ("[house]\nlike = \"fnv-zh\"\nwords = [1, 2]", "only with features = \"words\" and words"),

@@ -1,8 +1,10 @@
-//! The dictionary of Chinese words: jieba's, alone or with a user's own words, and the cut of a text by it.
+//! The dictionary of Chinese words: jieba's or cppjieba's edition, alone or with a user's own words, and the
+//! cut of a text by it.
 //!
 //! Guarantees: the same text and words give the same cut on every machine. Not here: scripts that jieba
 //! does not know, and simplification. The caller handles both.
 
+use std::collections::HashSet;
 use std::io::Read;
 use std::sync::LazyLock;
 
@@ -14,6 +16,9 @@ use super::lexicon::Lexicon;
 use super::segment::NewWords;
 
 static PACKED: &[u8] = include_bytes!("../../assets/words.txt.gz");
+/// The differences of cppjieba's edition: `-` before a word that it does not have, `+` before a word of its
+/// user dictionary.
+static CPPJIEBA: &str = include_str!("../../assets/words-cppjieba.txt");
 
 /// Loading takes a tenth of a second. All users share it, because it is read-only.
 static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
@@ -21,11 +26,26 @@ static BUILT_IN: LazyLock<Lexicon> = LazyLock::new(|| {
     Lexicon::of(entries(&text)).expect("the built-in dictionary is not too large")
 });
 
+static BUILT_IN_CPPJIEBA: LazyLock<Lexicon> = LazyLock::new(|| {
+    let text = unpacked();
+    of_cppjieba(&text, Vec::new()).expect("the built-in dictionary is not too large")
+});
+
+/// The words and probabilities of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edition {
+    /// Those of jieba: 349,000 words.
+    Jieba,
+    /// Those of cppjieba 5.6: without most words of letters and characters (`U盘`), and with the words of
+    /// its user dictionary (`云计算`). For [`Dictionary::cut_like_cppjieba`] only.
+    Cppjieba,
+}
+
 /// Chinese words with their frequencies.
 #[derive(Debug)]
 pub struct Dictionary {
-    /// jieba's dictionary with a user's own words. `None` means `BUILT_IN`, which is loaded with the
-    /// first cut.
+    /// An edition with a user's own words. `None` means `BUILT_IN` and `BUILT_IN_CPPJIEBA`, which are loaded
+    /// with the first cut that needs them.
     own: Option<Lexicon>,
 }
 
@@ -46,44 +66,40 @@ pub enum WrongWord {
 }
 
 impl Dictionary {
-    /// jieba's dictionary of 349,000 words.
+    /// The built-in dictionary, in the edition that a cut needs.
     pub fn built_in() -> &'static Dictionary {
         &Dictionary { own: None }
     }
 
-    /// jieba's dictionary and these words. Each line has a word, optionally a space and a frequency, and
-    /// optionally a part of speech, which is ignored. A word without a frequency gets one that makes it
-    /// more probable than its parts. Empty lines and lines that begin with `#` are ignored.
+    /// An edition and these words. Each line has a word, optionally a space and a frequency, and optionally a
+    /// part of speech, which is ignored. A word without a frequency gets one that makes it more probable than
+    /// its parts, or with cppjieba's edition the median of all words. Empty lines and lines that begin with
+    /// `#` are ignored.
     ///
     /// # Errors
     /// [`WrongWord::Line`] for the first invalid line; [`WrongWord::TooMany`] beyond the capacity.
     ///
     /// # Panics
     /// Never: the built-in dictionary is readable.
-    pub fn with_words(lines: &str) -> Result<Dictionary, WrongWord> {
+    pub fn with_words(lines: &str, edition: Edition) -> Result<Dictionary, WrongWord> {
         let built_in = unpacked();
-        let mut words = entries(&built_in);
-        // jieba computes the frequency of a word that is given without one.
-        let mut jieba = Jieba::with_dict(&mut built_in.as_bytes()).expect("lines of words and frequencies");
-        for (line, text) in (1..).zip(lines.lines()) {
-            let text = text.trim();
-            if text.is_empty() || text.starts_with('#') {
-                continue;
+        let own = match edition {
+            Edition::Cppjieba => {
+                of_cppjieba(&built_in, own_words(lines, |_, frequency| frequency.unwrap_or(MEDIAN))?)
             }
-            let mut parts = text.split_whitespace();
-            let word = parts.next().unwrap_or_default();
-            let frequency = parts.next().map(str::parse).transpose();
-            let frequency =
-                frequency.map_err(|_| WrongWord::Line { line, text: text.chars().take(40).collect() })?;
-            words.push((word, jieba.add_word(word, frequency, None)));
-        }
-        // The last entry of a word takes effect.
-        words.reverse();
-        words.sort_by_key(|&(word, _)| word);
-        words.dedup_by_key(|&mut (word, _)| word);
-        Ok(Dictionary { own: Some(Lexicon::of(words).ok_or(WrongWord::TooMany)?) })
+            Edition::Jieba => {
+                // jieba computes the frequency of a word that is given without one.
+                let mut jieba =
+                    Jieba::with_dict(&mut built_in.as_bytes()).expect("lines of words and frequencies");
+                let mut words = entries(&built_in);
+                words.extend(own_words(lines, |word, frequency| jieba.add_word(word, frequency, None))?);
+                Lexicon::of(sorted(words))
+            }
+        };
+        Ok(Dictionary { own: Some(own.ok_or(WrongWord::TooMany)?) })
     }
 
+    /// The lexicon for all cuts but that of cppjieba.
     fn lexicon(&self) -> &Lexicon {
         self.own.as_ref().unwrap_or_else(|| &BUILT_IN)
     }
@@ -98,8 +114,53 @@ impl Dictionary {
 
     /// As [`Dictionary::cut`], with the cut of cppjieba: see the module `cppjieba`.
     pub fn cut_like_cppjieba(&self, text: &str, each: impl FnMut(&str)) {
-        cppjieba::cut(self.lexicon(), text, each);
+        cppjieba::cut(self.own.as_ref().unwrap_or_else(|| &BUILT_IN_CPPJIEBA), text, each);
     }
+}
+
+/// The median frequency of cppjieba's words, which it gives to words of users.
+const MEDIAN: usize = 3;
+/// The least frequency of cppjieba's words, which it gives to characters that are no words.
+const LEAST: usize = 2;
+
+/// cppjieba's edition with the words of a user. The words of users do not change the probabilities of others.
+fn of_cppjieba(built_in: &str, own: Vec<(&str, usize)>) -> Option<Lexicon> {
+    let dropped: HashSet<&str> = CPPJIEBA.lines().filter_map(|line| line.strip_prefix('-')).collect();
+    let mut words = entries(built_in);
+    words.retain(|(word, _)| !dropped.contains(word));
+    words.extend(entries(CPPJIEBA).into_iter().filter(|(word, _)| !word.starts_with('+')));
+    let total = words.iter().map(|&(_, frequency)| frequency).sum::<usize>() as f64;
+    let user_words = CPPJIEBA.lines().filter_map(|line| line.strip_prefix('+')).filter_map(entry);
+    words.extend(user_words.chain(own));
+    Lexicon::with_probabilities(sorted(words), LEAST, |frequency| libm::log(frequency as f64 / total))
+}
+
+/// The words of a user, each with the frequency that `frequency` makes of the one in its line, if any.
+fn own_words(
+    lines: &str,
+    mut frequency: impl FnMut(&str, Option<usize>) -> usize,
+) -> Result<Vec<(&str, usize)>, WrongWord> {
+    let mut words = Vec::new();
+    for (line, text) in (1..).zip(lines.lines()) {
+        let text = text.trim();
+        if text.is_empty() || text.starts_with('#') {
+            continue;
+        }
+        let mut parts = text.split_whitespace();
+        let word = parts.next().unwrap_or_default();
+        let given = parts.next().map(str::parse).transpose();
+        let given = given.map_err(|_| WrongWord::Line { line, text: text.chars().take(40).collect() })?;
+        words.push((word, frequency(word, given)));
+    }
+    Ok(words)
+}
+
+/// The words in the order of their bytes. The last entry of a word takes effect.
+fn sorted(mut words: Vec<(&str, usize)>) -> Vec<(&str, usize)> {
+    words.reverse();
+    words.sort_by_key(|&(word, _)| word);
+    words.dedup_by_key(|&mut (word, _)| word);
+    words
 }
 
 /// The lines of the built-in dictionary: a word, a space and its frequency, sorted by bytes.
@@ -110,10 +171,12 @@ pub(super) fn unpacked() -> String {
 }
 
 fn entries(text: &str) -> Vec<(&str, usize)> {
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .filter_map(|(word, count)| Some((word, count.parse().ok()?)))
-        .collect()
+    text.lines().filter_map(entry).collect()
+}
+
+fn entry(line: &str) -> Option<(&str, usize)> {
+    let (word, count) = line.split_once(' ')?;
+    Some((word, count.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -129,7 +192,7 @@ mod tests {
     #[test]
     fn user_words_are_not_split() {
         assert_eq!(cut(Dictionary::built_in(), "江大桥讲话"), ["江", "大桥", "讲话"]);
-        let own = Dictionary::with_words("# people\n江大桥\n\n讲话 5000 v\n").unwrap();
+        let own = Dictionary::with_words("# people\n江大桥\n\n讲话 5000 v\n", Edition::Jieba).unwrap();
         assert_eq!(cut(&own, "江大桥讲话"), ["江大桥", "讲话"]);
     }
 
@@ -169,7 +232,7 @@ mod tests {
             .collect();
         let cases = [
             (Dictionary::built_in(), jieba(&[])),
-            (&Dictionary::with_words(&lines.join("\n")).unwrap(), jieba(&own)),
+            (&Dictionary::with_words(&lines.join("\n"), Edition::Jieba).unwrap(), jieba(&own)),
         ];
         let texts = [
             "",
@@ -191,8 +254,16 @@ mod tests {
     }
 
     #[test]
+    fn user_words_of_cppjieba_have_its_median_frequency() {
+        let own = Dictionary::with_words("习总书记 4\n江大桥", Edition::Cppjieba).unwrap();
+        let mut found = Vec::new();
+        own.cut_like_cppjieba("习总书记在江大桥用区块链", |word| found.push(word.to_owned()));
+        assert_eq!(found, ["习总书记", "在", "江大桥", "用", "区块链"]);
+    }
+
+    #[test]
     fn an_invalid_line_is_named() {
-        let error = Dictionary::with_words("江大桥\n讲话 often\n").unwrap_err();
+        let error = Dictionary::with_words("江大桥\n讲话 often\n", Edition::Jieba).unwrap_err();
         assert_eq!(
             error.to_string(),
             "line 2 of the dictionary, \"讲话 often\", is not a word, or a word, a space and its frequency"

@@ -7,7 +7,8 @@
 //! the tests compare them with jieba-rs. This version is faster: it finds words and adds their
 //! probabilities in one pass, and the nodes of its trie are half as large.
 //!
-//! Not here: the hidden Markov model, which is that of jieba-rs.
+//! cppjieba's cut of the same words differs in two rules: see [`Lexicon::cut_like_cppjieba`]. Not here: the
+//! hidden Markov model, which is that of jieba-rs, or that of `markov` for cppjieba.
 
 use std::sync::LazyLock;
 
@@ -33,7 +34,7 @@ const LONG: usize = 64 << 10;
 
 /// A character of a stretch, and the best cut from here to the end of the stretch.
 #[derive(Clone, Copy)]
-struct Place {
+pub(super) struct Place {
     /// The logarithm of the probability of that cut.
     probability: f64,
     /// The end of its first word, in characters from the beginning of the stretch.
@@ -48,8 +49,18 @@ impl Lexicon {
     /// The lexicon of these words and their frequencies. The words are sorted and distinct, and none is
     /// empty. `None` if they are too many, or have too many different frequencies: see [`Trie::of`].
     pub(super) fn of(words: Vec<(&str, usize)>) -> Option<Lexicon> {
+        let total = libm::log(words.iter().map(|&(_, frequency)| frequency).sum::<usize>() as f64);
+        Lexicon::with_probabilities(words, 1, |frequency| libm::log(frequency as f64) - total)
+    }
+
+    /// As [`Lexicon::of`]. `probability` is the logarithm of the probability of a frequency, and `unknown`
+    /// the frequency of a character that is no word.
+    pub(super) fn with_probabilities(
+        words: Vec<(&str, usize)>,
+        unknown: usize,
+        probability: impl Fn(usize) -> f64,
+    ) -> Option<Lexicon> {
         let mut frequencies: Vec<usize> = words.iter().map(|&(_, frequency)| frequency).collect();
-        let total = libm::log(frequencies.iter().sum::<usize>() as f64);
         frequencies.sort_unstable();
         frequencies.dedup();
         frequencies.shrink_to_fit();
@@ -57,11 +68,11 @@ impl Lexicon {
         let value = |frequency| frequencies.partition_point(|&other| other < frequency) as u32 + 1;
         let values: Vec<(&str, u32)> =
             words.into_iter().map(|(word, frequency)| (word, value(frequency))).collect();
-        let logarithms = frequencies.iter().map(|&frequency| libm::log(frequency as f64) - total);
+        let logarithms = frequencies.iter().map(|&frequency| probability(frequency));
         Some(Lexicon {
             trie: Trie::of(&values)?,
             probabilities: std::iter::once(f64::NEG_INFINITY).chain(logarithms).collect(),
-            unknown: 0.0 - total,
+            unknown: probability(unknown),
         })
     }
 
@@ -88,7 +99,7 @@ impl Lexicon {
             let (length, stop) = self.read(rest, &mut places);
             let (stretch, after) = rest.split_at(length);
             if !stretch.is_empty() {
-                self.find_cut(&mut places);
+                self.find_cut::<false>(&mut places);
                 self.emit::<GUESS>(stretch, &places, &mut each);
             }
             // The character that ended the stretch is passed alone; `\r\n` is passed as one piece.
@@ -97,6 +108,26 @@ impl Lexicon {
                 each(&after[..single]);
             }
             rest = &after[single..];
+        }
+    }
+
+    /// Passes the words that cppjieba finds in a text to `each`, in order. Any character can be part of a
+    /// word, a character that begins a word can stand alone even if it is no word itself, and the shortest of
+    /// equally probable words wins. `places` is memory to be reused.
+    pub(super) fn cut_like_cppjieba(&self, text: &str, places: &mut Vec<Place>, mut each: impl FnMut(&str)) {
+        places.clear();
+        if text.len() > LONG {
+            places.reserve_exact(text.chars().count() + 1);
+        }
+        let place = |(at, c)| Place { at: at as u32, code: self.trie.code(c), ..END };
+        places.extend(text.char_indices().map(place));
+        self.find_cut::<true>(places);
+        let mut start = 0;
+        while start + 1 < places.len() {
+            let end = places[start].end as usize;
+            let after = if end + 1 < places.len() { places[end].at as usize } else { text.len() };
+            each(&text[places[start].at as usize..after]);
+            start = end;
         }
     }
 
@@ -124,22 +155,25 @@ impl Lexicon {
     }
 
     /// Finds the best cut from each place to the end of the stretch, last place first, and stores the end
-    /// of its first word in the place.
-    fn find_cut(&self, places: &mut Vec<Place>) {
+    /// of its first word in the place. `CPPJIEBA` chooses its rules.
+    fn find_cut<const CPPJIEBA: bool>(&self, places: &mut Vec<Place>) {
         let count = places.len();
         places.push(END);
         for start in (0..count).rev() {
             let mut best = f64::NEG_INFINITY;
             let mut end = 0;
             let mut node = self.trie.first(places[start].code);
+            if CPPJIEBA && node.value() == 0 {
+                (best, end) = (self.unknown + places[start + 1].probability, start + 1);
+            }
             let mut next = start + 1;
             loop {
                 let value = node.value();
                 let Place { probability, code, .. } = places[next];
                 if value > 0 {
                     let probability = self.probabilities[value as usize] + probability;
-                    // Among equal probabilities the longer word wins, as in jieba.
-                    if probability >= best {
+                    // Among equal probabilities the longer word wins in jieba.
+                    if probability > best || (!CPPJIEBA && probability >= best) {
                         (best, end) = (probability, next);
                     }
                 }

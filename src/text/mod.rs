@@ -14,6 +14,7 @@ mod cppjieba;
 mod dictionary;
 mod lexicon;
 mod main_text;
+mod markov;
 mod measure;
 mod normalise;
 mod notices;
@@ -29,7 +30,7 @@ mod visible;
 
 pub use charset::{WrongBytes, decode};
 pub use clusters::clusters;
-pub use dictionary::{Dictionary, WrongWord};
+pub use dictionary::{Dictionary, Edition, WrongWord};
 pub use main_text::{PageText, checked_page_text, main_text, memory_for_page};
 pub use normalise::normalise;
 pub use prepare::Preparation;

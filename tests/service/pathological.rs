@@ -96,7 +96,7 @@ fn is_one_of(profile: &Profile, names: &[&str]) -> bool {
 /// Loads the dictionaries and tables, which would otherwise count for the first text of the process.
 fn warm_up() {
     for profile in Profile::all() {
-        profile.sign("臺灣的 word ภาษา あ 東京へ行く");
+        profile.sign("臺灣的。word ภาษา。東京へ行く");
     }
 }
 
