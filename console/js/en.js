@@ -280,6 +280,7 @@ export const en = {
   "profile.minhash": "The classic MinHash of news sites, similar from 0.8.",
   "profile.minhash-copies": "Copies in any language, with a similarity that has a meaning.",
   "profile.longest-sentences": "Reprints that were cut or rearranged: the three longest sentences.",
+  "profile.longest-sentences-md5": "The three longest sentences as one hash: equal or not.",
   "profile.python-simhash": "Hashes as the Python package simhash makes them, for comparison.",
   "delete.title": "Delete this collection",
   "delete.warning":

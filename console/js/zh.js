@@ -279,6 +279,7 @@ export const zh = {
   "profile.minhash": "新闻网站的经典 MinHash，相似度阈值 0.8。",
   "profile.minhash-copies": "任何语言的副本，相似度数值有明确含义。",
   "profile.longest-sentences": "被删减或调整顺序的转载：最长的三个句子。",
+  "profile.longest-sentences-md5": "最长的三个句子合成一个哈希：要么相同，要么不同。",
   "profile.python-simhash": "与 Python 包 simhash 相同的指纹，用于对照。",
   "delete.title": "删除此集合",
   "delete.warning": "这会删除集合 {name} 及其 {n} 个文档，无法撤销。",

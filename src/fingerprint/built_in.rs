@@ -15,7 +15,11 @@ pub(super) fn profiles() -> Vec<Profile> {
     let mut all = simhashes();
     for recipe in &MinHash::ALL {
         let of = all.iter().find(|profile| profile.id.name() == recipe.features);
-        let features = of.expect("a profile above").recipe.clone();
+        let mut features = of.expect("a profile above").recipe.clone();
+        if let Features::Characters { takes_short, .. } = &mut features.features {
+            // A set without elements resembles no other, so short texts could not be found.
+            *takes_short = true;
+        }
         let shape = recipe.shape();
         let k = shape.distance_for(recipe.threshold);
         let signed = Recipe { width: Width::Bits128, signature: Some(shape), k, ..features };
@@ -27,6 +31,12 @@ pub(super) fn profiles() -> Vec<Profile> {
          of them. Finds reprints that drop or move sentences without changing them. Does not find copies \
          that are edited throughout. Sentences of many texts are not compared.",
         longest_three(),
+    ));
+    all.push(named(
+        "longest-sentences-md5",
+        "The three longest sentences as one hash, as search engines are said to do it: texts are equal or \
+         not. Any change in these sentences makes another hash.",
+        longest_three_as_one(),
     ));
     all
 }
@@ -88,8 +98,9 @@ fn simhashes() -> Vec<Profile> {
         ),
         named(
             "fnv-zh",
-            "A common recipe of services for Chinese: every word of two characters or more, weighted by \
-             TF-IDF and hashed by FNV-1a over UTF-16 units. It finds topics rather than copies.",
+            "A common recipe of services for Chinese: every word of two characters or more that is no stop \
+             word, weighted by TF-IDF and hashed by FNV-1a over UTF-16 units. It finds topics rather than \
+             copies.",
             fnv_zh(),
         ),
         named(
@@ -182,7 +193,7 @@ fn fnv_zh() -> Recipe {
         weights: Weights::TfIdf { idf: IdfChoice::BuiltInWords, top: Top::All },
         hash: HashFunction::Fnv1aUtf16,
         tie: Tie::One,
-        ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::default(), false))
+        ..recipe(Width::Bits64, 3, words(Cutter::Guess, StopWords::cppjieba(), false))
     }
 }
 
@@ -192,7 +203,7 @@ fn shingle_md5_128() -> Recipe {
         weights: Weights::One,
         hash: HashFunction::Md5,
         tie: Tie::One,
-        ..recipe(Width::Bits128, 15, Features::Characters(3))
+        ..recipe(Width::Bits128, 15, Features::Characters { length: 3, takes_short: false })
     }
 }
 
@@ -203,7 +214,16 @@ fn longest_three() -> Recipe {
     Recipe {
         weights: Weights::One,
         signature: Some(shape),
-        ..recipe(Width::Bits128, 1, Features::Sentences(3))
+        ..recipe(Width::Bits128, 1, Features::Sentences { count: 3, as_one: false })
+    }
+}
+
+/// The hash of a single feature is its digest.
+fn longest_three_as_one() -> Recipe {
+    Recipe {
+        weights: Weights::One,
+        hash: HashFunction::Md5,
+        ..recipe(Width::Bits128, 0, Features::Sentences { count: 3, as_one: true })
     }
 }
 
@@ -213,6 +233,6 @@ fn python_simhash() -> Recipe {
         weights: Weights::Count,
         hash: HashFunction::Md5,
         tie: Tie::Zero,
-        ..recipe(Width::Bits64, 3, Features::Characters(4))
+        ..recipe(Width::Bits64, 3, Features::Characters { length: 4, takes_short: true })
     }
 }

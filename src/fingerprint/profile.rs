@@ -227,3 +227,43 @@ impl Profiles {
         self.iter().map(|profile| profile.id.to_string()).collect::<Vec<_>>().join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Preparation;
+
+    #[test]
+    fn profiles_are_found_by_name_and_by_id() {
+        for profile in Profile::all() {
+            for name in [profile.id().name().to_owned(), profile.id().to_string()] {
+                let newest =
+                    Profile::all().iter().rev().find(|other| other.id().name() == profile.id().name());
+                let expected = if name.contains('@') { profile } else { newest.unwrap() };
+                assert_eq!(Profile::named(&name).unwrap().id(), expected.id());
+            }
+        }
+        for unknown in ["", "copies", "copies-64@", "copies-64@9", "copies-64@01", "COPIES-64"] {
+            assert!(Profile::named(unknown).is_none(), "{unknown:?}");
+        }
+        assert_eq!(Profile::default_profile().id().to_string(), "copies-128@1");
+    }
+
+    #[test]
+    fn spelling_variants_have_one_fingerprint() {
+        let pairs = [
+            ("臺灣的電腦軟體", "台湾的电脑软件"),
+            ("Ｆｉｓｈ　ａｎｄ　ｃｈｉｐｓ", "fish and CHIPS"),
+            ("Fish, and chips!", "fish and (chips)"),
+            ("cafe\u{301} au lait", "CAFÉ au\u{200b} lait"),
+            ("ガギグゲゴ", "ｶﾞｷﾞｸﾞｹﾞｺﾞ"),
+        ];
+        for (a, b) in pairs {
+            // Profiles that reproduce other programs do not normalise.
+            let normalises = |profile: &&Profile| profile.recipe.preparation == Preparation::Normalise;
+            for profile in Profile::all().iter().filter(normalises) {
+                assert_eq!(profile.fingerprint(a), profile.fingerprint(b), "{} {a} {b}", profile.id());
+            }
+        }
+    }
+}

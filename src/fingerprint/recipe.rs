@@ -57,11 +57,19 @@ pub(crate) enum Features {
     /// Words, or adjacent words.
     Words(WordPlan),
     /// This many adjacent characters.
-    Characters(usize),
+    Characters {
+        length: usize,
+        /// Whether a text of fewer characters is a feature by itself. Otherwise it has none.
+        takes_short: bool,
+    },
     /// This many adjacent tokens of source code.
     Code(usize),
-    /// This many of the longest sentences.
-    Sentences(usize),
+    /// The longest sentences.
+    Sentences {
+        count: usize,
+        /// Whether they are one feature, with line feeds between them, and not a feature each.
+        as_one: bool,
+    },
     /// Words, pairs and grams, by script, of which one word changes the same share in every script.
     ShortTexts,
 }
@@ -347,10 +355,19 @@ impl Recipe {
         match &self.features {
             Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, self.dictionary(), each),
             Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
-            Features::Characters(length) => characters(prepared, *length, |text| each(Kind::Gram, text)),
+            Features::Characters { length, takes_short } => {
+                if *takes_short || prepared.chars().nth(length - 1).is_some() {
+                    characters(prepared, *length, |text| each(Kind::Gram, text));
+                }
+            }
             Features::Code(count) => token_grams(prepared, *count, |text| each(Kind::Gram, text)),
-            Features::Sentences(count) => {
-                longest_sentences(prepared, *count).iter().for_each(|sentence| each(Kind::Word, sentence));
+            Features::Sentences { count, as_one } => {
+                let found = longest_sentences(prepared, *count);
+                if *as_one && !found.is_empty() {
+                    each(Kind::Sentence, &found.join("\n"));
+                } else {
+                    found.iter().for_each(|sentence| each(Kind::Word, sentence));
+                }
             }
             Features::ShortTexts => {}
         }
@@ -420,8 +437,8 @@ where
     bag
 }
 
-/// The 64-bit `SimHash` of words with given weights, added in this order in floating point; a tie gives a zero
-/// bit. This is the step of yanyiwu/simhash after its keyword extraction.
+/// The 64-bit `SimHash` of words with given weights, added in this order in floating point; a tie gives a
+/// zero bit. This is the step of yanyiwu/simhash after its keyword extraction.
 ///
 /// ```
 /// use lookalike::fingerprint::simhash_of;

@@ -82,6 +82,10 @@ const SPREAD: [f64; 2] = [0.25, 0.45];
 impl Change {
     /// The change of one word of a prepared text.
     pub(super) fn of(recipe: &Recipe, prepared: &str) -> Change {
+        if matches!(recipe.features, Features::Sentences { as_one: true, .. }) {
+            // One feature: it is replaced if a word of these sentences changes, which any word may be.
+            return Change { removed: 1.0, added: 1.0, spread: 0.0 };
+        }
         let units = Units::of(prepared);
         let dense = [units.ideographs / CHARACTERS[0], units.south_east_asian / CHARACTERS[1]];
         let all = units.words + dense[0] + dense[1];
@@ -128,13 +132,13 @@ impl Touched {
                 }
             }
             Features::Words(plan) => words((plan.shortest + plan.longest) as f64 / 2.0),
-            Features::Characters(length) => {
+            Features::Characters { length, .. } => {
                 let dense = CHARACTERS.map(|characters| *length as f64 / characters);
                 Touched { spaced: gram(*length, 1.0), dense, split: [1.0; 2] }
             }
             // Every second token is a word.
             Features::Code(length) => words(*length as f64 / 2.0),
-            Features::Sentences(_) => words(1.0),
+            Features::Sentences { .. } => words(1.0),
             Features::ShortTexts => Touched::of_short_texts(units, letters),
         }
     }

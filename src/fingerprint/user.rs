@@ -25,6 +25,13 @@ pub enum Contradiction {
     /// Names of signatures have 128 bits.
     #[error("bits is valid only with profiles that vote: names of signatures have 128 bits")]
     Signature,
+    /// A signature cannot have this shape.
+    #[error(
+        "bands × rows takes 1 to {}, and cells that number to {}",
+        SignatureShape::MAX_CELLS,
+        SignatureShape::MAX_CELLS
+    )]
+    Shape,
     /// TF-IDF weighs single words.
     #[error("weights = \"tf-idf\" is valid only with features = \"words\" and words = [1, 1]")]
     TfIdf,
@@ -45,6 +52,9 @@ impl Profile {
     ) -> Result<Profile, Contradiction> {
         if recipe.width.bits() > recipe.hash.bits() {
             return Err(Contradiction::Width(recipe.hash.bits()));
+        }
+        if recipe.signature.is_some_and(|shape| shape.checked().is_none()) {
+            return Err(Contradiction::Shape);
         }
         let most = recipe.signature.map_or(recipe.width.bits(), |shape| u32::from(shape.cells));
         if recipe.k > most {
@@ -79,9 +89,13 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
             plan.drops_numbers,
             plan.stop_words.digest()
         ),
-        Features::Characters(length) => format!("characters {length}"),
+        Features::Characters { length, takes_short } => {
+            format!("characters {length}{}", if *takes_short { "" } else { " or none" })
+        }
         Features::Code(count) => format!("code {count}"),
-        Features::Sentences(count) => format!("sentences {count}"),
+        Features::Sentences { count, as_one } => {
+            format!("sentences {count}{}", if *as_one { " as one" } else { "" })
+        }
         Features::ShortTexts => "short texts".to_owned(),
     };
     let weights = match &recipe.weights {

@@ -57,8 +57,14 @@ pub(super) struct Definition {
     tie: Option<Tie>,
     #[serde(deserialize_with = "bits")]
     bits: Option<Width>,
-    #[serde(deserialize_with = "number::<0, 128, _, _>")]
+    #[serde(deserialize_with = "number::<0, 255, _, _>")]
     k: Option<u32>,
+    #[serde(deserialize_with = "number::<1, 255, _, _>")]
+    cells: Option<u16>,
+    #[serde(deserialize_with = "number::<1, 255, _, _>")]
+    bands: Option<u16>,
+    #[serde(deserialize_with = "number::<1, 255, _, _>")]
+    rows: Option<u16>,
 }
 
 /// A key that does not apply to the features or weights of the recipe.
@@ -127,6 +133,7 @@ impl Definition {
         if self.k.is_some() {
             recipe.least_k = None;
         }
+        self.refine_signature(recipe);
         set(&mut recipe.k, self.k);
         self.misplaced().map_or(Ok(()), Err)
     }
@@ -153,9 +160,24 @@ impl Definition {
                 });
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
-            Features::Characters(length) => set(length, self.gram.take()),
-            Features::Code(_) | Features::Sentences(_) | Features::ShortTexts => {}
+            Features::Characters { length, .. } => set(length, self.gram.take()),
+            Features::Code(_) | Features::Sentences { .. } | Features::ShortTexts => {}
         }
+    }
+
+    /// Takes the keys of signatures of minima. Without `cells` a signature has as many as its bands need, and
+    /// without `k` its similarity stays.
+    fn refine_signature(&mut self, recipe: &mut Recipe) {
+        let Some(shape) = recipe.signature.as_mut().filter(|shape| !shape.is_set) else { return };
+        let similarity = shape.similarity(recipe.k);
+        let is_other = self.bands.is_some() || self.rows.is_some();
+        set(&mut shape.bands, self.bands.take());
+        set(&mut shape.rows, self.rows.take());
+        if is_other {
+            shape.cells = shape.bands.saturating_mul(shape.rows);
+        }
+        set(&mut shape.cells, self.cells.take());
+        recipe.k = shape.distance_for(similarity);
     }
 
     /// The first key that no step has taken.
@@ -163,6 +185,7 @@ impl Definition {
         const SHINGLES: &str = "features = \"shingles\"";
         const WORDS: &str = "features = \"words\"";
         const TF_IDF: &str = "weights = \"tf-idf\"";
+        const MINIMA: &str = "like = \"minhash\" or \"minhash-copies\"";
         let rest = [
             ("gram", self.gram.is_some(), "features = \"shingles\" or \"characters\""),
             ("gram_step", self.gram_step.is_some(), SHINGLES),
@@ -172,6 +195,9 @@ impl Definition {
             ("least_characters", self.least_characters.is_some(), WORDS),
             ("segmenter", self.segmenter.is_some(), WORDS),
             ("stop_words", self.stop_words.is_some(), WORDS),
+            ("cells", self.cells.is_some(), MINIMA),
+            ("bands", self.bands.is_some(), MINIMA),
+            ("rows", self.rows.is_some(), MINIMA),
             ("idf", self.idf.is_some(), TF_IDF),
             ("top", self.top.is_some(), TF_IDF),
         ];
@@ -192,7 +218,7 @@ impl FeatureKind {
         recipe.features = match (self, &recipe.features) {
             (FeatureKind::Shingles, Features::Shingles(_))
             | (FeatureKind::Words, Features::Words(_))
-            | (FeatureKind::Characters, Features::Characters(_)) => return,
+            | (FeatureKind::Characters, Features::Characters { .. }) => return,
             (FeatureKind::Shingles, _) => Features::Shingles(ShinglePlan::COPIES_64),
             (FeatureKind::Words, _) => Features::Words(WordPlan {
                 cutter: Cutter::Split,
@@ -202,7 +228,7 @@ impl FeatureKind {
                 shortest: 1,
                 longest: 1,
             }),
-            (FeatureKind::Characters, _) => Features::Characters(5),
+            (FeatureKind::Characters, _) => Features::Characters { length: 5, takes_short: true },
         };
     }
 }

@@ -91,13 +91,31 @@ fn top_is_a_number_or_follows_the_length() {
 }
 
 #[test]
+fn cells_bands_and_rows_shape_a_signature() {
+    let shape = |keys: &str| {
+        let profile = own("minhash", keys).unwrap();
+        let shape = profile.signatures().unwrap();
+        (
+            shape.cells,
+            shape.bands,
+            shape.rows,
+            profile.default_k(),
+            profile.sign("abcdef").signature.unwrap().len(),
+        )
+    };
+    assert_eq!(shape(""), (128, 16, 8, 25, 128));
+    assert_eq!(shape("bands = 10\nrows = 10"), (100, 10, 10, 19, 100));
+    assert_eq!(shape("bands = 10\nrows = 10\ncells = 120\nk = 30"), (120, 10, 10, 30, 120));
+}
+
+#[test]
 fn errors_name_the_fault() {
     let cases = [
         ("house = 1", "expected a table of keys: write each profile as [name]"),
         ("[house", "TOML parse error at line 1"),
         ("[house]\nlike = 5", "expected a string"),
-        ("[house]\nk = \"7\"", "string \"7\", expected a number from 0 to 128"),
-        ("[house]\nk = 129", "integer `129`, expected a number from 0 to 128"),
+        ("[house]\nk = \"7\"", "string \"7\", expected a number from 0 to 255"),
+        ("[house]\nk = 256", "integer `256`, expected a number from 0 to 255"),
         ("[house]\nsummary = true", "boolean `true`, expected a string"),
         ("[house]\nsummary = [1, 2, 3]", "expected a string"),
         ("[house]\ncolour = 1.5", "unknown field `colour`, expected one of `like`, `version`"),
@@ -123,6 +141,11 @@ fn errors_name_the_fault() {
         ("[house]\nidf = \"built-in\"", "idf is valid only with weights"),
         ("[house]\nwords = [1, 2]", "words is valid only with features"),
         ("[house]\nlike = \"fnv-zh\"\nwords = [1, 2]", "only with features = \"words\" and words"),
+        ("[house]\nbands = 10", "bands is valid only with like = \"minhash\""),
+        ("[house]\nlike = \"longest-sentences\"\ncells = 2", "cells is valid only with like = \"minhash\""),
+        ("[house]\nlike = \"minhash\"\nbands = 32", "bands × rows takes 1 to 255"),
+        ("[house]\nlike = \"minhash\"\nbands = 10\nrows = 10\ncells = 99", "bands × rows takes 1 to 255"),
+        ("[house]\nlike = \"minhash\"\nk = 129", "k takes 0 to 128"),
         ("[house]\nweights = \"tf-idf\"", "only with features = \"words\""),
         ("[house]\nlike = \"fnv-zh\"\nidf = \"bad-idf.txt\"", "line 1 of the idf table"),
         ("[house]\nuser_dictionary = \"bad-words.txt\"", "line 1 of the dictionary"),

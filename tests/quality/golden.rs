@@ -12,8 +12,9 @@ use serde_json::Value as Json;
 
 use crate::shared;
 
-const MECHANIC: &str =
-    "我是蓝翔技工拖拉机学院手扶拖拉机专业的。不用多久，我就会升职加薪，当上总经理，出任CEO，走上人生巅峰。";
+const MECHANIC: &str = "我是蓝翔技工拖拉机学院手扶拖拉机专业的。\
+                        不用多久，我就会升职加薪，\
+                        当上总经理，出任CEO，走上人生巅峰。";
 const SAUCERS: &str = "美国“51区”雇员称内部有9架飞碟，曾看见灰色外星人";
 
 /// Profile, text, and the hash by the other program.
@@ -67,8 +68,8 @@ fn keywords_of_cppjieba_give_its_hash() {
     }
 }
 
-/// Calculated by hand from the definition: the words are 飞碟 飞碟 气球 with the weights 2 × idf and 1 × idf.
-/// The heavier word decides every bit in which the two differ, so the result is the hash of 飞碟.
+/// Calculated by hand from the definition: the words are 飞碟 飞碟 气球 with the weights 2 × idf and 1
+/// × idf. The heavier word decides every bit in which the two differ, so the result is the hash of 飞碟.
 #[test]
 fn fnv_zh_is_decided_by_the_heavier_word() {
     let profile = Profile::named("fnv-zh").unwrap();
@@ -78,10 +79,35 @@ fn fnv_zh_is_decided_by_the_heavier_word() {
     assert!((explained.features[0].weight - 2.0 * 10.681_801_83).abs() < 1e-4);
     // FNV-1a over 98de 789f: see the tests of the hash.
     assert_eq!(explained.fingerprint.hash.to_string(), "0f4169096d9f7bfa");
-    // A word outside the table has the mean weight, and a word of a single character is dropped.
-    let explained = profile.explain("我 qwrtz");
+    // A word outside the table has the mean weight. Words of a single character and stop words are dropped.
+    let explained = profile.explain("我 我们 qwrtz");
     assert_eq!(explained.features.len(), 1);
     assert!((explained.features[0].weight - 11.739_204_31).abs() < 1e-4);
+}
+
+/// Python's `{text[i:i + 3] for i in range(len(text) - 2)}` is empty for these texts, and all sums are zero.
+#[test]
+fn a_text_shorter_than_a_shingle_has_no_features() {
+    let profile = Profile::named("shingle-md5-128").unwrap();
+    for text in ["", "好", "ab"] {
+        let found = profile.fingerprint(text);
+        assert_eq!((found.hash.to_string(), found.features), ("f".repeat(32), 0), "{text:?}");
+    }
+    assert_eq!(profile.fingerprint("abc").hash.to_string(), "900150983cd24fb0d6963f7d28e17f72");
+}
+
+/// MD5 of the three sentences, the longest first, with line feeds between them (`hashlib`).
+#[test]
+fn the_longest_sentences_are_one_hash() {
+    let profile = Profile::named("longest-sentences-md5").unwrap();
+    let text = "One two. A longer sentence! The longest sentence of all? No.";
+    let hash = "cced286e0e96e1325d753f964e30ae88";
+    assert_eq!(profile.fingerprint(text).hash.to_string(), hash);
+    assert_eq!(
+        profile.fingerprint("the LONGEST sentence, of all. a longer sentence? one two").hash.to_string(),
+        hash
+    );
+    assert_ne!(profile.fingerprint(&text.replace("two", "three")).hash.to_string(), hash);
 }
 
 fn lines(name: &str) -> Option<Vec<Json>> {
@@ -116,7 +142,10 @@ fn cppjieba_has_the_hashes_of_yanyiwu_simhash() {
             same += usize::from(is_same);
             let start: String = text.chars().take(20).collect();
             if !is_same || found.features as u64 != expected["keywords"].as_u64().unwrap() {
-                println!("top {top}: {start:?}: {} and {} keywords, not {expected}", found.hash, found.features);
+                println!(
+                    "top {top}: {start:?}: {} and {} keywords, not {expected}",
+                    found.hash, found.features
+                );
             }
         }
         println!("top {top}: {same} of {} are equal", lines.len());
