@@ -23,6 +23,7 @@ mod repair;
 mod restore;
 mod serve;
 mod verify;
+mod vote;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// Print the fingerprints of files.
     Fingerprint(fingerprint::FingerprintArguments),
+    /// Print the fingerprint of features with weights.
+    Vote(vote::VoteArguments),
     /// Compute word weights from your texts, for a profile with TF-IDF.
     Idf(idf::IdfArguments),
     /// Measure what profiles find on labelled texts, or on edited copies of your texts.
@@ -122,6 +125,7 @@ pub fn run() -> ExitCode {
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Fingerprint(arguments) => fingerprint::run(&arguments),
+        Command::Vote(arguments) => vote::run(&arguments),
         Command::Idf(arguments) => idf::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Dedupe(arguments) => dedupe::run(&arguments),

@@ -8,10 +8,12 @@
 //! them do.
 //!
 //! Not here: protection against chosen collisions. A fingerprint cannot offer it, because anyone who knows
-//! the profile can write two texts with one fingerprint. `md5` and `sha-1` have no security purpose here.
+//! the profile can write two texts with one fingerprint. `md5`, `sha-1` and `sha-256` have no security
+//! purpose here.
 
 use md5::Md5;
 use sha1::{Digest as _, Sha1};
+use sha2::Sha256;
 
 use super::lookup3::lookup3;
 use super::short::{xxh3_64, xxh3_128};
@@ -43,6 +45,8 @@ pub enum HashFunction {
     Md5,
     /// The low bits of SHA-1 (RFC 3174) of the UTF-8 bytes.
     Sha1,
+    /// The low bits of SHA-256 (FIPS 180-4) of the UTF-8 bytes.
+    Sha256,
     /// FNV-1a of the UTF-8 bytes.
     Fnv1a,
     /// FNV-1a of the UTF-16 code units, each taken in one step.
@@ -54,10 +58,11 @@ pub enum HashFunction {
 
 impl HashFunction {
     /// All functions, with their names in profile definitions.
-    pub const NAMES: [(&'static str, HashFunction); 6] = [
+    pub const NAMES: [(&'static str, HashFunction); 7] = [
         ("xxh3", HashFunction::Xxh3),
         ("md5", HashFunction::Md5),
         ("sha-1", HashFunction::Sha1),
+        ("sha-256", HashFunction::Sha256),
         ("fnv-1a", HashFunction::Fnv1a),
         ("fnv-1a-utf16", HashFunction::Fnv1aUtf16),
         ("lookup3", HashFunction::Lookup3),
@@ -65,7 +70,12 @@ impl HashFunction {
 
     /// The largest width of its digests, in bits.
     pub fn bits(self) -> u32 {
-        if self == HashFunction::Lookup3 { 64 } else { 128 }
+        match self {
+            HashFunction::Lookup3 => 64,
+            HashFunction::Sha1 => 160,
+            HashFunction::Sha256 => 256,
+            HashFunction::Xxh3 | HashFunction::Md5 | HashFunction::Fnv1a | HashFunction::Fnv1aUtf16 => 128,
+        }
     }
 }
 
@@ -97,7 +107,9 @@ impl Digest for Limbs<1> {
             HashFunction::Fnv1a => [fnv1a_64(text.bytes().map(u64::from))],
             HashFunction::Fnv1aUtf16 => [fnv1a_64(text.encode_utf16().map(u64::from))],
             HashFunction::Lookup3 => [lookup3(text.as_bytes())],
-            HashFunction::Md5 | HashFunction::Sha1 => [Limbs::<2>::by(function, kind, text)[1]],
+            HashFunction::Md5 | HashFunction::Sha1 | HashFunction::Sha256 => {
+                [Limbs::<2>::by(function, kind, text)[1]]
+            }
         }
     }
 
@@ -119,6 +131,7 @@ impl Digest for Limbs<2> {
             HashFunction::Xxh3 => Self::of(kind, text),
             HashFunction::Md5 => low_bits(&Md5::digest(text.as_bytes())),
             HashFunction::Sha1 => low_bits(&Sha1::digest(text.as_bytes())),
+            HashFunction::Sha256 => low_bits(&Sha256::digest(text.as_bytes())),
             HashFunction::Fnv1a => halves(fnv1a_128(text.bytes().map(u128::from))),
             HashFunction::Fnv1aUtf16 => halves(fnv1a_128(text.encode_utf16().map(u128::from))),
             HashFunction::Lookup3 => [lookup3(text.as_bytes()); 2],
@@ -131,6 +144,27 @@ impl Digest for Limbs<2> {
     }
 }
 
+/// The digest of a word as a big-endian number of at least `width` bits: that of the function's own variant
+/// for the next width (FNV-1a has variants of 32, 64 and 128 bits, lookup3 of 32 and 64, `XXH3` of 64 and
+/// 128), or its only one. At 64 and 128 bits, the low bits are those of [`Digest::by`].
+pub fn low_bytes(function: HashFunction, width: u32, text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    match function {
+        HashFunction::Md5 => Md5::digest(bytes).to_vec(),
+        HashFunction::Sha1 => Sha1::digest(bytes).to_vec(),
+        HashFunction::Sha256 => Sha256::digest(bytes).to_vec(),
+        HashFunction::Fnv1a if width <= 32 => fnv1a_32(text.bytes().map(u32::from)).to_be_bytes().to_vec(),
+        HashFunction::Fnv1aUtf16 if width <= 32 => {
+            fnv1a_32(text.encode_utf16().map(u32::from)).to_be_bytes().to_vec()
+        }
+        HashFunction::Lookup3 if width <= 32 => lookup3(bytes).to_be_bytes()[..4].to_vec(),
+        function if width <= 64 => Limbs::<1>::by(function, Kind::Word, text)[0].to_be_bytes().to_vec(),
+        function => {
+            Limbs::<2>::by(function, Kind::Word, text).iter().flat_map(|limb| limb.to_be_bytes()).collect()
+        }
+    }
+}
+
 #[expect(clippy::cast_possible_truncation, reason = "only the lower half is needed")]
 fn halves(hash: u128) -> Limbs<2> {
     [(hash >> 64) as u64, hash as u64]
@@ -139,6 +173,11 @@ fn halves(hash: u128) -> Limbs<2> {
 /// The last sixteen bytes as a big-endian number.
 fn low_bits(bytes: &[u8]) -> Limbs<2> {
     halves(bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte)))
+}
+
+/// Fowler, Noll and Vo, variant 1a, 32 bits.
+fn fnv1a_32(units: impl Iterator<Item = u32>) -> u32 {
+    units.fold(0x811c_9dc5, |hash, unit| (hash ^ unit).wrapping_mul(0x0100_0193))
 }
 
 /// Fowler, Noll and Vo, variant 1a, 64 bits.
@@ -170,6 +209,7 @@ mod tests {
         assert_eq!(hex::<2>(HashFunction::Md5, ""), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(hex::<2>(HashFunction::Md5, "abc"), "900150983cd24fb0d6963f7d28e17f72");
         assert_eq!(hex::<1>(HashFunction::Md5, "abc"), "d6963f7d28e17f72");
+        assert_eq!(hex::<2>(HashFunction::Sha256, "abc"), "b00361a396177a9cb410ff61f20015ad");
         // a9993e36 4706816aba3e25717850c26c9cd0d89d
         assert_eq!(hex::<2>(HashFunction::Sha1, "abc"), "4706816aba3e25717850c26c9cd0d89d");
         assert_eq!(hex::<1>(HashFunction::Fnv1a, ""), "cbf29ce484222325");

@@ -25,7 +25,7 @@ mod words;
 pub use bag::{Bag, Class};
 pub use characters::characters;
 pub use code::token_grams;
-pub use digest::{Digest, HashFunction, Kind, Limbs};
+pub use digest::{Digest, HashFunction, Kind, Limbs, low_bytes};
 pub use grams::{Letters, MAX_SAMPLED, sampled_grams};
 pub use idf::{Idf, WrongIdf};
 pub use keywords::{Keyword, keywords};

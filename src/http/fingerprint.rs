@@ -12,9 +12,10 @@ use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, r
 use super::json::Json;
 use super::route::Route;
 use super::wire::{
-    Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, check_size, page,
+    CountedOut, Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, check_size,
+    page,
 };
-use crate::service::{Content, Limits};
+use crate::service::{Content, Given, Limits};
 
 /// Computes the fingerprint of a text or a page, or the fingerprints of several texts.
 ///
@@ -54,9 +55,13 @@ pub(super) async fn fingerprint(
             _ => FingerprintIn { html: Some(decoded(true)?), ..FingerprintIn::default() },
         })
     });
-    let wanted: FingerprintIn = wanted.await?;
+    let mut wanted: FingerprintIn = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref())?;
     let explain = wanted.explain;
+    if let Some(given) = given(&mut wanted)? {
+        let counted = deadline.query(state.service.count_given(profile, given)).await?;
+        return Ok(Json(CountedOut::new(counted, explain)).into_response());
+    }
     let is_list = wanted.texts.is_some();
     let contents = contents(wanted, &limits)?;
     if explain {
@@ -73,6 +78,31 @@ pub(super) async fn fingerprint(
             Ok(Json(FingerprintsOut { fingerprints }).into_response())
         }
     }
+}
+
+/// The features or sums of a request, if it has any.
+fn given(wanted: &mut FingerprintIn) -> Result<Option<Given>, Problem> {
+    let (features, sums) = (wanted.features.take(), wanted.sums.take());
+    let (bits, function, tie) = (wanted.bits.take(), wanted.function.take(), wanted.tie.take());
+    if features.is_none() && sums.is_none() {
+        let misplaced =
+            [("/bits", bits.is_some()), ("/function", function.is_some()), ("/tie", tie.is_some())];
+        return match misplaced.into_iter().find(|(_, is_given)| *is_given) {
+            None => Ok(None),
+            Some((field, _)) => {
+                let detail = "bits, function and tie can be combined with features or sums; a text is \
+                              fingerprinted by a profile";
+                Err(Problem::field(Code::InvalidField, field, detail))
+            }
+        };
+    }
+    let has_text = wanted.text.is_some() || wanted.html.is_some() || wanted.texts.is_some();
+    if has_text || (features.is_some() && sums.is_some()) {
+        let detail = "exactly one of text, html, texts, features and sums is needed";
+        return Err(Problem::new(Code::InvalidField, detail));
+    }
+    let features = features.map(Few::given).unwrap_or_default();
+    Ok(Some(Given { features, sums: sums.map(|sums| sums.0), bits, function, tie }))
 }
 
 fn contents(wanted: FingerprintIn, limits: &Limits) -> Result<Vec<Content>, Problem> {

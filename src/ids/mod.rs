@@ -11,6 +11,7 @@ mod hash;
 mod keep;
 mod names;
 mod signature;
+mod wide;
 
 pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};
@@ -18,3 +19,4 @@ pub use keep::{ClusterRule, KeepRule};
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;
 pub use signature::{SignatureShape, share_caught};
+pub use wide::WideHash;

@@ -13,7 +13,7 @@ use crate::fingerprint::Fingerprint;
 use crate::ids::{DocumentId, Hash};
 
 /// The subject of a query.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum By {
     /// A text, a page, or a hash.
     Content(Content),

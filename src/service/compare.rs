@@ -8,6 +8,7 @@ use std::ops::Range;
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::fingerprints::{Content, checked_signature, reserve_for_explanation};
+use super::given::hash_of;
 use super::{By, Service, ServiceError};
 use crate::call::Reserved;
 use crate::fingerprint::{
@@ -176,6 +177,9 @@ fn compare(
                 return Err(ServiceError::invalid(field, detail));
             }
             Content::Hash(hash) => known.push(Side { hash, explanation: None }),
+            Content::Features(features) => {
+                known.push(Side { hash: hash_of(profile, &features)?, explanation: None });
+            }
             Content::Signature(bytes) => {
                 let signature = checked_signature(profile, bytes)?;
                 known.push(Side { hash: signature_name(&signature), explanation: None });

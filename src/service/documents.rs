@@ -12,6 +12,7 @@ use super::Service;
 use super::clusters::placement_of;
 use super::error::ServiceError;
 use super::fingerprints::{Content, checked_signature, profile_named, reserve_for_fingerprint};
+use super::given::hash_of;
 use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
@@ -107,6 +108,7 @@ impl Preparation {
         };
         match content {
             Content::Hash(hash) => row.hash = checked_hash(self.profile, hash)?,
+            Content::Features(features) => row.hash = hash_of(self.profile, &features)?,
             Content::Signature(bytes) => {
                 let signature = checked_signature(self.profile, bytes)?;
                 row.hash = signature_name(&signature);
@@ -161,7 +163,7 @@ pub struct Added {
     pub id: DocumentId,
     /// Its hash.
     pub hash: Hash,
-    /// Whether the fingerprint is reliable; `None` if the client sent a hash or a signature.
+    /// Whether the fingerprint is reliable; `None` if the client sent a hash, a signature or features.
     pub status: Option<Status>,
     /// When it expires, in milliseconds since 1970-01-01 UTC, if it does.
     pub expires_ms: Option<u64>,

@@ -6,13 +6,15 @@ use super::Service;
 use super::error::ServiceError;
 use crate::call::{self, NoMemory, Reserved};
 use crate::engine::EngineError;
-use crate::fingerprint::{Explanation, Fingerprint, Profile, Profiles, Signed, Status, signature_name};
+use crate::fingerprint::{
+    Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, signature_name,
+};
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience, PoolError};
 use crate::text::{PageText, checked_page_text, memory_for_page};
 
 /// The content of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// A text.
     Text(String),
@@ -22,6 +24,8 @@ pub enum Content {
     Hash(Hash),
     /// A signature made by the client.
     Signature(Vec<u8>),
+    /// Features given by the client with their weights.
+    Features(Vec<GivenFeature>),
 }
 
 /// A fingerprint and the profile that made it.
@@ -97,6 +101,7 @@ impl Content {
             Content::Html(..) => "html",
             Content::Hash(_) => "hash",
             Content::Signature(_) => "signature",
+            Content::Features(_) => "features",
         }
     }
 
@@ -104,12 +109,12 @@ impl Content {
     pub(super) fn len(&self) -> usize {
         match self {
             Content::Text(text) | Content::Html(text, _) => text.len(),
-            Content::Hash(_) | Content::Signature(_) => 0,
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => 0,
         }
     }
 
-    /// The text to fingerprint, which may have `most` bytes if it is that of a page; `None` for hashes and
-    /// signatures.
+    /// The text to fingerprint, which may have `most` bytes if it is that of a page; `None` for hashes,
+    /// signatures and features.
     ///
     /// # Errors
     /// [`ServiceError::Invalid`] if it is longer; [`PoolError::Cancelled`].
@@ -133,7 +138,7 @@ impl Content {
         match self {
             Content::Text(text) => Ok(Some(text)),
             Content::Html(html, which) => checked_page_text(&html, which, || cancel.check()).map(Some),
-            Content::Hash(_) | Content::Signature(_) => Ok(None),
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => Ok(None),
         }
     }
 }

@@ -60,7 +60,7 @@ impl Limits {
         let (setting, most) = match content {
             Content::Text(_) => ("limits.document_bytes", self.document_bytes),
             Content::Html(..) => ("limits.page_bytes", self.page_bytes),
-            Content::Hash(_) | Content::Signature(_) => return None,
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => return None,
         };
         let bytes = content.len();
         (bytes > most).then_some((bytes, setting, most))

@@ -20,6 +20,7 @@ mod cursor;
 mod documents;
 mod error;
 mod fingerprints;
+mod given;
 mod limits;
 mod lookup;
 mod pairs;
@@ -45,6 +46,7 @@ pub use compare::{Change, ComparedPassages, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
+pub use given::{Counted, Given};
 pub use limits::Limits;
 pub use lookup::{Found, Lookup, Pending};
 pub use passages::Passages;
@@ -58,7 +60,9 @@ pub use crate::engine::{
     Memory, MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
-pub use crate::fingerprint::{Containment, FeatureComparison, Profile, Profiles, SharedPassage, Status};
+pub use crate::fingerprint::{
+    Containment, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
+};
 pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::{PageText, decode};
 

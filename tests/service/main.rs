@@ -25,6 +25,7 @@ mod dedupe_stops;
 mod duplicates;
 mod edge;
 mod expiry;
+mod features;
 mod generated;
 mod golden;
 mod import;

@@ -1,18 +1,19 @@
-//! Documents and fingerprints on the wire.
+//! Documents on the wire.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::clusters::PlacementOut;
 use super::content::{PageIn, check_size, one_content, page};
+use super::features::FeatureIn;
 use super::few::Few;
 use super::found::MatchOut;
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Expires, Explained, Fingerprinted, Limits, Match, Offered, status};
+use crate::service::{Added, Content, Expires, Limits, Match, Offered, status};
 
-/// A document to store: exactly one of text, html, hash and signature.
+/// A document to store: exactly one of text, html, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = NewDocument)]
@@ -32,6 +33,10 @@ pub(in crate::http) struct DocumentIn {
     /// Its signature, computed elsewhere with the profile of the collection, if that makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
+    /// Its features with their weights, hashed by the rules of the profile of the collection: `[text,
+    /// weight]`, `[text, weight, hash]` or `[{"hash": hash}, weight]`, at most 10,000.
+    #[schema(value_type = Option<Vec<Vec<Value>>>, example = json!([["美国", 5], ["51区", 2]]))]
+    features: Option<Few<FeatureIn>>,
     /// A JSON object that is returned with it, at most 16 KiB.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -48,7 +53,17 @@ pub(in crate::http) struct DocumentIn {
 impl DocumentIn {
     /// Converts it for the service.
     pub(in crate::http) fn offered(self, limits: &Limits) -> Result<Offered, Problem> {
-        let content = one_content(self.text, page(self.html, self.page)?, self.hash, self.signature)?;
+        let html = page(self.html, self.page)?;
+        let has_other =
+            self.text.is_some() || html.is_some() || self.hash.is_some() || self.signature.is_some();
+        let content = match self.features {
+            None => one_content(self.text, html, self.hash, self.signature)?,
+            Some(features) if !has_other => Content::Features(features.given()),
+            Some(_) => {
+                let detail = "exactly one of text, html, hash, signature and features is needed";
+                return Err(Problem::new(Code::InvalidField, detail));
+            }
+        };
         check_size("the document", &content, limits)?;
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
@@ -94,7 +109,7 @@ pub(in crate::http) struct AddedOut {
     /// What was done: `created`, `updated`, `replaced` if it was stored in place of near-duplicates, or
     /// `duplicate` if it was not stored.
     outcome: OutcomeOut,
-    /// Whether its fingerprint is reliable; absent if it was sent as a hash or a signature.
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<StatusOut>,
     /// Its cluster, in a collection with clusters.
@@ -342,131 +357,4 @@ pub(in crate::http) struct BulkOut {
 pub(in crate::http) enum AddedOneOrSeveral {
     One(AddedOut),
     Several(BulkOut),
-}
-
-/// The answer to one text or to several texts.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = FingerprintOrFingerprints)]
-#[allow(dead_code, reason = "a shape for the contract")]
-pub(in crate::http) enum FingerprintedOneOrSeveral {
-    One(FingerprintOut),
-    Several(FingerprintsOut),
-}
-
-/// What to fingerprint: one of text and html, or several texts.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = FingerprintRequest)]
-pub(in crate::http) struct FingerprintIn {
-    /// A text.
-    pub(in crate::http) text: Option<String>,
-    /// An HTML page.
-    pub(in crate::http) html: Option<String>,
-    /// Which text of the page is used. Default: `main`.
-    pub(in crate::http) page: Option<PageIn>,
-    /// Several texts.
-    #[schema(value_type = Option<Vec<String>>)]
-    pub(in crate::http) texts: Option<Few<String>>,
-    /// The profile, with or without version. Default: that of the collection `default`.
-    #[schema(example = "copies-64")]
-    pub(in crate::http) profile: Option<String>,
-    /// Whether to add the weighted features and the votes on each bit. Not allowed with `texts`.
-    #[serde(default)]
-    pub(in crate::http) explain: bool,
-}
-
-/// A fingerprint.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Fingerprint)]
-pub(in crate::http) struct FingerprintOut {
-    /// The hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
-    /// The signature, if the profile makes signatures. The hash is the name of the signature.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<SignatureHex>)]
-    signature: Option<SignatureHex>,
-    /// The width of the hash: 64 or 128.
-    bits: u32,
-    /// The profile.
-    #[schema(example = "copies-128@1")]
-    profile: String,
-    /// The number of distinct features of the text.
-    features: usize,
-    /// Whether the fingerprint is reliable.
-    status: StatusOut,
-    /// The distance up to which another hash is that of a near-duplicate, unless a request or a collection
-    /// has another one. For most profiles it is the same for all texts.
-    k: u32,
-    /// The probability that a copy of the text with one changed word is within this k. Below 0.9 the status
-    /// is `short`.
-    sensitivity: f64,
-    /// The features and votes, if they were requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<ExplainedOut>,
-}
-
-/// Fingerprints, in the order of the texts.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Fingerprints)]
-pub(in crate::http) struct FingerprintsOut {
-    /// The fingerprint of each text.
-    pub(in crate::http) fingerprints: Vec<FingerprintOut>,
-}
-
-/// The features of a fingerprint, and their votes.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Explanation)]
-pub(in crate::http) struct ExplainedOut {
-    /// The distinct features, heaviest first, at most 10,000. `features` of the fingerprint is their number.
-    features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is 1, below 0 it is
-    /// 0. At 0 the profile's rule for ties decides: `zero`, `one`, or by default the bit of the smallest hash
-    /// of the features. Empty for a signature.
-    votes: Vec<f64>,
-}
-
-/// A feature.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Feature)]
-pub(in crate::http) struct FeatureOut {
-    /// Its normalised text.
-    text: String,
-    /// Its weight in the vote.
-    weight: f64,
-    /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
-}
-
-impl From<Fingerprinted> for FingerprintOut {
-    fn from(made: Fingerprinted) -> FingerprintOut {
-        FingerprintOut {
-            hash: Hex(made.fingerprint.hash),
-            signature: made.signature.map(SignatureHex),
-            bits: made.profile.width().bits(),
-            profile: made.profile.id().to_string(),
-            features: made.fingerprint.features,
-            status: made.fingerprint.status.into(),
-            k: made.fingerprint.k,
-            sensitivity: made.fingerprint.moved.within(made.fingerprint.k),
-            explanation: None,
-        }
-    }
-}
-
-impl From<Explained> for FingerprintOut {
-    fn from(explained: Explained) -> FingerprintOut {
-        let Explained { profile, explanation } = explained;
-        let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
-        let features = explanation.features.into_iter().map(|feature| FeatureOut {
-            text: feature.text,
-            weight: feature.weight,
-            hash: Hex(feature.hash),
-        });
-        let explanation = ExplainedOut { features: features.collect(), votes: explanation.votes };
-        let made = Fingerprinted { profile, fingerprint, signature };
-        FingerprintOut { explanation: Some(explanation), ..FingerprintOut::from(made) }
-    }
 }

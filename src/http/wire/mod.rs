@@ -9,7 +9,9 @@ mod compare;
 mod content;
 mod documents;
 mod export;
+mod features;
 mod few;
+mod fingerprints;
 mod found;
 mod key;
 mod pairs;
@@ -29,11 +31,12 @@ pub(super) use collections::{
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
 pub(super) use documents::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, FingerprintIn, FingerprintOut,
-    FingerprintedOneOrSeveral, FingerprintsOut, LineOut, Summary, SummaryOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, Summary, SummaryOut,
 };
 pub(super) use export::{ExportOut, ExportParams};
+pub(super) use features::CountedOut;
 pub(super) use few::Few;
+pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
 pub(super) use key::KeyOut;
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
