@@ -22,13 +22,14 @@ use parking_lot::Mutex;
 
 use super::error::StoreError;
 use super::pointer::{Pointer, is_astray};
+use super::rehashed;
 
 /// The directories of a tree that flushes and compactions write to.
-const TABLES: &str = "tables";
-const BLOBS: &str = "blobs";
+pub(super) const TABLES: &str = "tables";
+pub(super) const BLOBS: &str = "blobs";
 
 /// A file by its directory and its number.
-type FileId = (&'static str, u64);
+pub(super) type FileId = (&'static str, u64);
 
 /// Flushes and compactions in progress on one tree.
 #[derive(Default)]
@@ -36,6 +37,8 @@ pub(super) struct Work {
     /// Locked while a directory is listed and leftovers are deleted. Meanwhile only locks of the tree are
     /// taken.
     state: Mutex<State>,
+    /// Locked while the new files are compared with their checksums: whether that failed the last time.
+    checking: Mutex<bool>,
 }
 
 #[derive(Default)]
@@ -92,7 +95,14 @@ impl Work {
     ) -> Result<T, StoreError> {
         self.begin(tree)?;
         let mut running = Running { work: self, tree, end: End::Panicked };
-        let result = work(tree);
+        let result = work(tree).and_then(|done| {
+            let mut is_unrecorded = self.checking.lock();
+            let known = self.state.lock().known.clone().filter(|_| !*is_unrecorded);
+            // If the files could not be listed, all files of the version are compared.
+            let checked = rehashed::check(tree, &known.unwrap_or_default());
+            *is_unrecorded = checked.is_err();
+            checked.map(|()| done)
+        });
         running.end = match &result {
             Ok(_) => End::Done,
             Err(error) if error.is_full() || error.is_interrupted() => End::Cut,

@@ -34,6 +34,7 @@ mod manifest;
 mod pace;
 mod pointer;
 mod records;
+mod rehashed;
 mod room;
 mod salvage;
 mod trees;

@@ -18,15 +18,18 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 use super::blocks::{blob, block, number};
 use super::error::StoreError;
 use super::journal;
+use super::leftovers::{BLOBS, TABLES};
 use super::manifest::Manifest;
+use super::rehashed;
 use super::trees::NAMES;
 
 const BUFFER: usize = 1 << 20;
 
-/// A file and its expected checksum.
+/// A file and its expected checksum: that of the version, or one that was recorded instead.
 struct Expected {
     path: PathBuf,
     checksum: u128,
+    recorded: Option<u128>,
 }
 
 /// The result of a verification.
@@ -79,15 +82,20 @@ fn read(path: &Path) -> Result<Vec<u8>, StoreError> {
 /// The files that the newest version of a tree refers to.
 fn listed(tree: &Path, least: u64) -> Result<Vec<Expected>, StoreError> {
     let (tables, blobs) = files_of(tree, least)?;
-    refuse_other_names(&tree.join("tables"))?;
+    refuse_other_names(&tree.join(TABLES))?;
     if !blobs.is_empty() {
-        refuse_other_names(&tree.join("blobs"))?;
+        refuse_other_names(&tree.join(BLOBS))?;
     }
+    let recorded = rehashed::recorded(tree);
     let expected = |folder: &'static str| {
-        let folder = tree.join(folder);
-        move |(id, checksum): (u64, u128)| Expected { path: folder.join(id.to_string()), checksum }
+        let (recorded, path) = (&recorded, tree.join(folder));
+        move |(id, checksum): (u64, u128)| Expected {
+            path: path.join(id.to_string()),
+            checksum,
+            recorded: recorded.get(&(folder.to_owned(), id)).copied(),
+        }
     };
-    Ok(tables.into_iter().map(expected("tables")).chain(blobs.into_iter().map(expected("blobs"))).collect())
+    Ok(tables.into_iter().map(expected(TABLES)).chain(blobs.into_iter().map(expected(BLOBS))).collect())
 }
 
 /// Tables and blob files of the newest version of a tree. The version must not be older than `least`.
@@ -198,7 +206,17 @@ fn compare(files: &[Expected], bytes: &AtomicU64) -> Vec<StoreError> {
     flaws.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError> {
+fn compare_one(Expected { path, checksum, recorded }: &Expected) -> Result<u64, StoreError> {
+    let (found, length) = hashed(path)?;
+    if found == *checksum || Some(found) == *recorded {
+        return Ok(length);
+    }
+    let offset = first_flaw(&read(path)?) as u64;
+    Err(damage(path, offset, "the bytes from here on are not those that were written"))
+}
+
+/// The checksum of a file, and its length.
+pub(super) fn hashed(path: &Path) -> Result<(u128, u64), StoreError> {
     let file = File::open(path).map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => missing(path),
         _ => StoreError::io(path, "opened", source),
@@ -216,11 +234,24 @@ fn compare_one(Expected { path, checksum }: &Expected) -> Result<u64, StoreError
         length += read as u64;
         reader.consume(read);
     }
-    if hasher.digest128() == *checksum {
-        return Ok(length);
+    Ok((hasher.digest128(), length))
+}
+
+/// Checks that all blocks or blobs of a file are whole, and its list of parts.
+///
+/// # Errors
+/// [`StoreError::Damage`] with the place.
+pub(super) fn check_parts(path: &Path) -> Result<(), StoreError> {
+    let bytes = read(path)?;
+    let flaw = first_flaw(&bytes);
+    let end = sfa::Reader::from_reader(&mut Cursor::new(&bytes[..])).ok().and_then(|toc| {
+        let data = toc.toc().section(b"data")?;
+        data.pos().checked_add(data.len())
+    });
+    if end.is_some_and(|end| flaw as u64 >= end) {
+        return Ok(());
     }
-    let offset = first_flaw(&read(path)?) as u64;
-    Err(damage(path, offset, "the bytes from here on are not those that were written"))
+    Err(damage(path, flaw as u64, "the bytes from here on are not those that were written"))
 }
 
 /// The offset of the first block or blob that is damaged; the end of the blocks if none is.
