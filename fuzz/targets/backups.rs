@@ -5,14 +5,22 @@ use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
 use libfuzzer_sys::fuzz_target;
-use lookalike::backup::{self, BackupError};
+use lookalike::backup::{self, BackupError, Item};
 use xxhash_rust::xxh3::xxh3_64;
 
 fn read(tar: &[u8]) {
-    let mut last: Option<String> = None;
-    let take = |id: lookalike::ids::DocumentId, _| {
-        assert!(last.as_deref().is_none_or(|last| last < id.as_str()), "ids do not ascend");
-        last = Some(id.as_str().to_owned());
+    let (mut last, mut last_mark) = (None, None);
+    let take = |item| {
+        match item {
+            Item::Document(id, _) => {
+                assert!(last.as_ref().is_none_or(|last| *last < id) && last_mark.is_none(), "out of order");
+                last = Some(id);
+            }
+            Item::Mark(mark, _) => {
+                assert!(last_mark.as_ref().is_none_or(|last| *last < mark), "marks do not ascend");
+                last_mark = Some(mark);
+            }
+        }
         Ok::<_, BackupError>(())
     };
     let _ = backup::read(tar, backup::LINE_BYTES, |_| Ok(()), take);

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ClusterRule, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
+use crate::ids::{ClusterRule, CollectionName, DocumentId, Gram, Hash, Mark, SignatureShape, Width};
 use crate::store::Row;
 
 /// The format that is written, and the latest one that can be read.
@@ -29,9 +29,20 @@ pub(super) const MANIFEST_BYTES: u64 = 64 << 10;
 /// The most bytes of the last entry: half a million parts.
 pub(super) const END_BYTES: u64 = 64 << 20;
 
-/// The name of a part. Parts are numbered from 1.
-pub(super) fn part_name(number: u64) -> String {
-    format!("documents/{number:08}.ndjson.gz")
+/// What the lines of a part are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Documents,
+    Marks,
+}
+
+/// The name of a part. The parts of each kind are numbered from 1.
+pub(super) fn part_name(kind: Kind, number: u64) -> String {
+    let folder = match kind {
+        Kind::Documents => "documents",
+        Kind::Marks => "marks",
+    };
+    format!("{folder}/{number:08}.ndjson.gz")
 }
 
 /// The manifest: what the backup contains.
@@ -157,13 +168,21 @@ impl Manifest {
 }
 
 /// The description of a part in the last entry.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Part {
     pub name: String,
     pub bytes: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub documents: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marks: u64,
     pub xxh3: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// The content of the last entry.
@@ -172,7 +191,21 @@ pub(super) struct Part {
 pub(super) struct End {
     pub manifest_xxh3: String,
     pub documents: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub marks: u64,
     pub parts: Vec<Part>,
+}
+
+impl End {
+    /// Adds a part with this number of lines.
+    pub(super) fn add(&mut self, kind: Kind, lines: u64, part: Part) {
+        let (all, of_part) = match kind {
+            Kind::Documents => (&mut self.documents, Part { documents: lines, ..part }),
+            Kind::Marks => (&mut self.marks, Part { marks: lines, ..part }),
+        };
+        *all += lines;
+        self.parts.push(of_part);
+    }
 }
 
 /// A checksum as 16 hexadecimal digits.
@@ -187,8 +220,51 @@ pub struct Summary {
     pub manifest: Manifest,
     /// The number of its documents.
     pub documents: u64,
+    /// The number of its marks.
+    pub marks: u64,
     /// Its size in bytes.
     pub bytes: u64,
+}
+
+/// What a line of a backup contains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A document.
+    Document(DocumentId, Row),
+    /// A mark, and the time at which it was made, in milliseconds since 1970-01-01 UTC.
+    Mark(Mark, u64),
+}
+
+/// A mark as a line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MarkLine<'a> {
+    #[serde(borrow)]
+    ids: Vec<Cow<'a, str>>,
+    marked_ms: u64,
+}
+
+impl<'a> MarkLine<'a> {
+    pub fn of(mark: &'a Mark, marked_ms: u64) -> MarkLine<'a> {
+        let ids = std::iter::once(mark.id()).chain(mark.other());
+        MarkLine { ids: ids.map(|id| id.as_str().into()).collect(), marked_ms }
+    }
+
+    /// The mark and its time, if every field is valid.
+    ///
+    /// # Errors
+    /// A text that names the invalid field.
+    pub fn mark(self) -> Result<(Mark, u64), String> {
+        let id = |text: &str| DocumentId::new(text).map_err(|error| error.to_string());
+        let mark = match &self.ids[..] {
+            [only] => Some(Mark::of(id(only)?)),
+            // The smaller id comes first.
+            [a, b] if a < b => Mark::pair(id(a)?, id(b)?),
+            _ => None,
+        };
+        let mark = mark.ok_or_else(|| "ids that are no pair in order".to_owned())?;
+        Ok((mark, self.marked_ms))
+    }
 }
 
 /// A document as a line. Metadata are a string, because every byte of them is kept, including line feeds.

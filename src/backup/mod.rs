@@ -4,6 +4,8 @@
 //! manifest.json                  what the backup contains, and the change up to which it does
 //! documents/00000001.ndjson.gz   documents sorted by id, some megabytes in each part
 //! …
+//! marks/00000001.ndjson.gz       marks in their order, only if there are any
+//! …
 //! end.json                       every part with its size, count and checksum, and the manifest's checksum
 //! ```
 //!
@@ -22,6 +24,6 @@ mod writer;
 mod tests;
 
 pub use error::BackupError;
-pub use format::{Clusters, LINE_BYTES, Manifest, Shape, Summary};
+pub use format::{Clusters, Item, LINE_BYTES, Manifest, Shape, Summary};
 pub use reader::read;
 pub use writer::Writer;

@@ -16,16 +16,15 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::error::BackupError;
 use super::format::{
-    END, END_BYTES, End, FORMAT, Line, MANIFEST, MANIFEST_BYTES, Manifest, Marker, Part, Summary, VERSION,
-    digits, part_name,
+    END, END_BYTES, End, FORMAT, Item, Kind, Line, MANIFEST, MANIFEST_BYTES, Manifest, MarkLine, Marker,
+    Part, Summary, VERSION, digits, part_name,
 };
-use crate::ids::{DocumentId, Width};
-use crate::store::Row;
+use crate::ids::{DocumentId, Mark, Width};
 
 const BUFFER: usize = 64 << 10;
 
 /// Reads a backup whose documents have at most `longest` bytes each. Calls `begin` with the manifest before
-/// the first document, and `take` with each document, in the order of their ids.
+/// the first document, and `take` with each document, in the order of their ids, and then with each mark.
 ///
 /// # Errors
 /// [`BackupError`] at the first flaw, and any error of `begin` or `take`.
@@ -33,16 +32,25 @@ pub fn read<E: From<BackupError>>(
     input: impl Read,
     longest: usize,
     mut begin: impl FnMut(&Manifest) -> Result<(), E>,
-    mut take: impl FnMut(DocumentId, Row) -> Result<(), E>,
+    mut take: impl FnMut(Item) -> Result<(), E>,
 ) -> Result<Summary, E> {
     let at = Rc::new(Cell::new(0));
     let mut archive = Archive::new(Counting { input, at: Rc::clone(&at) });
-    let mut reading =
-        Reading { at: Rc::clone(&at), longest, manifest: None, end: End::default(), last: None };
+    let mut reading = Reading {
+        at: Rc::clone(&at),
+        longest,
+        manifest: None,
+        end: End::default(),
+        last: None,
+        parts: 0,
+        kind: Kind::Documents,
+        last_mark: None,
+    };
     let mut is_complete = false;
     let entries = archive.entries().map_err(|error| reading.failed("the first entry", error))?.raw(true);
     for entry in entries {
         let next = reading.next_name();
+        let first_marks = part_name(Kind::Marks, 1);
         let mut entry = entry.map_err(|error| reading.failed(&next, error))?;
         let name = reading.name_of(&entry)?;
         if is_complete {
@@ -55,6 +63,10 @@ pub fn read<E: From<BackupError>>(
                 is_complete = true;
             }
             _ if name == next => reading.read_part(&name, &mut entry, &mut take)?,
+            _ if name == first_marks && reading.kind == Kind::Documents => {
+                (reading.kind, reading.parts) = (Kind::Marks, 0);
+                reading.read_part(&name, &mut entry, &mut take)?;
+            }
             _ => {
                 return Err(reading.damaged(&name, format!("{next} or {END} is expected here")).into());
             }
@@ -64,7 +76,8 @@ pub fn read<E: From<BackupError>>(
         return Err(reading.cut().into());
     };
     reading.check_rest(archive.into_inner())?;
-    Ok(Summary { manifest, documents: reading.end.documents, bytes: at.get() })
+    let End { documents, marks, .. } = reading.end;
+    Ok(Summary { manifest, documents, marks, bytes: at.get() })
 }
 
 /// Counts the bytes that are read.
@@ -107,6 +120,12 @@ struct Reading {
     end: End,
     /// The id of the last document.
     last: Option<DocumentId>,
+    /// The number of parts of the present kind.
+    parts: u64,
+    /// What the lines of these parts are.
+    kind: Kind,
+    /// The last mark.
+    last_mark: Option<Mark>,
 }
 
 impl Reading {
@@ -133,7 +152,7 @@ impl Reading {
     }
 
     fn next_name(&self) -> String {
-        part_name(self.end.parts.len() as u64 + 1)
+        part_name(self.kind, self.parts + 1)
     }
 
     fn name_of<R: Read>(&self, entry: &Entry<'_, R>) -> Result<String, BackupError> {
@@ -202,7 +221,7 @@ impl Reading {
         &mut self,
         name: &str,
         entry: &mut Entry<'_, R>,
-        take: &mut impl FnMut(DocumentId, Row) -> Result<(), E>,
+        take: &mut impl FnMut(Item) -> Result<(), E>,
     ) -> Result<(), E> {
         let width = self.width()?;
         let size = entry.size();
@@ -211,7 +230,7 @@ impl Reading {
             Hashing { input: entry, checksum: Xxh3Default::new(), bytes: 0 },
         );
         let mut lines = BufReader::with_capacity(BUFFER, GzDecoder::new(&mut raw));
-        let (mut line, mut documents) = (Vec::new(), 0);
+        let (mut line, mut count) = (Vec::new(), 0);
         loop {
             line.clear();
             let mut limited = (&mut lines).take(self.longest as u64 + 1);
@@ -219,16 +238,19 @@ impl Reading {
             match line.split_last() {
                 None => break,
                 Some((b'\n', text)) => {
-                    let (id, row) = self.document(name, text, width)?;
-                    documents += 1;
-                    take(id, row)?;
+                    let item = match self.kind {
+                        Kind::Documents => self.document(name, text, width)?,
+                        Kind::Marks => self.mark(name, text)?,
+                    };
+                    count += 1;
+                    take(item)?;
                 }
                 Some(_) if line.len() > self.longest => {
                     let after = self.last.as_ref().map(ToString::to_string);
                     return Err(BackupError::Line { part: name.to_owned(), after, most: self.longest }.into());
                 }
                 Some(_) => {
-                    let what = format!("document {documents} of the part has no end");
+                    let what = format!("line {count} of the part has no end");
                     return Err(self.damaged(name, what).into());
                 }
             }
@@ -240,13 +262,13 @@ impl Reading {
         if bytes != size {
             return Err(self.damaged(name, "it ends in the middle of this entry").into());
         }
-        self.end.documents += documents;
         let (name, xxh3) = (name.to_owned(), digits(checksum.digest()));
-        self.end.parts.push(Part { name, bytes, documents, xxh3 });
+        self.end.add(self.kind, count, Part { name, bytes, xxh3, ..Part::default() });
+        self.parts += 1;
         Ok(())
     }
 
-    fn document(&mut self, name: &str, text: &[u8], width: Width) -> Result<(DocumentId, Row), BackupError> {
+    fn document(&mut self, name: &str, text: &[u8], width: Width) -> Result<Item, BackupError> {
         let line: Line<'_> = serde_json::from_slice(text)
             .map_err(|error| self.damaged(name, format!("a document: {error}")))?;
         let (id, row) =
@@ -255,7 +277,18 @@ impl Reading {
             return Err(self.damaged(name, format!("document {:?} is out of order", id.as_str())));
         }
         self.last = Some(id.clone());
-        Ok((id, row))
+        Ok(Item::Document(id, row))
+    }
+
+    fn mark(&mut self, name: &str, text: &[u8]) -> Result<Item, BackupError> {
+        let line: MarkLine<'_> =
+            serde_json::from_slice(text).map_err(|error| self.damaged(name, format!("a mark: {error}")))?;
+        let (mark, marked_ms) = line.mark().map_err(|what| self.damaged(name, format!("a mark: {what}")))?;
+        if self.last_mark.as_ref().is_some_and(|last| mark <= *last) {
+            return Err(self.damaged(name, format!("the mark of {:?} is out of order", mark.id().as_str())));
+        }
+        self.last_mark = Some(mark.clone());
+        Ok(Item::Mark(mark, marked_ms))
     }
 
     fn read_end<R: Read>(&mut self, entry: &mut Entry<'_, R>) -> Result<(), BackupError> {
@@ -276,10 +309,12 @@ impl Reading {
             None => Err(self.damaged(
                 END,
                 format!(
-                    "it states {} documents in {} parts, but there are {} in {}",
+                    "it states {} documents and {} marks in {} parts, but there are {} and {} in {}",
                     stated.documents,
+                    stated.marks,
                     stated.parts.len(),
                     read.documents,
+                    read.marks,
                     read.parts.len()
                 ),
             )),

@@ -3,10 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::ids::{CollectionName, DocumentId, Gram, Hash, Width};
+use crate::ids::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 use crate::store::Row;
 
 type Documents = Vec<(DocumentId, Row)>;
+type Marks = Vec<(Mark, u64)>;
 
 fn manifest() -> Manifest {
     let name = CollectionName::new("news").unwrap();
@@ -34,25 +35,70 @@ fn grams(hash: u64) -> Vec<Gram> {
 }
 
 fn written(documents: &Documents) -> Vec<u8> {
+    written_with(documents, &[])
+}
+
+fn written_with(documents: &Documents, marks: &[(Mark, u64)]) -> Vec<u8> {
     let mut writer = Writer::begin(Vec::new(), &manifest()).unwrap();
     for (id, row) in documents {
         writer.document(id, row).unwrap();
+    }
+    for (mark, marked_ms) in marks {
+        writer.mark(mark, *marked_ms).unwrap();
     }
     writer.finish().unwrap()
 }
 
 fn read_back(bytes: &[u8]) -> Result<(Summary, Documents), BackupError> {
-    let mut documents = Documents::new();
-    let summary = read(
-        bytes,
-        LINE_BYTES,
-        |_| Ok(()),
-        |id, row| {
-            documents.push((id, row));
-            Ok::<_, BackupError>(())
-        },
-    )?;
-    Ok((summary, documents))
+    read_with_marks(bytes).map(|(summary, documents, _)| (summary, documents))
+}
+
+fn read_with_marks(bytes: &[u8]) -> Result<(Summary, Documents, Marks), BackupError> {
+    let (mut documents, mut marks) = (Documents::new(), Vec::new());
+    let take = |item| {
+        match item {
+            Item::Document(id, row) => documents.push((id, row)),
+            Item::Mark(mark, marked_ms) => marks.push((mark, marked_ms)),
+        }
+        Ok::<_, BackupError>(())
+    };
+    let summary = read(bytes, LINE_BYTES, |_| Ok(()), take)?;
+    Ok((summary, documents, marks))
+}
+
+/// Marks in their order.
+fn some_marks(count: u64) -> Marks {
+    let id = |number: u64| DocumentId::new(&format!("页-{number:06}")).unwrap();
+    let marks = (0..count).map(|n| {
+        let mark = if n % 3 == 0 { Mark::of(id(n)) } else { Mark::pair(id(n), id(n + 9)).unwrap() };
+        (mark, n)
+    });
+    marks.collect()
+}
+
+#[test]
+fn marks_read_back_unchanged() {
+    for (documents, count) in [(0, 1), (5, 2), (0, 200_000), (300, 1_000)] {
+        let (documents, marks) = (some(documents), some_marks(count));
+        let bytes = written_with(&documents, &marks);
+        let (summary, documents_read, marks_read) = read_with_marks(&bytes).unwrap();
+        assert_eq!((summary.documents, summary.marks), (documents.len() as u64, count));
+        assert!(documents_read == documents && marks_read == marks);
+        assert_eq!(bytes.windows(15).any(|part| part == b"marks/00000002."), count > 100_000);
+    }
+}
+
+#[test]
+fn flawed_marks_are_refused() {
+    let bytes = written_with(&some(20), &some_marks(20));
+    for end in (0..bytes.len() - 1_024).step_by(7) {
+        assert!(read_back(&bytes[..end]).is_err(), "{end}");
+    }
+    let mut wrong = [some_marks(2), some_marks(1)].concat();
+    assert!(read_back(&written_with(&some(1), &wrong)).unwrap_err().to_string().contains("out of order"));
+    wrong.truncate(2);
+    wrong.push(wrong[1].clone());
+    assert!(read_back(&written_with(&some(1), &wrong)).is_err());
 }
 
 fn some(count: u64) -> Documents {

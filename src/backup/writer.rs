@@ -10,8 +10,10 @@ use tar::{Builder, EntryType, Header};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::BackupError;
-use super::format::{END, End, LINE_BYTES, Line, MANIFEST, Manifest, PART_BYTES, Part, digits, part_name};
-use crate::ids::DocumentId;
+use super::format::{
+    END, End, Kind, LINE_BYTES, Line, MANIFEST, Manifest, MarkLine, PART_BYTES, Part, digits, part_name,
+};
+use crate::ids::{DocumentId, Mark};
 use crate::store::Row;
 
 /// A backup that is being written.
@@ -21,7 +23,10 @@ pub struct Writer<W: Write> {
     time: u64,
     end: End,
     part: GzEncoder<Vec<u8>>,
-    /// Bytes and documents in the current part.
+    kind: Kind,
+    /// The number of parts of this kind.
+    parts: u64,
+    /// Bytes and lines in the current part.
     filled: (usize, u64),
 }
 
@@ -36,6 +41,8 @@ impl<W: Write> Writer<W> {
             time: manifest.taken_ms / 1_000,
             end: End::default(),
             part: encoder(),
+            kind: Kind::Documents,
+            parts: 0,
             filled: (0, 0),
         };
         let text = json(manifest);
@@ -49,11 +56,27 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`BackupError::Io`] if `out` fails; [`BackupError::TooLarge`].
     pub fn document(&mut self, id: &DocumentId, row: &Row) -> Result<(), BackupError> {
-        let mut line = serde_json::to_vec(&Line::of(id, row)).map_err(io::Error::from)?;
+        let line = serde_json::to_vec(&Line::of(id, row)).map_err(io::Error::from)?;
         if line.len() > LINE_BYTES {
             let (id, bytes) = (id.as_str().to_owned(), line.len());
             return Err(BackupError::TooLarge { id, bytes, most: LINE_BYTES });
         }
+        self.line(line)
+    }
+
+    /// Adds a mark, after all documents. It must be greater than the one before.
+    ///
+    /// # Errors
+    /// [`BackupError::Io`] if `out` fails.
+    pub fn mark(&mut self, mark: &Mark, marked_ms: u64) -> Result<(), BackupError> {
+        if self.kind == Kind::Documents {
+            self.end_part()?;
+            (self.kind, self.parts) = (Kind::Marks, 0);
+        }
+        self.line(serde_json::to_vec(&MarkLine::of(mark, marked_ms)).map_err(io::Error::from)?)
+    }
+
+    fn line(&mut self, mut line: Vec<u8>) -> Result<(), BackupError> {
         line.push(b'\n');
         self.part.write_all(&line)?;
         self.filled = (self.filled.0 + line.len(), self.filled.1 + 1);
@@ -68,22 +91,24 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// [`BackupError::Io`] if `out` fails.
     pub fn finish(mut self) -> Result<W, BackupError> {
-        if self.filled.1 > 0 {
-            self.end_part()?;
-        }
+        self.end_part()?;
         let text = json(&self.end);
         self.append(END, &text)?;
         Ok(self.tar.into_inner()?)
     }
 
+    /// Writes the current part, unless it is empty.
     fn end_part(&mut self) -> Result<(), BackupError> {
+        if self.filled.1 == 0 {
+            return Ok(());
+        }
         let compressed = std::mem::replace(&mut self.part, encoder()).finish()?;
-        let (_, documents) = std::mem::take(&mut self.filled);
-        let name = part_name(self.end.parts.len() as u64 + 1);
+        let (_, lines) = std::mem::take(&mut self.filled);
+        self.parts += 1;
+        let name = part_name(self.kind, self.parts);
         self.append(&name, &compressed)?;
-        self.end.documents += documents;
         let (bytes, xxh3) = (compressed.len() as u64, digits(xxh3_64(&compressed)));
-        self.end.parts.push(Part { name, bytes, documents, xxh3 });
+        self.end.add(self.kind, lines, Part { name, bytes, xxh3, ..Part::default() });
         Ok(())
     }
 

@@ -95,6 +95,9 @@ fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Wr
     if of.reduced > 0 {
         write!(out, "; {} reduced to id and hash: metadata and text are lost", of.reduced)?;
     }
+    if of.marks > 0 {
+        write!(out, "; {} marks", of.marks)?;
+    }
     if of.unreadable > 0 {
         write!(out, "; {} of which only the key reads back", of.unreadable)?;
     }

@@ -92,7 +92,7 @@ pub(super) fn check(path: &Path) -> Result<Summary, Failure> {
 
 fn verdict(input: impl Read, name: &str) -> Result<Summary, Failure> {
     let input = BufReader::with_capacity(1 << 20, input);
-    let read = backup::read(input, backup::LINE_BYTES, |_| Ok(()), |_, _| Ok::<_, BackupError>(()));
+    let read = backup::read(input, backup::LINE_BYTES, |_| Ok(()), |_| Ok::<_, BackupError>(()));
     read.map_err(|error| {
         let code = if matches!(error, BackupError::Io(_)) { 1 } else { DATA };
         let mut failure = Failure::of(&error, code);

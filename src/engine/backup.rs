@@ -132,6 +132,11 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
             writer.document(&id, &row)?;
         }
     }
+    for mark in view.marks_after(collection.id, None) {
+        if let Some((mark, marked_ms)) = mark? {
+            writer.mark(&mark, marked_ms)?;
+        }
+    }
     let mut out = writer.finish()?;
     out.flush().map_err(BackupError::Io)?;
     Ok(out.sent)

@@ -1,14 +1,14 @@
-//! Clusters against their definition: after every write, whatever is reported is what the rule says of the
-//! stored documents, and when no task is left all of it is reported.
+//! Clusters against their definition: after every write and every mark, whatever is reported is what the
+//! rule says of the stored documents and marks, and when no task is left all of it is reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::ids::{Gram, Hash, KeepRule, SignatureShape, Width};
+use crate::ids::{Gram, Hash, KeepRule, Mark, SignatureShape, Width};
 use crate::pool::PoolLimits;
 
 /// A document, as the definition sees it.
@@ -20,10 +20,11 @@ struct Known {
     place: u64,
 }
 
-/// The stored documents.
+/// The stored documents and the marks.
 #[derive(Default)]
 struct Twin {
     documents: BTreeMap<DocumentId, Known>,
+    marks: BTreeSet<Mark>,
     arrived: u64,
 }
 
@@ -32,6 +33,12 @@ impl Twin {
         self.arrived += 1;
         let place = self.documents.get(id).map_or(self.arrived, |before| before.place);
         self.documents.insert(id.clone(), Known { hash, characters, number, place });
+    }
+
+    /// Whether a mark says that these are no duplicates.
+    fn separates(&self, a: &DocumentId, b: &DocumentId) -> bool {
+        let pair = Mark::pair(a.clone(), b.clone()).unwrap();
+        [pair, Mark::of(a.clone()), Mark::of(b.clone())].iter().any(|mark| self.marks.contains(mark))
     }
 
     /// The representative of each document, and the distance to it.
@@ -47,7 +54,8 @@ impl Twin {
         let (mut kept, mut found): (Vec<(&DocumentId, &Known)>, _) = (Vec::new(), BTreeMap::new());
         for (id, known) in order {
             let far = |other: &Known| other.hash.distance(known.hash).unwrap();
-            let near = kept.iter().map(|(id, other)| (far(other), other.place, *id));
+            let near = kept.iter().filter(|(other, _)| !self.separates(id, other));
+            let near = near.map(|(id, other)| (far(other), other.place, *id));
             let nearest = near.filter(|(distance, ..)| *distance <= k).min();
             let (distance, _, other) = nearest.unwrap_or_else(|| {
                 kept.push((id, known));
@@ -126,6 +134,27 @@ fn write(runtime: &Runtime, engine: &Engine, operations: Vec<Operation>) -> Vec<
     })
 }
 
+/// A random mark of some documents. Few documents are marked themselves.
+fn random_mark(random: &mut fastrand::Rng, documents: u64) -> Mark {
+    let (a, b) = (id(random.u64(0..documents)), id(random.u64(0..documents)));
+    Mark::pair(a.clone(), b).filter(|_| random.u8(0..4) > 0).unwrap_or_else(|| Mark::of(a))
+}
+
+/// Adds or removes random marks.
+fn change_marks(runtime: &Runtime, engine: &Engine, twin: &mut Twin, random: &mut fastrand::Rng) {
+    if random.u8(0..3) == 0 && !twin.marks.is_empty() {
+        let mark = twin.marks.iter().nth(random.usize(0..twin.marks.len())).unwrap().clone();
+        twin.marks.remove(&mark);
+        assert!(runtime.block_on(engine.unmark(&name(), mark)).unwrap());
+        return;
+    }
+    let marks: BTreeSet<Mark> = (0..random.usize(1..4)).map(|_| random_mark(random, 80)).collect();
+    let expected = marks.difference(&twin.marks).count();
+    twin.marks.extend(marks.iter().cloned());
+    let marks = marks.into_iter().map(|mark| (mark, 7)).collect();
+    assert_eq!(runtime.block_on(engine.mark(&name(), marks)).unwrap().added, expected);
+}
+
 fn put(document: u64, row: Row) -> Operation {
     Operation::Put { document: Document { id: id(document), row }, unless: None }
 }
@@ -195,7 +224,7 @@ fn near_a_centre(random: &mut fastrand::Rng, centres: u64) -> Hash {
 }
 
 #[test]
-fn clusters_follow_from_the_stored_documents() {
+fn clusters_follow_from_the_stored_documents_and_marks() {
     let runtime = Runtime::new().unwrap();
     for (rule, seed) in [("first", 1), ("longest", 2), ("max:a.n", 3), ("min:a.n", 4)] {
         let keep: KeepRule = rule.parse().unwrap();
@@ -219,6 +248,10 @@ fn clusters_follow_from_the_stored_documents() {
             }
             write(&runtime, &engine, operations);
             compare(&engine, &twin, &keep, 4);
+            if random.bool() {
+                change_marks(&runtime, &engine, &mut twin, &mut random);
+                compare(&engine, &twin, &keep, 4);
+            }
             if step % 100 == 99 {
                 compare_settled(&engine, &twin, &keep, 4);
                 runtime.block_on(engine.close(Duration::from_secs(1)));
@@ -265,6 +298,25 @@ fn large_clusters_are_settled_in_steps_and_across_restarts() {
         compare_settled(&engine, &twin, &first, 4);
     }
     assert!(pending > 0, "a large cluster is not settled at once");
+    // The representative of a large cluster is marked, and the mark is removed again.
+    let representatives = twin.representatives(&first, 4);
+    let (representative, _) = representatives
+        .values()
+        .max_by_key(|(other, _)| representatives.values().filter(|(one, _)| one == other).count())
+        .unwrap()
+        .clone();
+    for is_marked in [true, false] {
+        let mark = Mark::of(representative.clone());
+        if is_marked {
+            twin.marks.insert(mark.clone());
+            runtime.block_on(engine.mark(&name(), vec![(mark, 1)])).unwrap();
+        } else {
+            twin.marks.clear();
+            runtime.block_on(engine.unmark(&name(), mark)).unwrap();
+        }
+        compare(&engine, &twin, &first, 4);
+        compare_settled(&engine, &twin, &first, 4);
+    }
     // Another rule, while documents come and go.
     runtime.block_on(engine.put_clusters(&name(), Some((longest.clone(), Some(3))))).unwrap();
     for number in 0..200 {

@@ -52,9 +52,15 @@ impl ClusterWork {
         self.is_paused = false;
     }
 
-    fn representatives(&mut self, collection: &Collection) -> Arc<dyn HashIndex> {
+    pub(super) fn representatives(&mut self, collection: &Collection) -> Arc<dyn HashIndex> {
         let new = || index_for(collection.index.width(), collection.signatures);
         Arc::clone(self.representatives.entry(collection.id).or_insert_with(new))
+    }
+
+    /// Takes note of changes that the next batch commits.
+    pub(super) fn note(&mut self, collection: &Arc<Collection>, done: ClusteringResult) -> ClusterChanges {
+        self.changed.push((Arc::clone(collection), done.hashes));
+        done.changes
     }
 
     /// The next collection with tasks; they take turns.
@@ -125,9 +131,8 @@ impl Writer {
             for one in touched {
                 clustering.touch(one)?;
             }
-            let ClusteringResult { changes, hashes } = clustering.finish(budget)?;
-            self.clusters.changed.push((Arc::clone(collection), hashes));
-            plan.clusters.push(changes);
+            let done = clustering.finish(budget)?;
+            plan.clusters.push(self.clusters.note(collection, done));
         }
         Ok(())
     }
@@ -173,9 +178,8 @@ impl Writer {
         let plan = Plan::new(&shared.store, self.last, shared.clock.now_ms())?;
         let representatives = self.clusters.representatives(collection);
         let clustering = Clustering::new(&plan, collection, representatives)?;
-        let ClusteringResult { changes, hashes } = clustering.finish(STEP)?;
-        self.clusters.changed.push((Arc::clone(collection), hashes));
-        shared.store.change_clusters(&changes)
+        let done = clustering.finish(STEP)?;
+        shared.store.change_clusters(&self.clusters.note(collection, done))
     }
 
     /// Builds the clusters of a collection by this rule, or removes them.

@@ -1,12 +1,13 @@
 //! Clusters: which documents represent others, kept true while documents come, change and go.
 //!
 //! Documents are ordered by rank: the key of the keep rule, then the order of arrival. A document is a
-//! representative unless a representative of smaller rank is within k; otherwise it is a member of the
-//! nearest of these, of several the one that arrived first. This is what `dedupe` keeps of the same
-//! documents, so the clusters depend on the stored documents alone, and not on their history.
+//! representative unless a representative of smaller rank is near it: within k, and not marked as no
+//! duplicate of it. Otherwise it is a member of the nearest of these, of several the one that arrived first.
+//! Without marks this is what `dedupe` keeps of the same documents. So the clusters depend on the stored
+//! documents and marks alone, and not on their history.
 //!
-//! A change of a document creates tasks. They are done in the order of ranks, so whatever ranks before the
-//! first task is decided. A group of writes does a limited number; the writer does the rest
+//! A change of a document or a mark creates tasks. They are done in the order of ranks, so whatever ranks
+//! before the first task is decided. A group of writes does a limited number; the writer does the rest
 //! between groups. Tasks are stored, so a restart continues with them.
 //!
 //! *Absent*: reading clusters (`cluster_queries`), their bytes (`store`).
@@ -17,10 +18,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::marks::Marks;
 use super::nearest::nearest;
 use super::planning::{Plan, Touched};
 use super::registry::Collection;
-use crate::ids::{ClusterRule, DocumentId, Hash, KeepRule};
+use crate::ids::{ClusterRule, DocumentId, Hash, KeepRule, Mark};
 use crate::index::{HashIndex, Subject};
 use crate::store::{
     Cluster, ClusterChanges, ClusterState, Clustered, Clusters, Lists, Queued, Rank, Role, StoreError, Task,
@@ -41,8 +43,9 @@ pub(super) struct Clustering<'p, 'a> {
     collection: &'p Collection,
     /// `None` if the clusters are being removed.
     rule: Option<ClusterRule>,
-    /// The hashes of the representatives.
+    /// The hashes of the representatives that are not marked.
     representatives: Arc<dyn HashIndex>,
+    marks: Marks<'p, 'a>,
     clusters: Clusters<'p, 'a>,
     state: ClusterState,
     before: ClusterState,
@@ -88,6 +91,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
             collection,
             rule,
             representatives,
+            marks: Marks::of_writer(&plan.view, collection),
             clusters,
             state: ClusterState { tasks, ..state },
             before: state,
@@ -162,8 +166,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
     pub(super) fn touch(&mut self, touched: Touched) -> Result<(), StoreError> {
         let Touched { id, put, .. } = touched;
         let Some(rule) = &self.rule else { return Ok(()) };
-        // The clusters are being removed, to be built again from all documents.
-        if self.queue.first_key_value().is_some_and(|(_, queued)| queued.task == Task::Clear) {
+        if self.are_being_removed() {
             return Ok(());
         }
         let before = self.clusters.document(&id)?;
@@ -187,6 +190,62 @@ impl<'p, 'a> Clustering<'p, 'a> {
         }
         self.clusters.set_document(&id, Some(&now));
         self.add(now.key, now.place, Task::Evaluate(id));
+        Ok(())
+    }
+
+    /// Whether the clusters are being removed, to be built again from all documents.
+    fn are_being_removed(&self) -> bool {
+        self.queue.first_key_value().is_some_and(|(_, queued)| queued.task == Task::Clear)
+    }
+
+    /// Takes note of a mark that is added or removed by the batch. Its tasks must be done with a view of the
+    /// store after the batch.
+    pub(super) fn touch_mark(&mut self, mark: &Mark, is_added: bool) -> Result<(), StoreError> {
+        if self.rule.is_none() || self.are_being_removed() {
+            return Ok(());
+        }
+        let id = mark.id();
+        let Some(document) = self.clusters.document(id)? else { return Ok(()) };
+        if let Some(other_id) = mark.other() {
+            // What is decided about a document depends on those that rank before it.
+            let Some(other) = self.clusters.document(other_id)? else { return Ok(()) };
+            let later = rank(id, &document).max(rank(other_id, &other));
+            self.add(later.key, later.place, Task::Evaluate(later.id));
+            return Ok(());
+        }
+        let (key, place) = (document.key, document.place);
+        match (document.role, is_added) {
+            (Role::Representative(number), true) => {
+                self.clusters.remove_representative(document.hash, id)?;
+                self.hashes.insert(document.hash);
+                self.add(key, place, Task::Dissolve(number));
+            }
+            (Role::Representative(number), false) => {
+                let signature = self.signature(id)?;
+                self.list_representative(id, document.hash, number, signature.as_deref())?;
+                self.add(key, place, Task::Evaluate(id.clone()));
+                self.add(key, place, Task::Promote { id: id.clone(), after: None });
+            }
+            _ => self.add(key, place, Task::Evaluate(id.clone())),
+        }
+        Ok(())
+    }
+
+    /// Makes a representative known to those that rank after it. One that is marked itself represents no
+    /// other document; if it were listed, the list of a hash could grow without a limit.
+    fn list_representative(
+        &mut self,
+        id: &DocumentId,
+        hash: Hash,
+        number: u64,
+        signature: Option<&[u8]>,
+    ) -> Result<(), StoreError> {
+        self.clusters.add_representative(hash, id, number)?;
+        if let Some(signature) = signature {
+            self.representatives.announce(hash, signature);
+        }
+        self.representatives.insert(hash);
+        self.hashes.insert(hash);
         Ok(())
     }
 
@@ -226,7 +285,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         self.state.reached = self.state.reached.max(at);
         let signature = self.signature(id)?;
         let subject = Subject { hash: document.hash, signature: signature.as_deref() };
-        let found = self.nearest_representative(&own, subject)?;
+        let is_marked = self.marks.has(id)?;
+        let found = if is_marked { None } else { self.nearest_representative(&own, subject)? };
         match (document.role, &found) {
             (Role::Representative(_), None) => return Ok(1),
             (Role::Member { cluster, .. }, Some((_, number, _)))
@@ -245,13 +305,10 @@ impl<'p, 'a> Clustering<'p, 'a> {
             self.state.last += 1;
             let number = self.state.last;
             self.clusters.set_cluster(number, None, Some(&Cluster { representative: own, size: 1 }));
-            self.clusters.add_representative(document.hash, id, number)?;
-            if let Some(signature) = &signature {
-                self.representatives.announce(document.hash, signature);
+            if !is_marked {
+                self.list_representative(id, document.hash, number, signature.as_deref())?;
             }
-            self.representatives.insert(document.hash);
-            self.hashes.insert(document.hash);
-            if !follows_all {
+            if !is_marked && !follows_all {
                 self.add(at.0, at.1, Task::Promote { id: id.clone(), after: None });
             }
             Role::Representative(number)
@@ -260,8 +317,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
         Ok(1)
     }
 
-    /// The nearest representative within k of smaller rank, of several the one that arrived first: its
-    /// distance and its cluster.
+    /// The nearest representative within k of smaller rank that is not marked with this document, of several
+    /// the one that arrived first: its distance and its cluster.
     fn nearest_representative(
         &self,
         own: &Rank,
@@ -281,7 +338,8 @@ impl<'p, 'a> Clustering<'p, 'a> {
                     let Some(cluster) = self.clusters.cluster(number)? else { continue };
                     let arrived = |of: &Cluster| (of.representative.place, of.representative.id.clone());
                     let is_better = best.as_ref().is_none_or(|(.., best)| arrived(&cluster) < arrived(best));
-                    if cluster.representative < *own && is_better {
+                    let is_near = cluster.representative < *own && is_better;
+                    if is_near && !self.marks.separate(&own.id, &cluster.representative.id)? {
                         best = Some((near.distance, number, cluster));
                     }
                 }

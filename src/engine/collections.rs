@@ -36,6 +36,7 @@ pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
         documents,
         distinct_hashes: collection.index.len() as u64,
         index_bytes: collection.index.bytes() as u64,
+        marks: collection.marks.get().all(),
     }
 }
 

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::marks::MAX_MARKS_OF_DOCUMENT;
 use super::{MemoryState, SettingsVersion};
 use crate::backup::BackupError;
 use crate::call::NoMemory;
-use crate::ids::{CollectionName, Hash, Width};
+use crate::ids::{CollectionName, DocumentId, Hash, Width};
 use crate::pool::PoolError;
 use crate::snapshot::SnapshotError;
 use crate::store::StoreError;
@@ -111,6 +112,17 @@ pub enum EngineError {
         k: u32,
         /// The maximum: the width of the collection's hashes, or the cells of its signatures.
         most: u32,
+    },
+    /// A document would get more marks than it may have. Nothing was done.
+    #[error(
+        "document {id:?} would have more than {MAX_MARKS_OF_DOCUMENT} marks, which is the limit; remove some \
+         with DELETE /marks, or mark the document itself with {{\"ids\": [{id:?}]}}, which separates it from \
+         all others",
+        id = .id.as_str()
+    )]
+    TooManyMarks {
+        /// The document.
+        id: DocumentId,
     },
     /// A queue is full. Nothing was done.
     #[error("{0} is full; try again in a moment")]

@@ -91,8 +91,17 @@ impl WriteQueue {
         operations: &[Operation],
         admission: Admission,
     ) -> Result<Permits, EngineError> {
-        let bytes: usize = operations.iter().map(size).sum();
-        let mut wanted = [operations.len(), bytes.div_ceil(BYTES_PER_PERMIT)];
+        self.take_for(operations.len(), operations.iter().map(size).sum(), admission).await
+    }
+
+    /// Reserves capacity for this many operations with this many bytes.
+    pub(super) async fn take_for(
+        &self,
+        operations: usize,
+        bytes: usize,
+        admission: Admission,
+    ) -> Result<Permits, EngineError> {
+        let mut wanted = [operations, bytes.div_ceil(BYTES_PER_PERMIT)];
         let mut taken = Permits::with_capacity(4);
         if admission == Admission::Wait {
             self.waiting.take(wanted, admission, &mut taken).await?;

@@ -42,6 +42,7 @@ mod inspect;
 mod intake;
 mod lists;
 mod lookup;
+mod marks;
 mod most_shared;
 mod nearest;
 mod net_changes;
@@ -279,7 +280,7 @@ impl Engine {
         self.shared.info(self.shared.registry.get(name)?.as_ref())
     }
 
-    /// Returns all collections in the order of their names.
+    /// All collections in the order of their names.
     pub fn collections(&self) -> Result<Vec<CollectionInfo>, EngineError> {
         self.shared.registry.all().iter().map(|collection| self.shared.info(collection)).collect()
     }

@@ -5,12 +5,13 @@
 //! *Absent*: which thread does it, and groups of queries (`lookup`).
 
 use std::cell::{Cell, OnceCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::clock::Clock;
 use super::gate::Passed;
 use super::lookup::{Costs, FEW, FEW_BYTES, WorkBudget};
+use super::marks::{LeftOut, Marks};
 use super::nearest::{FIRST_RADIUS, STEP, counted_radius};
 use super::posting_cache::{CachedPosting, PostingCache};
 use super::registry::Collection;
@@ -28,6 +29,8 @@ const PAGE_BYTES: usize = 4 << 20;
 const CHECK: usize = 128;
 /// Bytes of memory per found hash: once in the result of the index, once in the classes by distance.
 const FOUND_BYTES: usize = 64;
+/// Approximate bytes of memory per document that is left out because of a mark.
+const MARKED_BYTES: usize = 120;
 
 /// Shared by several quick queries: the pass of the gate and the pin of the index.
 pub(super) type Held<'a> = (Passed<'a>, Stay);
@@ -53,6 +56,9 @@ pub(super) fn answer(
         bytes: 0,
         reserved: Reserved::default(),
         matches: Vec::new(),
+        is_of_marked: false,
+        marked: BTreeSet::new(),
+        marked_before: 0,
         work: Work::default(),
     };
     // Under the gate the index has every hash of the documents in the view: a hash is inserted before its
@@ -63,7 +69,10 @@ pub(super) fn answer(
     if is_quick && page.answer_from_memory(&shared.postings, &mut found) {
         return Ok(Some(page.finish(start)));
     }
-    let view = shared.store.view();
+    let (view, marks) = collection.marks.view(&shared.store);
+    let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
+    page.is_of_marked = left_out.as_ref().is_some_and(LeftOut::is_everything);
+    let left_out = left_out.filter(|_| !page.is_of_marked);
     // The hashes found before the view was taken are complete if no commit fell in between. If there are
     // many, a smaller radius may be enough.
     let mut ahead = (!found.is_empty() && found.len() <= FEW && page.is_epoch_unchanged()).then_some(found);
@@ -77,7 +86,7 @@ pub(super) fn answer(
             return Ok(None);
         }
         for (distance, hashes) in classes {
-            page.read_class(&shared.postings, &view, distance, &hashes)?;
+            page.read_class(&shared.postings, (&view, left_out.as_ref()), distance, &hashes)?;
             if page.exceeds_budget() {
                 return Ok(None);
             }
@@ -122,6 +131,12 @@ struct Page<'a> {
     /// Memory reserved for the matches and for the found hashes.
     reserved: Reserved,
     matches: Vec<Match>,
+    /// Whether the document of the query is marked itself.
+    is_of_marked: bool,
+    /// The positions of documents that were left out because of marks, as far as they may follow the page.
+    marked: BTreeSet<(u32, DocumentId)>,
+    /// The number of those that precede its end.
+    marked_before: u64,
     work: Work,
 }
 
@@ -188,7 +203,8 @@ impl Page<'_> {
     fn answer_from_memory(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
         let report = self.collection.index.within(self.subject(), self.query.k, found);
         self.record_work(&report, found);
-        if found.is_empty() || self.answer_from_cache(postings, found) {
+        let may_leave_out = self.collection.marks.may_affect(self.query.document.as_ref());
+        if found.is_empty() || (!may_leave_out && self.answer_from_cache(postings, found)) {
             return true;
         }
         self.matches.clear();
@@ -284,47 +300,64 @@ impl Page<'_> {
     fn read_class(
         &mut self,
         postings: &PostingCache,
-        view: &View<'_>,
+        of: (&View<'_>, Option<&LeftOut<'_, '_>>),
         distance: u32,
         hashes: &[Hash],
     ) -> Result<(), EngineError> {
         let after =
             self.query.after.as_ref().filter(|after| after.distance == distance).map(|after| &after.id);
         let remaining = self.remaining();
-        let of = self.collection.id;
+        let ((view, _), collection) = (of, self.collection.id);
         let mut first: BTreeMap<DocumentId, FoundPosting> = BTreeMap::new();
         for &hash in hashes {
             if !self.count_examined()? {
                 return Ok(());
             }
-            match view.posting_list(Lists::Hashes, of, hash)? {
+            self.reserve_marked()?;
+            match view.posting_list(Lists::Hashes, collection, hash)? {
                 None => {}
                 Some(PostingList::One(posting)) if after.is_some_and(|after| posting.id <= *after) => {}
                 Some(PostingList::One(posting)) => {
-                    self.offer(view, &mut first, remaining, FoundPosting { hash, posting, is_single: true })?;
+                    let found = FoundPosting { hash, posting, is_single: true };
+                    self.offer(of, &mut first, (remaining, distance), found)?;
                 }
                 Some(PostingList::Many(_)) => {
-                    for posting in view.shared_postings(Lists::Hashes, of, hash, after) {
+                    for posting in view.shared_postings(Lists::Hashes, collection, hash, after) {
                         let found = FoundPosting { hash, posting: posting?, is_single: false };
-                        if !self.offer(view, &mut first, remaining, found)? || !self.count_examined()? {
+                        let may_follow = self.offer(of, &mut first, (remaining, distance), found)?;
+                        if !may_follow || !self.count_examined()? {
                             break;
                         }
+                        self.reserve_marked()?;
                     }
                 }
             }
         }
         for (id, FoundPosting { hash, posting, is_single }) in first {
-            let row = if posting.has_metadata { view.row_head(of, &id)? } else { None };
+            let row = if posting.has_metadata { view.row_head(collection, &id)? } else { None };
             let metadata = row.and_then(|row| row.metadata);
             let expires_ms = posting.expires_ms;
             if let Some(seen) = self.epoch.filter(|_| is_single) {
                 let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
-                postings.add(&self.collection.epoch, seen, of, hash, &posting);
+                postings.add(&self.collection.epoch, seen, collection, hash, &posting);
             }
             self.push(Match { id, hash, distance, similarity: None, shared: None, expires_ms, metadata })?;
             if self.bytes >= PAGE_BYTES || self.exceeds_budget() {
                 break;
             }
+        }
+        // The page ends after these, so they need not be kept.
+        if self.matches.len() < self.query.limit && !self.is_full() {
+            self.marked_before += self.marked.len() as u64;
+            self.marked.clear();
+        }
+        Ok(())
+    }
+
+    /// Reserves memory for the documents that were left out because of marks.
+    fn reserve_marked(&mut self) -> Result<(), EngineError> {
+        if self.marked.len() > FEW {
+            self.reserved.grow_to(self.bytes + self.marked.len() * MARKED_BYTES)?;
         }
         Ok(())
     }
@@ -332,10 +365,10 @@ impl Page<'_> {
     /// Offers a document for the first ones at its distance. Returns whether one with a greater id may still
     /// be among them.
     fn offer(
-        &self,
-        view: &View<'_>,
+        &mut self,
+        (view, left_out): (&View<'_>, Option<&LeftOut<'_, '_>>),
         first: &mut BTreeMap<DocumentId, FoundPosting>,
-        remaining: usize,
+        (remaining, distance): (usize, u32),
         found: FoundPosting,
     ) -> Result<bool, StoreError> {
         if first.len() >= remaining
@@ -343,11 +376,19 @@ impl Page<'_> {
         {
             return Ok(false);
         }
-        if !self.time.has_expired(found.posting.expires_ms) && self.passes_filter(view, &found.posting.id)? {
-            first.insert(found.posting.id.clone(), found);
-            if first.len() > remaining {
-                first.pop_last();
-            }
+        let id = &found.posting.id;
+        if self.time.has_expired(found.posting.expires_ms) || !self.passes_filter(view, id)? {
+            return Ok(true);
+        }
+        if let Some(left_out) = left_out
+            && left_out.has(id)?
+        {
+            self.marked.insert((distance, id.clone()));
+            return Ok(true);
+        }
+        first.insert(id.clone(), found);
+        if first.len() > remaining {
+            first.pop_last();
         }
         Ok(true)
     }
@@ -379,6 +420,14 @@ impl Page<'_> {
         self.reserved.keep();
         let last = self.matches.last().filter(|_| more);
         let next = last.map(|last| Position { distance: last.distance, id: last.id.clone() });
-        Answer { matches: self.matches, next, work: self.work }
+        let precedes = |(distance, id): &(u32, DocumentId)| {
+            next.as_ref().is_none_or(|next| (*distance, id) < (next.distance, &next.id))
+        };
+        let marked = self.marked_before + self.marked.iter().filter(|at| precedes(at)).count() as u64;
+        if self.is_of_marked {
+            let marked = self.matches.len() as u64;
+            return Answer { matches: Vec::new(), next: None, marked, work: self.work };
+        }
+        Answer { matches: self.matches, next, marked, work: self.work }
     }
 }

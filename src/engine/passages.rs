@@ -10,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
+use super::marks::{LeftOut, Marks};
 use super::planning::{DUPLICATES_NAMED, Plan};
 use super::registry::Collection;
 use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
@@ -54,12 +55,14 @@ impl Sharing {
     }
 
     /// The documents that may share a passage and how many grams they share, those that share most first, and
-    /// the boilerplate.
-    fn into_candidates(self) -> (Vec<(DocumentId, usize)>, HashSet<u64>) {
-        let mut most: Vec<(DocumentId, usize)> =
-            self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS).collect();
+    /// the boilerplate. Documents that are marked as a pair with that of the query take no place of others.
+    fn into_candidates(self, left_out: Option<&LeftOut<'_, '_>>) -> (Vec<(DocumentId, usize)>, HashSet<u64>) {
+        let is_pair = |id: &DocumentId| left_out.is_some_and(|left_out| left_out.has_pair(id));
+        let enough = self.counts.into_iter().filter(|(_, count)| *count >= MIN_SHARED_GRAMS);
+        let (mut pairs, mut most): (Vec<_>, Vec<_>) = enough.partition(|(id, _)| is_pair(id));
         most.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         most.truncate(COMPARED);
+        most.append(&mut pairs);
         (most, self.boilerplate)
     }
 }
@@ -78,7 +81,7 @@ impl Engine {
         let Some(most) = collection.settings().boilerplate else {
             return Ok(PassageAnswer::default());
         };
-        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
+        let ((view, marks), now_ms) = (collection.marks.view(&self.shared.store), self.now_ms());
         let (mut sharing, mut reserved) = (Sharing::default(), Reserved::default());
         for (at, gram) in query.grams.iter().enumerate() {
             if at % CHECK == 0 {
@@ -87,9 +90,10 @@ impl Engine {
             }
             sharing.add(gram.hash, postings(&view, collection, gram.hash, most)?);
         }
-        let (candidates, boilerplate) = sharing.into_candidates();
+        let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
+        let (candidates, boilerplate) = sharing.into_candidates(left_out.as_ref());
         let subject = Subject { hash: query.hash, signature: query.signature.as_deref() };
-        let mut matches = Vec::new();
+        let (mut matches, mut marked) = (Vec::new(), Vec::new());
         for (at, (id, count)) in candidates.into_iter().enumerate() {
             if at % CHECK == 0 {
                 cancel.check()?;
@@ -103,12 +107,14 @@ impl Engine {
             let shared = Containment::of_grams(&query.grams, &row.grams, |gram| boilerplate.contains(&gram));
             let is_enough = Containment::shares_passage(count, query.grams.len(), row.grams.len());
             if is_enough && shared.a_in_b.max(shared.b_in_a) >= query.containment {
-                matches.push(found(collection, subject, id, row, shared));
+                let is_marked = left_out.as_ref().map_or(Ok(false), |left_out| left_out.has(&id))?;
+                let of = if is_marked { &mut marked } else { &mut matches };
+                of.push(found(collection, subject, id, row, shared));
             }
         }
         rank(&mut matches);
         matches.truncate(query.limit);
-        Ok(PassageAnswer { matches, boilerplate })
+        Ok(PassageAnswer { matches, boilerplate, marked })
     }
 }
 
@@ -176,12 +182,17 @@ impl Plan<'_> {
         for gram in grams {
             sharing.add(gram.hash, self.gram_postings(collection, Hash::from_u64(gram.hash), most)?);
         }
-        let (candidates, boilerplate) = sharing.into_candidates();
+        let left_out = self.left_out(collection, document)?;
+        let left_out = left_out.as_ref();
+        let (candidates, boilerplate) = sharing.into_candidates(left_out);
         let subject = Subject { hash: document.row.hash, signature: collection.signature_of(&document.row) };
         let mut matches = Vec::new();
         // A document is not a duplicate of its own previous version.
         for (id, count) in candidates.into_iter().filter(|(id, _)| *id != document.id) {
             let Some(row) = self.live_row(collection, &id)? else { continue };
+            if left_out.map_or(Ok(false), |left_out| left_out.has(&id))? {
+                continue;
+            }
             let shared = Containment::of_grams(grams, &row.grams, |gram| boilerplate.contains(&gram));
             if Containment::shares_passage(count, grams.len(), row.grams.len()) && shared.a_in_b >= least {
                 matches.push(found(collection, subject, id, RowHead { metadata: None, ..row }, shared));

@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 
 use super::clustering::rank_key;
 use super::lists::{ListKey, gram_keys};
+use super::marks::{LeftOut, Marks};
 use super::nearest::nearest;
 use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
@@ -339,6 +340,9 @@ impl<'a> Plan<'a> {
         checked: Option<&Checked>,
         recent: &Recent,
     ) -> Result<Vec<Match>, StoreError> {
+        if self.left_out(collection, document)?.is_some_and(|left_out| left_out.is_everything()) {
+            return Ok(Vec::new());
+        }
         let subject = subject(collection, document);
         let is_near =
             |other: Hash| collection.index.distance(subject, other).is_some_and(|distance| distance <= k);
@@ -366,9 +370,18 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// What is left out of the near-duplicates of a document because of marks.
+    pub(super) fn left_out(
+        &self,
+        collection: &Collection,
+        document: &Document,
+    ) -> Result<Option<LeftOut<'_, 'a>>, StoreError> {
+        Marks::of_writer(&self.view, collection).left_out(Some(&document.id))
+    }
+
     /// The first `most` documents that have one of these hashes, nearest to `document` first. The document
-    /// itself is excluded. The metadata is left out: a group of thousands of duplicates would hold hundreds
-    /// of megabytes.
+    /// itself is excluded, and so are those that are marked with it. The metadata is left out: a group of
+    /// thousands of duplicates would hold hundreds of megabytes.
     fn postings_of(
         &self,
         collection: &Collection,
@@ -376,6 +389,11 @@ impl<'a> Plan<'a> {
         hashes: Vec<Hash>,
         most: usize,
     ) -> Result<Vec<Match>, StoreError> {
+        let left_out = self.left_out(collection, document)?;
+        let left_out = left_out.as_ref();
+        if left_out.is_some_and(LeftOut::is_everything) {
+            return Ok(Vec::new());
+        }
         let subject = subject(collection, document);
         let with_distance = |near| Some((collection.index.distance(subject, near)?, near));
         let mut hashes: Vec<(u32, Hash)> = hashes.into_iter().filter_map(with_distance).collect();
@@ -384,7 +402,8 @@ impl<'a> Plan<'a> {
         let mut matches = Vec::new();
         for (distance, near) in hashes {
             let list = (Lists::Hashes, collection.id, near);
-            for Posting { id, expires_ms, .. } in self.first_postings(collection, list, None, most + 1)? {
+            let postings = self.unmarked_postings(collection, list, left_out, most + 1)?;
+            for Posting { id, expires_ms, .. } in postings {
                 // A document is not a duplicate of its own previous version.
                 if id == document.id {
                     continue;

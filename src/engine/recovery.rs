@@ -40,10 +40,16 @@ pub(super) fn recover(store: &Store, snapshots: &Path, progress: &Progress) -> R
         Some((file, loaded)) => Ok((Some(file), replay(store, &records, loaded, progress)?)),
         None => Ok((None, rebuild(store, &records, progress)?)),
     })?;
-    let collections = records.into_iter().map(|record| match indexes.get(&record.id) {
-        Some(index) => Collection::new(record, Arc::clone(index)),
-        None => Collection::empty(record),
-    });
+    let mut collections = Vec::with_capacity(records.len());
+    for record in records {
+        let marks = store.mark_counts(record.id)?;
+        let collection = match indexes.get(&record.id) {
+            Some(index) => Collection::new(record, Arc::clone(index)),
+            None => Collection::empty(record),
+        };
+        collection.marks.set(marks);
+        collections.push(collection);
+    }
     let registry = Registry::of(collections);
     Ok(Recovered { registry, last, snapshot })
 }

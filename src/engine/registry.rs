@@ -13,6 +13,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 
 use super::gate::Gate;
+use super::marks::Counts;
 use super::posting_cache::Epoch;
 use crate::engine::{CollectionSettings, EngineError, SettingsVersion};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
@@ -41,6 +42,8 @@ pub struct Collection {
     pub(super) pending_removals: Mutex<HashSet<Hash>>,
     /// Keeps the posting cache consistent while commits become visible.
     pub(super) epoch: Epoch,
+    /// The numbers of its marks.
+    pub(super) marks: Counts,
 }
 
 impl fmt::Debug for Collection {
@@ -67,6 +70,7 @@ impl Collection {
             gate: Gate::default(),
             pending_removals: Mutex::default(),
             epoch: Epoch::default(),
+            marks: Counts::default(),
         }
     }
 

@@ -19,9 +19,10 @@ use super::registry::Collection;
 use super::{BOILERPLATE, EngineSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
-use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Width};
+use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Mark, Width};
 use crate::store::{
-    Change, ClusterChanges, CollectionRecord, Loss, Posting, Salvage, SalvagedRow, Store, StoreError,
+    Change, ClusterChanges, CollectionRecord, Loss, MarkCounts, Posting, Salvage, SalvagedRow, Store,
+    StoreError,
 };
 
 /// Number of documents in a batch of a repair.
@@ -60,6 +61,8 @@ pub struct RepairedCollection {
     pub reduced: u64,
     /// The number of rows in the new store, counted there.
     pub written: u64,
+    /// The number of marks in the new store.
+    pub marks: u64,
 }
 
 impl RepairReport {
@@ -109,6 +112,7 @@ pub fn repair(
     }
     let store = Store::open(&target.store, settings.store, Some(settings.new_store))?;
     let mut repair = Repair::begin(&old, &store, profiles)?;
+    repair.marks()?;
     repair.rows()?;
     repair.reduced()?;
     let report = repair.finish()?;
@@ -159,6 +163,17 @@ impl<'a> Repair<'a> {
             repair.copies.insert(id, CollectionCopy::begin(store, record, old.recorded_time())?);
         }
         Ok(repair)
+    }
+
+    /// Copies the readable marks. The mark of a pair is readable if one of its two entries is.
+    fn marks(&mut self) -> Result<(), StoreError> {
+        for mark in self.old.marks() {
+            let (collection, mark, marked_ms) = mark?;
+            if let Some(copy) = self.copies.get_mut(&collection) {
+                copy.mark(mark, marked_ms)?;
+            }
+        }
+        self.copies.values_mut().try_for_each(CollectionCopy::write_marks)
     }
 
     /// Copies the readable rows.
@@ -216,6 +231,7 @@ impl<'a> Repair<'a> {
                 row?;
                 of.written += 1;
             }
+            of.marks = self.store.mark_counts(*id)?.all();
             of.reduced = of.written.saturating_sub(of.read);
         }
         Ok(RepairReport {
@@ -272,6 +288,8 @@ struct CollectionCopy<'a> {
     collection: Arc<Collection>,
     recent: Recent,
     pending: Vec<Document>,
+    pending_marks: BTreeMap<Mark, u64>,
+    marks: MarkCounts,
     /// The latest known time. Expired documents must not reappear if the wall clock was set back.
     clock_ms: u64,
     /// The place of the next document whose row is lost.
@@ -295,12 +313,35 @@ impl<'a> CollectionCopy<'a> {
         let last = batch.commit()?;
         let collection = Arc::new(Collection::empty(record));
         let (recent, pending, next_place) = (Recent::new(last), Vec::new(), place(clock_ms + 1));
-        Ok(CollectionCopy { store, collection, recent, pending, clock_ms, next_place })
+        let (pending_marks, marks) = (BTreeMap::new(), MarkCounts::default());
+        Ok(CollectionCopy { store, collection, recent, pending, pending_marks, marks, clock_ms, next_place })
     }
 
     fn fits(&self, row: &Row) -> bool {
         row.hash.width() == self.collection.record().width
             && has_signature(&self.collection, row.sketch.as_deref()).is_ok()
+    }
+
+    fn mark(&mut self, mark: Mark, marked_ms: u64) -> Result<(), StoreError> {
+        self.pending_marks.insert(mark, marked_ms);
+        if self.pending_marks.len() < BATCH { Ok(()) } else { self.write_marks() }
+    }
+
+    fn write_marks(&mut self) -> Result<(), StoreError> {
+        let of = self.collection.id;
+        if self.pending_marks.is_empty() {
+            return Ok(());
+        }
+        let (view, mut batch) = (self.store.view(), self.store.batch()?);
+        for (mark, marked_ms) in std::mem::take(&mut self.pending_marks) {
+            if view.marked_ms(of, &mark)?.is_none() {
+                batch.add_mark(of, &mark, marked_ms);
+                self.marks.count(&mark);
+            }
+        }
+        batch.set_mark_counts(of, self.marks);
+        batch.log(Change::CollectionChanged(of));
+        batch.commit().map(drop)
     }
 
     fn put(&mut self, document: Document) -> Result<(), StoreError> {

@@ -23,14 +23,16 @@ use super::planning::Plan;
 use super::registry::{Collection, settings_of};
 use super::shared::Shared;
 use super::writer::{Command, Writer};
-use crate::backup::{self, BackupError, Clusters, Manifest, Shape, Summary};
+use crate::backup::{self, BackupError, Clusters, Item, Manifest, Shape, Summary};
 use crate::engine::{Document, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
-use crate::ids::{CollectionId, CollectionName, DocumentId, Width};
-use crate::store::{Change, ClusterChanges, CollectionRecord, Row};
+use crate::ids::{CollectionId, CollectionName, Mark, Width};
+use crate::store::{Change, ClusterChanges, CollectionRecord};
 
 /// Maximum number of documents in a batch.
 const BATCH_DOCUMENTS: usize = 2_000;
+/// Maximum number of marks in a batch.
+const BATCH_MARKS: usize = 1_000;
 /// Approximate maximum bytes of documents in a batch.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -38,10 +40,11 @@ const BATCH_BYTES: usize = 4 << 20;
 pub(super) enum Step {
     /// Create a collection that is not visible yet.
     Begin { record: Box<CollectionRecord>, reply: oneshot::Sender<Result<Arc<Collection>, EngineError>> },
-    /// Write documents.
+    /// Write documents and marks.
     Fill {
         collection: Arc<Collection>,
         documents: Vec<Document>,
+        marks: Vec<(Mark, u64)>,
         reply: oneshot::Sender<Result<(), EngineError>>,
     },
     /// Make the complete collection visible.
@@ -87,9 +90,9 @@ pub(super) fn restore(
     tracing::info!(collection = %name, documents, "a backup was verified and is being restored");
     let record = Box::new(record(name, &summary.manifest)?);
     let collection = send_step(writer, |reply| Step::Begin { record, reply })?;
-    let mut filling =
-        Filling { writer, collection: &collection, now_ms, held: Vec::new(), bytes: 0, skipped: 0 };
-    let take = |id, row| filling.take(Document { id, row });
+    let (held, marks) = (Vec::new(), Vec::new());
+    let mut filling = Filling { writer, collection: &collection, now_ms, held, marks, bytes: 0, skipped: 0 };
+    let take = |item| filling.take(item);
     let filled = backup::read(open(&spooled.0)?, rules.line_bytes(), |_| Ok(()), take);
     let filled = filled.and_then(|_| filling.flush());
     let expired = filling.skipped;
@@ -120,7 +123,8 @@ fn verify(
         let _ = settings.set(made);
         Ok(())
     };
-    let take = |id: DocumentId, row: Row| {
+    let take = |item: Item| {
+        let Item::Document(id, row) = item else { return Ok(()) };
         if row.has_lapsed(now_ms) {
             return Ok(());
         }
@@ -203,13 +207,21 @@ struct Filling<'a> {
     collection: &'a Arc<Collection>,
     now_ms: u64,
     held: Vec<Document>,
+    marks: Vec<(Mark, u64)>,
     bytes: usize,
     /// Number of expired documents that were skipped.
     skipped: u64,
 }
 
 impl Filling<'_> {
-    fn take(&mut self, document: Document) -> Result<(), EngineError> {
+    fn take(&mut self, item: Item) -> Result<(), EngineError> {
+        let document = match item {
+            Item::Document(id, row) => Document { id, row },
+            Item::Mark(mark, marked_ms) => {
+                self.marks.push((mark, marked_ms));
+                return if self.marks.len() >= BATCH_MARKS { self.flush() } else { Ok(()) };
+            }
+        };
         if document.row.has_lapsed(self.now_ms) {
             self.skipped += 1;
             return Ok(());
@@ -222,8 +234,9 @@ impl Filling<'_> {
 
     fn flush(&mut self) -> Result<(), EngineError> {
         self.bytes = 0;
-        let (collection, documents) = (Arc::clone(self.collection), std::mem::take(&mut self.held));
-        send_step(self.writer, |reply| Step::Fill { collection, documents, reply })
+        let (documents, marks) = (std::mem::take(&mut self.held), std::mem::take(&mut self.marks));
+        let collection = Arc::clone(self.collection);
+        send_step(self.writer, |reply| Step::Fill { collection, documents, marks, reply })
     }
 }
 
@@ -234,8 +247,9 @@ impl Writer {
             Step::Begin { record, reply } => {
                 let _ = reply.send(self.begin_restore(*record));
             }
-            Step::Fill { collection, documents, reply } => {
-                let _ = reply.send(self.fill(&collection, documents));
+            Step::Fill { collection, documents, marks, reply } => {
+                let filled = self.fill(&collection, documents);
+                let _ = reply.send(filled.and_then(|()| self.fill_marks(&collection, marks)));
             }
             Step::Finish { collection, reply } => {
                 let _ = reply.send(self.finish_restore(&collection));
@@ -281,6 +295,17 @@ impl Writer {
         let (batch, hashes) = plan.into_batch();
         let touched = [(collection.id, Arc::clone(collection))].into();
         self.commit_or_fail(batch, &touched, &hashes)
+    }
+
+    fn fill_marks(
+        &mut self,
+        collection: &Arc<Collection>,
+        marks: Vec<(Mark, u64)>,
+    ) -> Result<(), EngineError> {
+        let shared = Arc::clone(&self.shared);
+        let mut plan = Plan::new(&shared.store, self.last, 0)?;
+        let added = plan.add_marks(collection.id, marks)?;
+        self.commit_marks(plan, collection, &added, true)
     }
 
     fn finish_restore(&mut self, collection: &Arc<Collection>) -> Result<(), EngineError> {

@@ -14,7 +14,9 @@ use super::error::EngineError;
 use super::filter::Filter;
 use crate::backup::Manifest;
 use crate::fingerprint::Containment;
-use crate::ids::{ClusterRule, CollectionName, DocumentId, Gram, Hash, Sequence, SignatureShape, Width};
+use crate::ids::{
+    ClusterRule, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SignatureShape, Width,
+};
 use crate::index::Plan;
 use crate::pool::Cancel;
 use crate::store::Row;
@@ -71,6 +73,8 @@ pub struct CollectionInfo {
     pub distinct_hashes: u64,
     /// The memory of the index in bytes.
     pub index_bytes: u64,
+    /// The number of marks.
+    pub marks: u64,
 }
 
 /// A stored document.
@@ -172,6 +176,8 @@ pub struct Query {
     pub filter: Option<Box<Filter>>,
     /// Compare every stored hash instead of probing the index.
     pub scan: bool,
+    /// The document that the query is about. Documents that are marked with it are left out.
+    pub document: Option<DocumentId>,
 }
 
 impl Query {
@@ -220,6 +226,8 @@ pub struct PassageQuery {
     pub limit: usize,
     /// Which documents may match; `None` for all.
     pub filter: Option<Box<Filter>>,
+    /// The document that the query is about. Documents that are marked with it are left out.
+    pub document: Option<DocumentId>,
 }
 
 /// The answer to a [`PassageQuery`].
@@ -229,6 +237,8 @@ pub struct PassageAnswer {
     pub matches: Vec<Match>,
     /// The grams of the text that are boilerplate: too many documents have them.
     pub boilerplate: HashSet<u64>,
+    /// What would be matches without marks.
+    pub marked: Vec<Match>,
 }
 
 /// An answer: matches in the order of distance, then id.
@@ -238,8 +248,29 @@ pub struct Answer {
     pub matches: Vec<Match>,
     /// Where the next page begins, if there are more matches.
     pub next: Option<Position>,
+    /// The number of matches that were left out because of marks. If the document of the query is marked
+    /// itself, these are all matches of one page.
+    pub marked: u64,
     /// The cost of the answer.
     pub work: Work,
+}
+
+/// The result of adding marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Marked {
+    /// The number of new marks.
+    pub added: usize,
+    /// The number of those that existed.
+    pub present: usize,
+}
+
+/// Marks in the order of their ids.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MarkPage {
+    /// The marks, each with the time at which it was made, in milliseconds since 1970-01-01 UTC.
+    pub marks: Vec<(Mark, u64)>,
+    /// Whether more follow.
+    pub has_more: bool,
 }
 
 /// The cost of an answer.

@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::cluster_work::ClusterWork;
 use super::intake::Permits;
+use super::marks::MarkChange;
 use super::net_changes::{NetChanges, net_changes};
 use super::planning::{Checked, Plan, place};
 use super::posting_cache::TouchedHash;
@@ -65,6 +66,13 @@ pub(super) enum Command {
         name: CollectionName,
         rule: Option<(KeepRule, Option<u32>)>,
         reply: oneshot::Sender<Result<(), EngineError>>,
+    },
+    /// Change the marks of a collection. Answers with the number of changed ones.
+    ChangeMarks {
+        collection: Arc<Collection>,
+        change: MarkChange,
+        reply: oneshot::Sender<Result<usize, EngineError>>,
+        permits: Permits,
     },
     /// A step of a restore.
     Restore(Step),
@@ -173,6 +181,11 @@ impl Writer {
                 }
                 Command::PutClusters { name, rule, reply } => {
                     let _ = reply.send(self.put_clusters(&name, rule));
+                }
+                Command::ChangeMarks { collection, change, reply, permits } => {
+                    let _ = reply.send(self.change_marks(&collection, change));
+                    drop(permits);
+                    self.settle_some();
                 }
                 Command::PutCollection { name, change, condition, now_ms, reply } => {
                     let _ = reply.send(self.put_collection(&name, &change, &condition, now_ms));

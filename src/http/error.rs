@@ -52,11 +52,13 @@ codes! {
     NoCollection NOT_FOUND "no_collection" "There is no such collection";
     NoDocument NOT_FOUND "no_document" "There is no such document";
     NoCluster NOT_FOUND "no_cluster" "There is no such cluster";
+    NoMark NOT_FOUND "no_mark" "There is no such mark";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     NoClusters CONFLICT "no_clusters" "The collection has no clusters";
+    TooManyMarks CONFLICT "too_many_marks" "The document has too many marks";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
@@ -320,6 +322,7 @@ impl From<&ServiceError> for Problem {
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
+            ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
             ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),
             ServiceError::NoCalibration(_) | ServiceError::Forgotten => {
                 Problem::new(Code::NoCalibration, detail)
@@ -375,6 +378,7 @@ impl From<&EngineError> for Problem {
             EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
             EngineError::Closed => Code::ShuttingDown,
+            EngineError::TooManyMarks { .. } => Code::TooManyMarks,
             EngineError::CollectionExists(_) => Code::CollectionExists,
             EngineError::Upload(_) => Code::MalformedRequest,
             EngineError::Spool(source) | EngineError::Backup(BackupError::Io(source)) => {
@@ -468,6 +472,8 @@ errors! {
     NotFound { "404" "There is no such document or collection." }
     /// The request needs clusters.
     NoClusters { "409" "The collection has no clusters." }
+    /// A document would have too many marks.
+    TooManyMarks { "409" "A document would have too many marks. None was added." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
     /// The condition of the request does not hold.

@@ -71,6 +71,7 @@ async fn read(state: &State) -> Vec<Gauge> {
     of_each("lookalike_documents", "Stored documents.", &|info| info.documents);
     of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes);
     of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
+    of_each("lookalike_marks", "Marks of pairs and documents as no duplicates.", &|info| info.marks);
     let (mut largest, mut ages) = (Vec::new(), Vec::new());
     for info in &collections {
         // A collection that was deleted in the meantime has none.

@@ -51,6 +51,8 @@ const LINKS: [(&str, &str, Known, &[&str]); 6] = [
             "get_stats_in_collection",
             "build_clusters_in_collection",
             "list_clusters_in_collection",
+            "add_marks_in_collection",
+            "list_marks_in_collection",
             "get_shared_hashes",
             "backup",
             "begin_calibration",

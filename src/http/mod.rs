@@ -26,6 +26,7 @@ mod head;
 mod json;
 mod key;
 mod links;
+mod marks;
 mod observe;
 mod openapi;
 mod operations;
@@ -197,6 +198,9 @@ impl Server {
             (Route::Clusters, Method::DELETE) => clusters::remove.call(request, state),
             (Route::Cluster, Method::GET) => clusters::get.call(request, state),
             (Route::DocumentCluster, Method::GET) => clusters::of_document.call(request, state),
+            (Route::Marks, Method::GET) => marks::list.call(request, state),
+            (Route::Marks, Method::POST) => marks::add.call(request, state),
+            (Route::Marks, Method::DELETE) => marks::remove.call(request, state),
             (Route::Stats, Method::GET) => operations::stats.call(request, state),
             (Route::Snapshots, Method::GET) => operations::snapshots.call(request, state),
             (Route::Snapshots, Method::POST) => operations::snapshot.call(request, state),

@@ -18,8 +18,8 @@ use super::wire::{
     BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp,
 };
 use super::{
-    backups, calibrate, clusters, collections, compare, documents, fingerprint, key, links, operations,
-    pairs, similar,
+    backups, calibrate, clusters, collections, compare, documents, fingerprint, key, links, marks,
+    operations, pairs, similar,
 };
 
 #[derive(OpenApi)]
@@ -39,6 +39,7 @@ use super::{
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
         clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
+        marks::add, marks::list, marks::remove,
         calibrate::begin, calibrate::get, calibrate::forget,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
@@ -51,6 +52,7 @@ use super::{
         (name = "documents", description = "The stored documents."),
         (name = "similar", description = "Lookup of near stored documents."),
         (name = "clusters", description = "Groups of near-duplicates, and which document represents each."),
+        (name = "marks", description = "Documents that users marked as no duplicates."),
         (name = "collections", description = "Separate sets of documents, each with its profile."),
         (name = "operations", description = "Health, metrics, snapshots, backups."),
     )

@@ -124,6 +124,7 @@ routes! {
         DocumentCluster = "/documents/{id}/cluster",
         Clusters = "/clusters",
         Cluster = "/clusters/{id}",
+        Marks = "/marks",
         Compare = "/compare",
         Export = "/export",
         Pairs = "/pairs",
@@ -177,6 +178,7 @@ impl Route {
                 &[(Method::GET, READ), (Method::POST, ADMIN), (Method::DELETE, ADMIN)]
             }
             Route::Similar => &[(Method::GET, READ), (Method::POST, READ)],
+            Route::Marks => &[(Method::GET, READ), (Method::POST, WRITE), (Method::DELETE, WRITE)],
             Route::Compare => &[(Method::POST, READ)],
             Route::Documents => &[(Method::POST, WRITE)],
             Route::Document => &[(Method::GET, READ), (Method::PUT, WRITE), (Method::DELETE, WRITE)],

@@ -1,5 +1,5 @@
-//! The identifiers and rules that every layer shares: hashes, grams, document ids, collection names, sequence
-//! numbers, keep rules.
+//! The identifiers and rules that every layer shares: hashes, grams, document ids, marks, collection names,
+//! sequence numbers, keep rules.
 //!
 //! Each identifier has its own type, so that two numbers cannot be confused. A constructor that can fail
 //! checks it, so that every value is valid.
@@ -9,6 +9,7 @@
 mod gram;
 mod hash;
 mod keep;
+mod mark;
 mod names;
 mod signature;
 mod wide;
@@ -16,6 +17,7 @@ mod wide;
 pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};
 pub use keep::{ClusterRule, KeepRule};
+pub use mark::Mark;
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;
 pub use signature::{SignatureShape, share_caught};

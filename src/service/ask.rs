@@ -165,7 +165,11 @@ impl Service {
         let limit = ask.matches(&self.limits);
         let after = ask.cursor.as_deref().map(|cursor| cursor::read(cursor, hash, k)).transpose()?;
         let filter = ask.filter.clone();
-        let query = Query { hash, signature, k, limit, after, filter, scan: ask.scan };
+        let document = match &ask.by {
+            By::Id(id) => Some(id.clone()),
+            By::Content(_) => None,
+        };
+        let query = Query { hash, signature, k, limit, after, filter, scan: ask.scan, document };
         collection.check(&query)?;
         Ok(query)
     }

@@ -167,7 +167,7 @@ impl Service {
         Ok((collection, rule))
     }
 
-    fn checked_limit(&self, limit: Option<usize>) -> Result<usize, ServiceError> {
+    pub(super) fn checked_limit(&self, limit: Option<usize>) -> Result<usize, ServiceError> {
         let (limit, most) = (limit.unwrap_or(self.limits.default_matches), self.limits.matches);
         if (1..=most).contains(&limit) {
             return Ok(limit);

@@ -17,8 +17,8 @@ use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS, Match, Operation, Outcome, Page,
-    Placement, Query, Row,
+    Admission, Answer, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS, Match, Operation,
+    Outcome, Page, Placement, Query, Row,
 };
 use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Signed, Status, signature_name};
@@ -173,6 +173,15 @@ pub struct Added {
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     signature: Option<Arc<[u8]>>,
+}
+
+/// The neighbours of an added document.
+#[derive(Clone, Debug)]
+pub struct Neighbours {
+    /// The documents within k, nearest first.
+    pub matches: Vec<Match>,
+    /// The number of those that were left out because of marks.
+    pub marked: u64,
 }
 
 /// Resolves when the documents are durable, with the result for each.
@@ -333,14 +342,14 @@ impl Service {
         &self,
         collection: &CollectionName,
         added: &Added,
-    ) -> Result<Vec<Match>, ServiceError> {
+    ) -> Result<Neighbours, ServiceError> {
         if let Outcome::Duplicate(of) | Outcome::Replaced(of) = &added.outcome {
             let mut matches = of.clone();
             // The ids matter more: they are not kept back because a disk does not answer.
             if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {
                 tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
             }
-            return Ok(matches);
+            return Ok(Neighbours { matches, marked: 0 });
         }
         let collection = self.engine()?.find(collection)?;
         let query = Query {
@@ -351,10 +360,12 @@ impl Service {
             after: None,
             filter: Some(Box::new(Filter::without(added.id.clone()))),
             scan: false,
+            document: Some(added.id.clone()),
         };
         // The name may belong to another collection by now.
         collection.check(&query)?;
-        Ok(self.answer(&collection, query).await?.matches)
+        let Answer { matches, marked, .. } = self.answer(&collection, query).await?;
+        Ok(Neighbours { matches, marked })
     }
 
     /// Returns a document.

@@ -2,7 +2,7 @@
 
 use crate::call::NoMemory;
 use crate::engine::{EngineError, Progress};
-use crate::ids::{CollectionName, DocumentId};
+use crate::ids::{CollectionName, DocumentId, Mark};
 use crate::pool::PoolError;
 
 /// An error of the service.
@@ -86,6 +86,14 @@ pub enum ServiceError {
         /// The number.
         number: u64,
     },
+    /// No such mark.
+    #[error("there is no mark of {} in collection \"{collection}\"; GET /marks lists them", marked(mark))]
+    NoMark {
+        /// The collection that was searched.
+        collection: CollectionName,
+        /// The mark.
+        mark: Mark,
+    },
     /// There is no calibration of the collection.
     #[error("collection \"{0}\" was not calibrated since the server started; POST to the same path begins")]
     NoCalibration(CollectionName),
@@ -125,6 +133,12 @@ impl From<NoMemory> for ServiceError {
     fn from(error: NoMemory) -> ServiceError {
         ServiceError::Engine(EngineError::NoMemory(error))
     }
+}
+
+/// The documents of a mark, in words.
+fn marked(mark: &Mark) -> String {
+    let id = mark.id().as_str();
+    mark.other().map_or_else(|| format!("{id:?}"), |other| format!("{id:?} and {:?}", other.as_str()))
 }
 
 fn one_at_a_time(collection: Option<&CollectionName>, seconds: u64, is_ending: bool) -> String {

@@ -47,6 +47,8 @@ pub struct Found {
     pub passages: Option<Box<Passages>>,
     /// The cursor of the next page, if there is one.
     pub next: Option<String>,
+    /// The number of matches that were left out because of marks.
+    pub marked: u64,
     /// The cost of the answer.
     pub work: Work,
 }
@@ -301,6 +303,7 @@ impl Service {
             matches: answer.matches,
             passages: None,
             next: answer.next.map(|position| cursor::write(&position, hash, k)),
+            marked: answer.marked,
             work: answer.work,
         }
     }

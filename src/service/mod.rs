@@ -23,6 +23,7 @@ mod fingerprints;
 mod given;
 mod limits;
 mod lookup;
+mod marks;
 mod pairs;
 mod passages;
 mod second_check;
@@ -43,12 +44,13 @@ pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
 pub use compare::{Change, ComparedPassages, Comparison, Side};
-pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
+pub use documents::{Added, Adding, EXPIRES_IN, Expires, Neighbours, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use given::{Counted, Given};
 pub use limits::Limits;
 pub use lookup::{Found, Lookup, Pending};
+pub use marks::{MarkList, WantedMarks};
 pub use passages::Passages;
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
@@ -56,8 +58,9 @@ pub use strict_json::{Strict, told};
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
     Admission, BackupError, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
-    DocumentPair, DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Match, Member,
-    Memory, MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work, WorkBudget,
+    DocumentPair, DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Marked, Match,
+    Member, Memory, MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work,
+    WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{

@@ -14,7 +14,7 @@ use super::{Service, ServiceError};
 use crate::engine::{Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, rank};
 use crate::features::sampled_grams;
 use crate::fingerprint::{Containment, Profile};
-use crate::ids::{CollectionName, Gram};
+use crate::ids::{CollectionName, DocumentId, Gram};
 use crate::pool::{Cancel, Patience};
 
 /// The share of a text that must be in a document, or the other way round, unless a query sets another.
@@ -33,6 +33,8 @@ pub struct Passages {
     pub boilerplate: Vec<Range<u32>>,
     /// The documents: whole copies first, then by the larger of both shares.
     pub documents: Vec<Match>,
+    /// The number of those that were left out because of marks.
+    pub marked: u64,
 }
 
 /// The text of a query.
@@ -62,13 +64,14 @@ impl Service {
         if settings.boilerplate.is_none() || ask.cursor.is_some() {
             return Ok(());
         }
-        let mut filter = ask.filter.clone();
+        let (mut filter, mut document) = (ask.filter.clone(), None);
         let (content, stored) = match &ask.by {
             By::Content(content @ (Content::Text(_) | Content::Html(..))) => (Some(content.clone()), None),
             By::Content(_) => return Ok(()),
             By::Id(id) => {
                 let row = self.document(collection.name(), id).await?.row;
                 filter.get_or_insert_default().exclude.insert(id.clone());
+                document = Some(id.clone());
                 (None, Some(Subject { grams: row.grams, text: row.text }))
             }
         };
@@ -92,17 +95,23 @@ impl Service {
             } else {
                 (containment, limit)
             };
-            let query = PassageQuery { hash, signature, grams, containment: least, limit: most, filter };
+            let query =
+                PassageQuery { hash, signature, grams, containment: least, limit: most, filter, document };
             let mut answer = engine.passages(&collection, &query, cancel)?;
             let is_boilerplate = |gram: &Gram| answer.boilerplate.contains(&gram.hash);
             let boilerplate = ranges(&query.grams, is_boilerplate);
             if let Some(text) = text {
                 let judge = judge(blank(&text, &boilerplate), answer.boilerplate, containment);
+                let marked: HashSet<DocumentId> = answer.marked.iter().map(|near| near.id.clone()).collect();
+                answer.matches.append(&mut answer.marked);
                 engine.judge(&collection, &mut answer.matches, judge, cancel)?;
+                (answer.marked, answer.matches) =
+                    answer.matches.into_iter().partition(|near| marked.contains(&near.id));
                 rank(&mut answer.matches);
                 answer.matches.truncate(limit);
             }
-            Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents: answer.matches }))
+            let (documents, marked) = (answer.matches, answer.marked.len() as u64);
+            Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents, marked }))
         };
         let passages = self.pool.run(Patience::Interactive, work).await??;
         found.passages = passages.map(Box::new);

@@ -8,9 +8,10 @@ use super::Store;
 use super::clusters::ClusterChanges;
 use super::codec;
 use super::error::StoreError;
+use super::marks::{self, MarkCounts};
 use super::records::{Change, CollectionRecord, Lists, Posting, PostingList, Row};
 use super::trees::{Tree, Writes};
-use crate::ids::{CollectionId, DocumentId, Hash, Sequence, Width};
+use crate::ids::{CollectionId, DocumentId, Hash, Mark, Sequence, Width};
 
 /// Changes to be committed together. A batch that is dropped without [`Batch::commit`] has no effect.
 pub struct Batch<'a> {
@@ -127,6 +128,23 @@ impl<'a> Batch<'a> {
     /// Changes clusters.
     pub fn change_clusters(&mut self, changes: &ClusterChanges) {
         self.writes.change_clusters(changes);
+    }
+
+    /// Writes a mark, with the time at which it was made, in milliseconds since 1970-01-01 UTC.
+    pub fn add_mark(&mut self, collection: CollectionId, mark: &Mark, marked_ms: u64) {
+        for key in marks::keys(collection, mark) {
+            self.writes.insert(Tree::Marks, key, marked_ms.to_be_bytes());
+        }
+    }
+
+    /// Removes a mark.
+    pub fn remove_mark(&mut self, collection: CollectionId, mark: &Mark) {
+        marks::keys(collection, mark).for_each(|key| self.writes.remove(Tree::Marks, key));
+    }
+
+    /// Writes the numbers of marks in a collection.
+    pub fn set_mark_counts(&mut self, collection: CollectionId, counts: MarkCounts) {
+        self.writes.insert(Tree::Meta, codec::mark_counts_key(collection), marks::write_counts(counts));
     }
 
     /// Appends a change to the log.

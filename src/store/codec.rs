@@ -28,6 +28,8 @@ pub(super) const COLLECTION: &[u8] = b"collection/";
 pub(super) const GARBAGE: &[u8] = b"garbage/";
 /// Prefix of the keys of document counts.
 pub(super) const DOCUMENTS: &[u8] = b"documents/";
+/// Prefix of the keys of the counts of marks.
+pub(super) const MARKS: &[u8] = b"marks/";
 
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;
@@ -50,6 +52,10 @@ pub(super) fn garbage_key(id: CollectionId) -> Vec<u8> {
 
 pub(super) fn documents_key(id: CollectionId) -> Vec<u8> {
     numbered(DOCUMENTS, id)
+}
+
+pub(super) fn mark_counts_key(id: CollectionId) -> Vec<u8> {
+    numbered(MARKS, id)
 }
 
 pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {

@@ -4,7 +4,8 @@
 //! DIR/LOCK        held by the process that has the store open
 //! DIR/MANIFEST    the id of the store, and the first journal record that is needed
 //! DIR/journal/    every batch, until the trees have it on disk; the mark of the last acknowledged record
-//! DIR/meta/ rows/ postings/ shared/ log/ expiries/ grams/ shared_grams/ clusters/    the trees
+//! DIR/meta/ rows/ postings/ shared/ log/ expiries/ grams/ shared_grams/ clusters/ marks/
+//!                 the trees
 //! ```
 //!
 //! *Invariants*
@@ -31,6 +32,7 @@ mod journal;
 mod keeper;
 mod leftovers;
 mod manifest;
+mod marks;
 mod pace;
 mod pointer;
 mod records;
@@ -53,6 +55,7 @@ pub use batch::Batch;
 pub use cluster_records::{Cluster, ClusterState, Clustered, Queued, Rank, Role, Task};
 pub use clusters::{ClusterChanges, Clusters};
 pub use error::StoreError;
+pub use marks::{MarkCounts, MarksOf};
 pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
 pub use verify::Verified;
@@ -382,13 +385,16 @@ impl Store {
                 remove(lists.shared_tree(), &key, Some(&posting));
             }
         }
-        for entry in self.prefix(Tree::Clusters, prefix).take(most) {
-            writes.remove(Tree::Clusters, entry.key()?);
+        for tree in [Tree::Clusters, Tree::Marks] {
+            for entry in self.prefix(tree, prefix).take(most) {
+                writes.remove(tree, entry.key()?);
+            }
         }
         let done = writes.is_empty();
         if done {
             writes.remove_twice(&codec::garbage_key(collection));
             writes.remove(Tree::Meta, codec::documents_key(collection));
+            writes.remove(Tree::Meta, codec::mark_counts_key(collection));
         }
         self.core.commit(&writes, || ())?;
         Ok(done)

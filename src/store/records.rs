@@ -181,7 +181,7 @@ pub enum Change {
     },
     /// A collection was created.
     CollectionCreated(CollectionId),
-    /// The settings of a collection were changed.
+    /// The settings or the marks of a collection were changed.
     CollectionChanged(CollectionId),
     /// A collection was deleted with all its documents.
     CollectionDeleted(CollectionId),

@@ -1,4 +1,4 @@
-//! The trees: nine log-structured merge trees with the content of the journal, each sorted by its keys.
+//! The trees: ten log-structured merge trees with the content of the journal, each sorted by its keys.
 //!
 //! *Invariants*
 //! - A batch is visible whole or not at all: it is written under one sequence number, and a view reads only
@@ -28,15 +28,15 @@ use super::views::Views;
 use crate::ids::Width;
 
 /// The number of trees.
-pub(super) const TREES: usize = 9;
+pub(super) const TREES: usize = 10;
 /// Their names, which are the names of their directories, in the order of [`Tree`].
 pub(super) const NAMES: [&str; TREES] =
-    ["meta", "rows", "postings", "shared", "log", "expiries", "grams", "shared_grams", "clusters"];
+    ["meta", "rows", "postings", "shared", "log", "expiries", "grams", "shared_grams", "clusters", "marks"];
 
 /// Bytes at which a memtable is sealed, for each tree. A skip list of a few megabytes stays in the
 /// processor's cache; with one of 64 MiB a lookup of a posting list takes three microseconds longer.
 const MEMTABLES: [u64; TREES] =
-    [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20, 16 << 20, 8 << 20, 8 << 20];
+    [4 << 20, 32 << 20, 4 << 20, 8 << 20, 8 << 20, 8 << 20, 16 << 20, 8 << 20, 8 << 20, 8 << 20];
 /// Files kept open.
 const FILES: usize = 512;
 /// Values of at least this many bytes are stored in blob files, so that compaction does not copy texts of a
@@ -60,6 +60,7 @@ pub(super) enum Tree {
     GramLists = 6,
     SharedGrams = 7,
     Clusters = 8,
+    Marks = 9,
 }
 
 const ALL: [Tree; TREES] = [
@@ -72,6 +73,7 @@ const ALL: [Tree; TREES] = [
     Tree::GramLists,
     Tree::SharedGrams,
     Tree::Clusters,
+    Tree::Marks,
 ];
 
 impl Lists {
@@ -341,6 +343,7 @@ fn configured(tree: Tree, config: Config) -> Config {
         | Tree::Log
         | Tree::Expiries
         | Tree::SharedGrams
-        | Tree::Clusters => config,
+        | Tree::Clusters
+        | Tree::Marks => config,
     }
 }

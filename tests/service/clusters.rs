@@ -16,13 +16,30 @@ struct Known {
     place: u64,
 }
 
+/// Marks: pairs of ids with the smaller one first, or one id twice.
+type Marks = BTreeSet<(String, String)>;
+
 /// The representative of each document, and the distance to it: the definition, by a loop.
 fn expected(stored: &BTreeMap<String, Known>, by_number: bool, k: u32) -> BTreeMap<String, (String, u32)> {
+    expected_with(stored, by_number, k, &Marks::new())
+}
+
+/// The same with marks.
+fn expected_with(
+    stored: &BTreeMap<String, Known>,
+    by_number: bool,
+    k: u32,
+    marks: &Marks,
+) -> BTreeMap<String, (String, u32)> {
+    let is_marked =
+        |a: &String, b: &String| marks.contains(&(a.clone().min(b.clone()), a.clone().max(b.clone())));
+    let separates = |a: &String, b: &String| is_marked(a, b) || is_marked(a, a) || is_marked(b, b);
     let mut order: Vec<_> = stored.iter().collect();
     order.sort_by_key(|(_, known)| (if by_number { -known.number } else { 0 }, known.place));
     let (mut kept, mut found): (Vec<(&String, &Known)>, BTreeMap<_, _>) = (Vec::new(), BTreeMap::new());
     for (id, known) in order {
-        let near = kept.iter().map(|(id, of)| ((of.hash ^ known.hash).count_ones(), of.place, *id));
+        let near = kept.iter().filter(|(other, _)| !separates(id, other));
+        let near = near.map(|(id, of)| ((of.hash ^ known.hash).count_ones(), of.place, *id));
         let nearest = near.filter(|(distance, ..)| *distance <= k).min();
         let (distance, _, other) = nearest.unwrap_or_else(|| {
             kept.push((id, known));
@@ -84,7 +101,7 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
 }
 
 #[tokio::test]
-async fn clusters_are_what_the_rule_says_while_documents_come_and_go_with_kills() {
+async fn clusters_are_what_the_rule_says_while_documents_and_marks_come_and_go_with_kills() {
     let data = directory();
     let mut server = Server::start(data.path()).await;
     let rules = [("first", false), ("max:n", true)];
@@ -95,8 +112,32 @@ async fn clusters_are_what_the_rule_says_while_documents_come_and_go_with_kills(
     }
     let mut random = fastrand::Rng::with_seed(25);
     let (mut stored, mut arrived) = (BTreeMap::<String, Known>::new(), 0);
+    let mut marks = Marks::new();
     for round in 0..6 {
         for _ in 0..40 {
+            if random.u8(0..4) == 0 {
+                let (a, b) = (random.i64(0..90), random.i64(0..90));
+                let (a, b) = (format!("d{a}"), format!("d{b}"));
+                let mark =
+                    if random.u8(0..4) == 0 { (a.clone(), a) } else { (a.clone().min(b.clone()), a.max(b)) };
+                let is_removed = marks.remove(&mark);
+                for name in ["a", "b"] {
+                    let (id, other) = &mark;
+                    let others = if id == other { String::new() } else { format!("&other={other}") };
+                    let ids = if id == other { json!([id]) } else { json!([other, id]) };
+                    if is_removed {
+                        let route = format!("/collections/{name}/marks?id={id}{others}");
+                        assert_eq!(server.delete(&route).await, StatusCode::NO_CONTENT);
+                    } else {
+                        let body = json!({"marks": [{"ids": ids}]});
+                        let (_, answer) = server.post(&format!("/collections/{name}/marks"), body).await;
+                        assert_eq!(answer["added"], 1, "{answer}");
+                    }
+                }
+                if !is_removed {
+                    marks.insert(mark);
+                }
+            }
             let number = random.i64(0..90);
             let id = format!("d{number}");
             if random.u8(0..4) == 0 {
@@ -117,15 +158,15 @@ async fn clusters_are_what_the_rule_says_while_documents_come_and_go_with_kills(
                 server.post("/collections/b/documents", document.clone()).await,
             ]) {
                 assert!(status.is_success(), "{answer}");
-                let wanted = &expected(&stored, by_number, 4)[&id];
+                let wanted = &expected_with(&stored, by_number, 4, &marks)[&id];
                 if answer["cluster"]["pending"] != true {
                     assert_eq!(answer["cluster"]["representative"], *wanted.0, "{name}: {answer}");
                     assert_eq!(answer["cluster"]["distance"], wanted.1, "{name}: {answer}");
                 }
             }
         }
-        compare(&server, "/collections/a", &expected(&stored, false, 4)).await;
-        compare(&server, "/collections/b", &expected(&stored, true, 4)).await;
+        compare(&server, "/collections/a", &expected_with(&stored, false, 4, &marks)).await;
+        compare(&server, "/collections/b", &expected_with(&stored, true, 4, &marks)).await;
         if round % 2 == 1 {
             server.kill();
             server = Server::start(data.path()).await;
@@ -136,7 +177,7 @@ async fn clusters_are_what_the_rule_says_while_documents_come_and_go_with_kills(
     let restore = server.client.post(format!("{}/collections/c/restore", server.url));
     let restored = restore.header("content-type", "application/x-tar").body(tar).send().await.unwrap();
     assert_eq!(restored.status(), StatusCode::CREATED);
-    compare(&server, "/collections/c", &expected(&stored, false, 4)).await;
+    compare(&server, "/collections/c", &expected_with(&stored, false, 4, &marks)).await;
     // So has a repaired directory.
     assert!(server.stop().success());
     let repaired = directory();
@@ -144,7 +185,7 @@ async fn clusters_are_what_the_rule_says_while_documents_come_and_go_with_kills(
     let mut repair = command(&["repair", data.path().to_str().unwrap(), "--to", to.to_str().unwrap()]);
     assert!(repair.output().unwrap().status.success());
     let server = Server::start(&to).await;
-    compare(&server, "/collections/b", &expected(&stored, true, 4)).await;
+    compare(&server, "/collections/b", &expected_with(&stored, true, 4, &marks)).await;
 }
 
 #[tokio::test]

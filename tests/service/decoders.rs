@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use lookalike::backup::{self, BackupError, Manifest, Writer};
-use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Width};
+use lookalike::ids::{CollectionName, DocumentId, Gram, Hash, Mark, Width};
 use lookalike::index::Progress;
 use lookalike::keys::KeyFile;
 use lookalike::store::Row;
@@ -147,17 +147,20 @@ fn backups() {
         };
         writer.document(&DocumentId::new(&format!("id-{number}")).unwrap(), &row).unwrap();
     }
+    let id = |text: &str| DocumentId::new(text).unwrap();
+    writer.mark(&Mark::pair(id("a"), id("b")).unwrap(), 7).unwrap();
+    writer.mark(&Mark::of(id("图")), 8).unwrap();
     let whole = writer.finish().unwrap();
     let documents = |bytes: &[u8]| {
         let mut all = Vec::new();
-        let take = |id, row| {
-            all.push((id, row));
+        let take = |item| {
+            all.push(item);
             Ok::<_, BackupError>(())
         };
         backup::read(bytes, backup::LINE_BYTES, |_| Ok(()), take).map(|_| all)
     };
     let all = documents(&whole).ok();
-    assert_eq!(all.as_ref().map(Vec::len), Some(3));
+    assert_eq!(all.as_ref().map(Vec::len), Some(5));
     run_decoder_on_bytes(vec![whole], 4, |bytes| {
         let found = documents(bytes);
         assert!(found.is_err() || found.ok() == all, "a changed backup was read without an error");

@@ -25,7 +25,8 @@ fn golden_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// The exports of all collections, one line for each document, in the order of collections and ids.
+/// The exports of all collections, one line for each document, in the order of collections and ids, and for
+/// each mark.
 async fn exported(server: &Server) -> String {
     let mut lines = String::new();
     for collection in COLLECTIONS {
@@ -33,6 +34,11 @@ async fn exported(server: &Server) -> String {
         for line in text.lines() {
             let document: Value = serde_json::from_str(line).unwrap();
             lines += &json!({"collection": collection, "document": document}).to_string();
+            lines.push('\n');
+        }
+        let marks = server.json(&format!("/collections/{collection}/marks?limit=1000")).await;
+        for mark in marks["marks"].as_array().unwrap() {
+            lines += &json!({"collection": collection, "mark": mark}).to_string();
             lines.push('\n');
         }
     }
@@ -60,6 +66,9 @@ async fn directories_of_every_format_open_with_their_contents() {
         assert!(values(&exported(&server).await) == values(&expected), "{name} exports something else");
         for line in expected.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
+            if line.get("mark").is_some() {
+                continue;
+            }
             let (collection, document) = (line["collection"].as_str().unwrap(), &line["document"]);
             // An export has the text instead of the hash if the text is stored.
             let Some(hash) = document["hash"].as_str() else {
@@ -99,6 +108,10 @@ async fn fill(server: &Server, from: u64, to: u64) {
         let wide = json!({"id": format!("w{i}"), "hash": format!("{:032x}", u128::from(i) << 77)});
         assert!(server.post("/collections/wide/documents", wide).await.0.is_success());
     }
+    let pair = |i: u64| json!({"ids": [format!("d{i}"), format!("d{}", i + 1)]});
+    let marks: Vec<Value> =
+        (from..to).step_by(5).map(pair).chain([json!({"ids": [format!("d{to}")]})]).collect();
+    assert!(server.post("/marks", json!({"marks": marks})).await.0.is_success());
     for i in (from..to).step_by(9) {
         server.delete(&format!("/documents/d{i}")).await;
     }

@@ -32,6 +32,7 @@ mod import;
 #[path = "../pathological/inputs.rs"]
 mod inputs;
 mod keys;
+mod marks;
 mod memory;
 mod neighbours;
 mod overload;

@@ -138,6 +138,9 @@ pub(in crate::http) struct CollectionOut {
     distinct_hashes: u64,
     /// The memory of the index in bytes.
     index_bytes: u64,
+    /// The number of marks of pairs and documents as no duplicates, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marks: Option<u64>,
 }
 
 impl From<CollectionInfo> for CollectionOut {
@@ -159,6 +162,7 @@ impl From<CollectionInfo> for CollectionOut {
             documents: info.documents,
             distinct_hashes: info.distinct_hashes,
             index_bytes: info.index_bytes,
+            marks: Some(info.marks).filter(|marks| *marks > 0),
         }
     }
 }

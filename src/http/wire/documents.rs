@@ -7,11 +7,11 @@ use super::clusters::PlacementOut;
 use super::content::{PageIn, check_size, one_content, page};
 use super::features::FeatureIn;
 use super::few::Few;
-use super::found::MatchOut;
+use super::found::{MatchOut, left_out};
 use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Limits, Match, Offered, status};
+use crate::service::{Added, Content, Expires, Limits, Neighbours, Offered, status};
 
 /// A document to store: exactly one of text, html, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -125,6 +125,9 @@ pub(in crate::http) struct AddedOut {
     /// reason.
     #[schema(required = true)]
     similar: Option<Vec<MatchOut>>,
+    /// The number of neighbours that were left out because of marks, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
     /// Why the neighbours could not be looked up: the code of an error such as `busy`, a colon, and the
     /// remedy. Absent if `similar` has them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -161,15 +164,17 @@ impl From<&Outcome> for OutcomeOut {
 
 impl AddedOut {
     /// The result for an added document, with its neighbours.
-    pub(in crate::http) fn new(added: Added, similar: Result<Vec<Match>, Problem>) -> AddedOut {
+    pub(in crate::http) fn new(added: Added, similar: Result<Neighbours, Problem>) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
         let (id, expires_ms) = match added.outcome {
             Outcome::Duplicate(_) => (None, None),
             _ => (Some(Id(added.id)), added.expires_ms),
         };
-        let (similar, similar_unknown) = match similar {
-            Ok(similar) => (Some(similar.into_iter().map(MatchOut::from).collect()), None),
-            Err(problem) => (None, Some(unknown_neighbours(&problem))),
+        let (similar, marked, similar_unknown) = match similar {
+            Ok(Neighbours { matches, marked }) => {
+                (Some(matches.into_iter().map(MatchOut::from).collect()), left_out(marked), None)
+            }
+            Err(problem) => (None, None, Some(unknown_neighbours(&problem))),
         };
         AddedOut {
             id,
@@ -179,6 +184,7 @@ impl AddedOut {
             cluster: added.placement.map(PlacementOut::from),
             expires_at: expires_ms.map(Timestamp),
             similar,
+            marked,
             similar_unknown,
         }
     }

@@ -113,6 +113,14 @@ struct PassagesOut {
     /// The documents of which `min_containment` is in the text, or the other way round: whole copies first,
     /// then by the larger share.
     documents: Vec<MatchOut>,
+    /// The number of those that were left out because of marks, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
+}
+
+/// The number of matches that were left out because of marks, if there are any.
+pub(super) fn left_out(marked: u64) -> Option<u64> {
+    Some(marked).filter(|marked| *marked > 0)
 }
 
 impl From<Passages> for PassagesOut {
@@ -121,6 +129,7 @@ impl From<Passages> for PassagesOut {
             grams: found.grams,
             boilerplate: found.boilerplate.into_iter().map(|part| [part.start, part.end]).collect(),
             documents: found.documents.into_iter().map(MatchOut::from).collect(),
+            marked: left_out(found.marked),
         }
     }
 }
@@ -149,6 +158,10 @@ pub(in crate::http) struct SimilarOut {
     /// text, a page or a document. Later pages of an answer do not have them.
     #[serde(skip_serializing_if = "Option::is_none")]
     passages: Option<PassagesOut>,
+    /// The number of documents within k that were left out because of marks, if there are any. If the
+    /// document of the query is marked itself, these are all matches of a page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
     /// The cursor of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -212,6 +225,7 @@ impl SimilarOut {
             sensitivity: found.made.map(|made| made.moved.within(found.k)),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),
             passages: found.passages.map(|passages| PassagesOut::from(*passages)),
+            marked: left_out(found.marked),
             next: found.next,
             stats: stats.then(|| Box::new(StatsOut::new(&found.work, found.signatures, found.k))),
         }
@@ -260,8 +274,10 @@ impl SimilarOut {
 
 /// Whether an answer has only hashes, distances, and ids without characters to escape.
 fn is_plain(found: &Found) -> bool {
-    let Found { hash: _, made, k: _, signatures, signature: _, matches, passages, next, work: _ } = found;
+    let Found { hash: _, made, k: _, signatures, signature: _, matches, passages, next, marked, work: _ } =
+        found;
     let has_more = made.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
+    let has_more = has_more || *marked > 0;
     let is_plain = |near: &Match| {
         let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata } = near;
         let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some() || metadata.is_some();
@@ -318,6 +334,7 @@ mod tests {
         fn an_answer_is_written_as_serde_writes_it(
             (hash, k, matches) in (hashes(), 0..=128u32, vec(matches(), 0..5)),
             next in weighted(0.1, "[a-z]{1,9}"),
+            marked in weighted(0.1, 1..9u64),
             stats in weighted(0.1, Just(())),
         ) {
             let work = Work::default();
@@ -330,6 +347,7 @@ mod tests {
                 matches,
                 passages: None,
                 next,
+                marked: marked.unwrap_or(0),
                 work,
             };
             let expected = serde_json::to_string(&SimilarOut::new(found.clone(), stats.is_some())).unwrap();

@@ -23,8 +23,8 @@ pub use loss::{Loss, LostPart};
 use super::blocks::{Entry, Value};
 use super::manifest::Manifest;
 use super::trees::{NAMES, TREES, Tree, next_write};
-use super::{StoreError, codec, journal, lock_to_read, verify};
-use crate::ids::{CollectionId, DocumentId, Hash, Width};
+use super::{StoreError, codec, journal, lock_to_read, marks, verify};
+use crate::ids::{CollectionId, DocumentId, Hash, Mark, Width};
 use crate::store::{CollectionRecord, Posting, PostingList, Row};
 use merge::Merge;
 use table::Tables;
@@ -46,6 +46,7 @@ pub struct Salvage {
     /// Whether nothing of `meta` is damaged either, so an absent entry never existed.
     meta_is_whole: bool,
     rows_are_proven: bool,
+    marks: Tables,
     losses: Vec<Loss>,
     doubts: Vec<String>,
 }
@@ -120,13 +121,23 @@ impl Salvage {
         let meta_is_read = meta_tables.losses.is_empty() && lost_records.is_empty();
         let meta_is_whole = meta_is_read && meta_tables.doubts.is_empty();
         let meta = joined(meta, meta_tables.is_whole(), copy, rows.is_whole());
+        let of_marks = Tree::Marks as usize;
+        let mut marks = Tables::scan(&dir.join(NAMES[of_marks]), least[of_marks], &mut |_| ())?;
+        let has_marks = meta.keys().any(|key| key.starts_with(codec::MARKS));
         // The tree of rows has on disk every batch up to its newest, so earlier lost records lost no row.
-        let on_disk = rows.newest;
-        let lost_records = lost_records.into_iter().filter(|lost| lost.before > on_disk + 1);
-        let mut losses: Vec<Loss> = lost_records.map(Loss::of_journal).collect();
+        let (lost_records, harmless): (Vec<_>, Vec<_>) =
+            lost_records.into_iter().partition(|lost| lost.before > rows.newest + 1);
+        if has_marks {
+            let of_marks = harmless.into_iter().filter(|lost| lost.before > marks.newest + 1);
+            let doubt = |lost| format!("{}; marks in them are lost", Loss::of_journal(lost));
+            doubts.extend(of_marks.map(doubt));
+        }
+        let mut losses: Vec<Loss> = lost_records.into_iter().map(Loss::of_journal).collect();
         losses.append(&mut rows.losses);
+        // No row is among what they lost.
+        losses.extend(marks.losses.drain(..).map(|loss| Loss { keys: Vec::new(), ..loss }));
         let rows_are_proven = manifest.is_some() && rows.doubts.is_empty();
-        doubts.extend(rows.doubts.iter().chain(&meta_tables.doubts).map(described));
+        doubts.extend(rows.doubts.iter().chain(&meta_tables.doubts).chain(&marks.doubts).map(described));
         // The copies in the tree of rows replace what `meta` lost.
         doubts.extend(meta_tables.losses.iter().map(Loss::to_string));
         for entries in &mut journal {
@@ -141,12 +152,13 @@ impl Salvage {
             meta_is_read,
             meta_is_whole,
             rows_are_proven,
+            marks,
             losses,
             doubts,
         })
     }
 
-    /// The lost parts of the rows.
+    /// The lost parts of the rows and the marks.
     pub fn losses(&self) -> &[Loss] {
         &self.losses
     }
@@ -217,6 +229,24 @@ impl Salvage {
                 row: value.ok_or_else(damaged).and_then(|value| codec::read_row(&value)),
                 is_uncertain: self.losses.iter().any(|loss| loss.hides(&key, seqno)),
             }))
+        })
+    }
+
+    /// The marks of all collections with their times; most pairs twice, because they have two keys.
+    ///
+    /// # Errors
+    /// [`StoreError`] if a file that was readable before cannot be read any more.
+    pub fn marks(&self) -> impl Iterator<Item = Result<(CollectionId, Mark, u64), StoreError>> + '_ {
+        let entries = Merge::of(&self.marks, self.journal[Tree::Marks as usize].clone());
+        entries.filter_map(|entry| match entry {
+            Ok(Entry { value: Value::Bytes(value), key, .. }) => {
+                let (collection, ids) = key.split_first_chunk::<4>()?;
+                let mark = marks::any_mark(ids).ok()?;
+                let marked_ms = codec::read_number(&value).ok()?;
+                Some(Ok((CollectionId(u32::from_be_bytes(*collection)), mark, marked_ms)))
+            }
+            Ok(_) => None,
+            Err(error) => Some(Err(error)),
         })
     }
 
