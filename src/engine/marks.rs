@@ -164,6 +164,25 @@ impl Engine {
         Ok(self.change_marks(collection, MarkChange::Remove(mark), 1).await? > 0)
     }
 
+    /// The position of the first of these pairs that a mark separates.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn first_separated(
+        &self,
+        collection: &Collection,
+        pairs: &[(DocumentId, DocumentId)],
+    ) -> Result<Option<usize>, EngineError> {
+        let (view, counts) = collection.marks.view(&self.shared.store);
+        let marks = Marks::of(&view, collection, counts);
+        for (at, (a, b)) in pairs.iter().enumerate() {
+            if marks.separate(a, b)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
     async fn change_marks(
         &self,
         collection: &CollectionName,

@@ -60,7 +60,8 @@ pub fn set_aside_copies<E>(
             for (a, b) in
                 with_copies(other).flat_map(|a| with_copies(number).map(move |b| (a.min(b), a.max(b))))
             {
-                if a != b && !set.labels.positive.contains(&(a, b)) {
+                let is_labelled = set.labels.positive.contains(&(a, b)) || set.labels.separates((a, b));
+                if a != b && !is_labelled {
                     let is_certain = found.distance <= close;
                     let of = if is_certain { &mut set.labels.ignored } else { &mut set.labels.disputed };
                     of.insert((a, b));

@@ -123,6 +123,8 @@ fn part(set: &Set, takes: impl Fn(usize) -> bool) -> Set {
         positive: of(&labels.positive),
         ignored: of(&labels.ignored),
         disputed: of(&labels.disputed),
+        separated: of(&labels.separated),
+        alone: labels.alone.iter().filter_map(|at| numbers[*at as usize]).collect(),
     };
     Set { name: set.name.clone(), texts, labels, edits: Vec::new() }
 }

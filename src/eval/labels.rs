@@ -23,6 +23,10 @@ pub struct Labels {
     /// Negative pairs about which marks and similarities disagree: marked pairs that are not similar, and,
     /// where marks decide, unmarked pairs of doubtful similarity.
     pub disputed: HashSet<Pair>,
+    /// Pairs that are certainly no copies, however similar they are.
+    pub separated: HashSet<Pair>,
+    /// Texts that are certainly copies of no text but those of their positive pairs.
+    pub alone: HashSet<u32>,
 }
 
 /// The quality of a result, judged by the labels.
@@ -57,7 +61,12 @@ impl Labels {
     #[must_use]
     pub fn second_reading(&self) -> Labels {
         let ignored = self.ignored.union(&self.disputed).copied().collect();
-        Labels { positive: self.positive.clone(), ignored, disputed: HashSet::new() }
+        Labels { ignored, disputed: HashSet::new(), ..self.clone() }
+    }
+
+    /// Whether a pair is certainly no copy.
+    pub fn separates(&self, pair: Pair) -> bool {
+        self.separated.contains(&pair) || self.alone.contains(&pair.0) || self.alone.contains(&pair.1)
     }
 
     /// Judges a result. The caller must leave out ignored pairs.
@@ -98,7 +107,7 @@ impl Labels {
         let is_negative = |pair: &Pair| !positive.contains(pair) && !ignored.contains(pair);
         let of_marks = marked.unwrap_or_default().iter().copied();
         let disputed = of_marks.chain(from(DOUBTFUL)).filter(is_negative).collect();
-        Labels { positive, ignored, disputed }
+        Labels { positive, ignored, disputed, ..Labels::default() }
     }
 }
 
@@ -115,7 +124,7 @@ mod tests {
             pairs
         };
         let read = |marked: Option<&[Pair]>, similar, revisions| {
-            let Labels { positive, ignored, disputed } = Labels::read(marked, similar, revisions);
+            let Labels { positive, ignored, disputed, .. } = Labels::read(marked, similar, revisions);
             (sorted(positive), sorted(ignored), sorted(disputed))
         };
         assert_eq!(read(Some(&[(0, 1)]), None, false), (vec![(0, 1)], vec![], vec![]));

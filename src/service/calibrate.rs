@@ -290,7 +290,8 @@ impl Service {
 
     async fn calibrated(&self, job: &Arc<Job>, plan: Plan) -> Result<Calibrated, ServiceError> {
         let is_marked = !plan.pairs.is_empty();
-        let set = if is_marked { self.marked(job, &plan).await? } else { self.edited(job, &plan).await? };
+        let made = if is_marked { self.marked(job, &plan).await? } else { self.edited(job, &plan).await? };
+        let (set, marks) = made;
         let set = Arc::new(set);
         let now_ms = self.surroundings.now_ms;
         let clock = move || Duration::from_millis(now_ms());
@@ -317,6 +318,7 @@ impl Service {
             pairs: set.labels.positive.len(),
             aside: set.labels.ignored.len(),
             doubtful: set.labels.disputed.len(),
+            marks,
             candidates,
             recommended,
             recommended_here,

@@ -26,6 +26,8 @@ pub struct Calibrated {
     /// The number of unmarked pairs that may be copies. They are ignored, except that they count as wrong at
     /// the ends of intervals on the side of caution.
     pub doubtful: usize,
+    /// The number of stored marks "not a duplicate" that are labels.
+    pub marks: usize,
     /// The results of each profile.
     pub candidates: Vec<Candidate>,
     /// The best profile and k among those to choose from.

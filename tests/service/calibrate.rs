@@ -339,3 +339,42 @@ async fn an_invalid_calibration_is_refused_with_the_field() {
         "a collection without documents"
     );
 }
+
+#[tokio::test]
+async fn marked_documents_are_no_copies() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server.put("/collections/news", json!({"keep_text": true})).await;
+    // 40 texts occur twice; 20 of these pairs are marked, and one document of another pair.
+    let line = |id: String, number: usize| json!({"id": id, "text": text(number)}).to_string() + "\n";
+    let lines: String = (0..200).map(|n| line(format!("a{n}"), n)).collect();
+    let copies: String = (0..40).map(|n| line(format!("b{n}"), n)).collect();
+    server.stream("/collections/news/documents", lines + &copies).await;
+    let route = "/collections/news/calibrate";
+    let request = json!({"profiles": ["copies-64"], "seed": 7});
+    server.post(route, request.clone()).await;
+    let before = wait_for_end(&server, "news").await["result"].clone();
+    let mut marks: Vec<Value> = (0..20).map(|n| json!({"ids": [format!("a{n}"), format!("b{n}")]})).collect();
+    marks.push(json!({"ids": ["b20"]}));
+    marks.push(json!({"ids": ["a21", "unknown"]}));
+    server.post("/collections/news/marks", json!({"marks": marks})).await;
+    server.post(route, request).await;
+    let after = wait_for_end(&server, "news").await["result"].clone();
+    assert_eq!((&before["marks"], &after["marks"]), (&json!(0), &json!(21)), "{after}");
+    let aside = |result: &Value| result["unmarked_copies"].as_u64().unwrap();
+    // A pair and the copies that edits make of both.
+    assert!(aside(&before) >= aside(&after) + 21, "{before} {after}");
+    let wrong = |result: &Value| point_at(&result["profiles"][0], 3)["false_neighbours"].as_f64().unwrap();
+    assert!(wrong(&after) > wrong(&before), "marked pairs that are found are wrong: {before} {after}");
+    // A pair of the request contradicts a mark.
+    let pairs = json!({"pairs": [["a30", "b30"], ["b3", "a3"]], "profiles": ["copies-64"]});
+    server.post(route, pairs).await;
+    let failed = wait_for_end(&server, "news").await;
+    assert_eq!(failed["state"], "failed", "{failed}");
+    assert!(failed.to_string().contains("pair 1 (counted from 0) are marked as no duplicates"), "{failed}");
+    let pairs: Vec<Value> = (21..40).map(|n| json!([format!("a{n}"), format!("b{n}")])).collect();
+    server.post(route, json!({"pairs": pairs, "profiles": ["copies-64"]})).await;
+    let result = wait_for_end(&server, "news").await["result"].clone();
+    assert_eq!((&result["pairs"], &result["marks"]), (&json!(19), &json!(21)), "{result}");
+    assert_eq!(aside(&result), 0, "all copies are labelled");
+}

@@ -193,6 +193,9 @@ pub(in crate::http) struct CalibratedOut {
     /// The number of unmarked pairs that may be copies. They are ignored, except that they count as wrong at
     /// the ends of intervals on the side of caution.
     doubtful_pairs: usize,
+    /// The number of stored marks "not a duplicate" that are labels: those of documents with texts, the first
+    /// ones in the order of ids, of at most half as many documents as the sample has.
+    marks: usize,
     /// The results of profiles that make hashes.
     profiles: Vec<MeasuredOut>,
     /// The results of profiles that make signatures.
@@ -391,6 +394,7 @@ impl From<&Calibrated> for CalibratedOut {
             pairs: found.pairs,
             unmarked_copies: found.aside,
             doubtful_pairs: found.doubtful,
+            marks: found.marks,
             profiles,
             signatures,
         }
