@@ -6,6 +6,7 @@ import { at, call, documentPath, get, post } from "./api.js";
 import { diffView } from "./diff.js";
 import { button, choice, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { number } from "./format.js";
+import { markButton } from "./marks.js";
 import { chosen, chosenName, load, onPick } from "./pick.js";
 import { problem } from "./problems.js";
 import { address } from "./route.js";
@@ -217,6 +218,7 @@ function clusterView(cluster) {
         h("div", { class: "distance", "aria-hidden": "true", style: share(member.distance) }, h("i", {})),
         h("span", { class: "id mono" }, member.id),
         h("span", { class: "grow" }),
+        markButton(representative, member.id),
         button("clusters.diff", () => compare(member.id), {
           class: "quiet",
           label: ["clusters.diff.with", { id: member.id, other: representative }],

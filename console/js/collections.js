@@ -7,6 +7,7 @@ import { columns } from "./charts.js";
 import { button, field, figure, fill, h, notice, say, tableHead, translated } from "./dom.js";
 import { bytes, number, percent, span, time } from "./format.js";
 import { t } from "./i18n.js";
+import { markList } from "./marks.js";
 import { choose, chosen, chosenName, collections, knownProfiles, load, onPick } from "./pick.js";
 import { problem } from "./problems.js";
 import { profileTable } from "./profiles.js";
@@ -22,6 +23,7 @@ export function create() {
   const failure = h("div", {});
   const live = rates(() => !node.hidden && node.isConnected);
   const making = makeForm();
+  const marks = markList();
   const removing = deleteForm();
   const heads = [
     "collections.name",
@@ -50,11 +52,13 @@ export function create() {
     h("section", { class: "panel" }, h("h2", { t: "rates.title" }), live.node),
     spread,
     shared,
+    marks.node,
     removing.node,
   );
 
   onPick(() => {
     fill(table, collections().map(row));
+    marks.fit();
     removing.fit();
     if (!node.hidden && node.isConnected) describe();
   });

@@ -6,6 +6,7 @@ import { diffView } from "./diff.js";
 import { button, field, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { decidedBy, featureLists, merged } from "./features.js";
 import { number, percent } from "./format.js";
+import { markButton } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
 import { isAborted, problem } from "./problems.js";
 import { asRequest, side } from "./side.js";
@@ -65,7 +66,8 @@ export function create() {
       const wanted = { a: asRequest(values[0]), b: asRequest(values[1]) };
       if (k.value !== "") wanted.k = Number(k.value);
       const compared = await post(at(collection, "/compare"), wanted, { signal });
-      fill(result, ...report(compared, explanations(collection, compared.profile, values, signal)));
+      const explained = explanations(collection, compared.profile, values, signal);
+      fill(result, ...report(compared, explained), marking(values));
     } catch (error) {
       if (!isAborted(error)) fill(result, problem(error));
     } finally {
@@ -85,6 +87,12 @@ export function create() {
       if (a && b) compare();
     },
   };
+}
+
+// Marks two stored documents as no duplicates; nothing for other sides.
+function marking([a, b]) {
+  const run = a.kind === "id" && b.kind === "id" && markButton(a.content, b.content);
+  return run && h("div", { class: "markable" }, run);
 }
 
 // The explanations of the fingerprints of both sides; `null` for a side without a text.

@@ -3,6 +3,7 @@
 import { at, documentPath, get, post } from "./api.js";
 import { button, figure, fill, h, notice, say, show, tableHead, translated } from "./dom.js";
 import { number, percent, span } from "./format.js";
+import { markButton } from "./marks.js";
 import { chosen, chosenName, mostDistance, onPick } from "./pick.js";
 import { isAborted, problem } from "./problems.js";
 import { go } from "./route.js";
@@ -111,7 +112,8 @@ export function create() {
       `find.found.${asked.collection.signatures ? "threshold" : "k"}${isMore ? "more" : ""}`,
       facts,
     ]);
-    fill(warnings, warning(asked.status, answer.sensitivity));
+    const left = answer.marked && h("p", { class: "note", t: ["marks.left", { n: answer.marked }] });
+    fill(warnings, warning(asked.status, answer.sensitivity), left);
     drawList(answer);
     fill(shared, sharedPassages(answer.passages));
     fill(plan, planOf(answer, seconds));
@@ -156,6 +158,8 @@ export function create() {
 
   // Opens the comparison of the query with a document.
   const compareWith = (id) => go("compare", {}, { a: asked.value, b: { kind: "id", content: id } });
+  // Marks the document of the query and another one as no duplicates.
+  const mark = (id) => asked.value.kind === "id" && markButton(asked.value.content, id);
 
   function entry(match) {
     const bar = h("div", { class: "distance", "aria-hidden": "true" }, h("i", {}));
@@ -185,6 +189,7 @@ export function create() {
             translated(() => percent(match.similarity)),
           ),
         h("span", { class: "grow" }),
+        mark(match.id),
         button("find.compare", () => compareWith(match.id), {
           class: "quiet",
           label: ["find.compare.with", { id: match.id }],
@@ -228,6 +233,7 @@ export function create() {
           h("span", { class: "id mono" }, match.id),
           h("span", { class: "note", t: ["find.shares", shares(match.shared)] }),
           h("span", { class: "grow" }),
+          mark(match.id),
           button("find.compare", () => compareWith(match.id), {
             class: "quiet",
             label: ["find.compare.with", { id: match.id }],

@@ -50,6 +50,7 @@ const FILES: &[(&str, &str)] = files![
     "js/keys.js",
     "js/lines.js",
     "js/main.js",
+    "js/marks.js",
     "js/pick.js",
     "js/problems.js",
     "js/profiles.js",

@@ -16,6 +16,7 @@ mod find;
 mod first_view;
 mod import;
 mod keys;
+mod marks;
 mod screenshots;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
