@@ -9,6 +9,7 @@
 //!
 //! *Absent*: how near hashes are found (`index/pairs`), similarity of texts.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,10 @@ use super::registry::Collection;
 use super::shared::Shared;
 use super::{Engine, EngineError};
 use crate::call::Reserved;
-use crate::ids::{DocumentId, Hash, SignatureShape, Width};
+use crate::ids::{CollectionId, DocumentId, Hash, SignatureShape, Width};
 use crate::index::{NearPair, NearPairs, near_pairs};
 use crate::pool::{Cancel, Patience, Turns};
+use crate::store::View;
 
 /// Maximum number of concurrent lists of pairs: each keeps a processor busy.
 pub(super) const LISTS: usize = 1;
@@ -55,6 +57,7 @@ type Key = (u32, u32, u32);
 /// The pairs that are not returned yet.
 pub struct Pairs {
     ids: Ids,
+    marks: Marks,
     /// The numbers of the documents, those with one hash together, and where those of each hash begin.
     numbers: Vec<u32>,
     starts: Vec<u32>,
@@ -106,6 +109,38 @@ impl Ids {
             if self.get(middle) < id { from = middle + 1 } else { to = middle }
         }
         (from, (from as usize) < self.ends.len() && self.get(from) == id)
+    }
+}
+
+/// The marks of a collection, by the numbers of the documents.
+#[derive(Default)]
+struct Marks {
+    documents: HashSet<u32>,
+    pairs: HashSet<(u32, u32)>,
+}
+
+impl Marks {
+    fn read(view: &View<'_>, collection: CollectionId, ids: &Ids) -> Result<Marks, EngineError> {
+        let mut marks = Marks::default();
+        let number = |id: &DocumentId| {
+            let (number, is_there) = ids.find(id.as_str());
+            is_there.then_some(number)
+        };
+        for mark in view.marks_after(collection, None) {
+            let Some((mark, _)) = mark? else { continue };
+            match (number(mark.id()), mark.other()) {
+                (Some(document), None) => drop(marks.documents.insert(document)),
+                (Some(first), Some(other)) => marks.pairs.extend(number(other).map(|second| (first, second))),
+                (None, _) => {}
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Whether a mark says that two documents are no duplicates; the first has the smaller number.
+    fn separate(&self, first: u32, second: u32) -> bool {
+        self.pairs.contains(&(first, second))
+            || [first, second].iter().any(|document| self.documents.contains(document))
     }
 }
 
@@ -189,6 +224,7 @@ impl Pairs {
             ids.push(&id);
             hashes.push(row.hash.value());
         }
+        let marks = Marks::read(&view, collection.id, &ids)?;
         drop(view);
         let mut numbers: Vec<u32> = (0..hashes.len() as u32).collect();
         numbers.sort_unstable_by_key(|number| (hashes[*number as usize], *number));
@@ -218,6 +254,7 @@ impl Pairs {
         reserved.shrink_to(bytes);
         Ok(Pairs {
             ids,
+            marks,
             numbers,
             starts,
             prints,
@@ -315,10 +352,12 @@ impl Pairs {
         }
     }
 
-    /// The next pairs of a complete round.
+    /// The next pairs of a complete round, without those that marks separate.
     fn page(&mut self) -> Vec<DocumentPair> {
         let Round::Return(at) = self.round else { return Vec::new() };
-        let page = self.kept[at..].iter().take(PAGE);
+        let end = self.kept.len().min(at + PAGE);
+        let page =
+            self.kept[at..end].iter().filter(|(_, first, second)| !self.marks.separate(*first, *second));
         let id = |number: u32| DocumentId::new(self.ids.get(number)).expect("it is the id of a document");
         let pair = |&(distance, first, second): &Key| DocumentPair {
             distance,
@@ -326,8 +365,8 @@ impl Pairs {
             second: id(second),
         };
         let page: Vec<DocumentPair> = page.map(pair).collect();
-        self.round = match (at + page.len() < self.kept.len(), self.bound) {
-            (true, _) => Round::Return(at + page.len()),
+        self.round = match (end < self.kept.len(), self.bound) {
+            (true, _) => Round::Return(end),
             (false, Some(bound)) => {
                 self.from = bound;
                 Round::Begin

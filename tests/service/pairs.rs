@@ -79,6 +79,29 @@ async fn pairs_are_those_of_two_nested_loops_and_continue_after_any_line() {
         let (found, expected) = (pairs(&server, &format!("/pairs?k={k}")).await, expected(&stored, k));
         assert!(found == expected, "k = {k}: {} and {}", found.len(), expected.len());
     }
+    // Marks separate a pair, or a document from all others.
+    let all = expected(&stored, 12);
+    let id = |line: &str, name: &str| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        line[name].as_str().unwrap().to_owned()
+    };
+    let pair = [id(&all[0], "first"), id(&all[0], "second")];
+    let alone = id(&all[all.len() / 2], "first");
+    let marks = json!({"marks": [{"ids": pair}, {"ids": [alone]}, {"ids": ["not stored"]}]});
+    assert_eq!(server.post("/marks", marks).await.0, StatusCode::OK);
+    let is_left = |line: &&String| {
+        let ids = [id(line, "first"), id(line, "second")];
+        ids != pair && !ids.contains(&alone)
+    };
+    let left: Vec<&String> = all.iter().filter(is_left).collect();
+    let found = pairs(&server, "/pairs?k=12").await;
+    assert!(left.len() + 1 < all.len() && found.iter().eq(left), "pairs without the marked ones");
+    for mark in [vec![pair[0].as_str(), pair[1].as_str()], vec![alone.as_str()]] {
+        let encoded = |id: &str| id.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+        let other = mark.get(1).map_or(String::new(), |other| format!("&other={}", encoded(other)));
+        let removed = server.delete(&format!("/marks?id={}{other}", encoded(mark[0]))).await;
+        assert_eq!(removed, StatusCode::NO_CONTENT);
+    }
     // Pages, each of which continues after the last line of the one before.
     let expected = expected(&stored, 8);
     for limit in [1, 7, expected.len() - 1, expected.len(), expected.len() + 1] {
