@@ -35,7 +35,7 @@ pub(super) async fn list(
 ) -> Result<Response, Problem> {
     let after =
         params.cursor.as_deref().map(|line| read_pair(line).ok_or_else(invalid_cursor)).transpose()?;
-    let left = params.limit.map_or(usize::MAX, |limit| limit.0);
+    let left = params.limit.map_or(usize::MAX, |limit| limit as usize);
     if left == 0 {
         let detail = "limit is 0; it is 1 or more, and without it the answer has all pairs";
         return Err(Problem::parameter(Code::InvalidField, "limit", detail));

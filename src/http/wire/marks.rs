@@ -1,6 +1,5 @@
 //! Marks on the wire.
 
-use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -24,7 +23,7 @@ pub(in crate::http) struct MarksIn {
     /// Is ignored, so that a page of the list can be sent as it is.
     #[serde(default, rename = "next")]
     #[schema(value_type = Option<String>)]
-    _next: Option<IgnoredAny>,
+    _next: Option<String>,
 }
 
 /// A mark to add.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::values::{Bits, Count, Id};
+use super::values::{Bits, Id};
 use crate::ids::SignatureShape;
 use crate::service::DocumentPair;
 
@@ -17,8 +17,8 @@ pub(in crate::http) struct PairsParams {
     /// In place of k, in a collection of signatures: the minimum similarity, 0 to 1.
     pub(in crate::http) threshold: Option<f64>,
     /// The most pairs in the answer. Default: all.
-    #[param(minimum = 1)]
-    pub(in crate::http) limit: Option<Count>,
+    #[param(minimum = 1, maximum = 4_294_967_295_u32)]
+    pub(in crate::http) limit: Option<u32>,
     /// A line of an earlier answer: only the pairs after it are listed.
     pub(in crate::http) cursor: Option<String>,
 }
