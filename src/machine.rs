@@ -21,6 +21,12 @@ pub fn memory_limit() -> Option<MemoryLimit> {
     limit_under(Path::new("/"))
 }
 
+/// The name of the machine.
+pub fn host_name() -> Option<String> {
+    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// The resident memory of this process in bytes.
 pub fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS:")

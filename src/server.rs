@@ -10,9 +10,11 @@
 //! cut after that; queued writes are written; a last snapshot is taken. The caller must end the process
 //! when [`longest_stop`] has passed.
 
+mod in_cluster;
+
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -20,9 +22,12 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::call::{Accountant, Ceiling};
+use crate::cluster::{Cluster, ClusterError};
 use crate::config::Settings;
 
-use crate::engine::{CheckpointPolicy, Engine, EngineError, EngineSettings, OpenError, StoreSettings};
+use crate::engine::{
+    CheckpointPolicy, Engine, EngineError, EngineSettings, Membership, OpenError, Progress, StoreSettings,
+};
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
 use crate::keys::{KeyError, KeyFile, Keyring};
@@ -88,6 +93,18 @@ pub enum ServerError {
         /// The address.
         listen: std::net::SocketAddr,
     },
+    /// The server cannot be part of its cluster.
+    #[error("the server cannot be part of the cluster")]
+    Cluster(#[from] ClusterError),
+    /// The settings of the cluster cannot be used.
+    #[error("{0}")]
+    ClusterSettings(String),
+    /// The log was trimmed beyond the position of this server while it ran.
+    #[error(
+        "the log of the cluster has been trimmed beyond the position of this server; start it again: it \
+         copies the data of another server"
+    )]
+    Outrun,
     /// Metrics cannot be recorded.
     #[error("metrics cannot be recorded")]
     Metrics(#[from] metrics_exporter_prometheus::BuildError),
@@ -123,6 +140,7 @@ pub async fn run(
     let limits = edge_limits(&settings);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let address = listener.local_addr().map(|bound| format!("{scheme}://{bound}")).unwrap_or_default();
+    let cluster = Arc::<OnceLock<Cluster>>::default();
     let serving = {
         let (draining, stop) = (Arc::clone(&draining), Arc::clone(&stop));
         let render = metrics.clone();
@@ -138,13 +156,14 @@ pub async fn run(
                 is_encrypted: tls.is_some(),
             },
             has_console: settings.server.console,
+            cluster: Arc::clone(&cluster),
         };
         tokio::spawn(async move { http::serve(listener, shared, limits, tls, stop.notified()).await })
     };
     let upkeep = tokio::spawn(fold_metrics(metrics));
     tokio::pin!(serving, shutdown);
     let engine = tokio::select! {
-        engine = start(&settings, pool, &service) => engine?,
+        engine = start(&settings, address.as_str(), pool, &service, &cluster) => engine?,
         // Nothing has been acknowledged yet, so there is nothing to finish.
         _ = &mut shutdown => return Ok(()),
     };
@@ -153,6 +172,10 @@ pub async fn run(
     tracing::info!("ready, listening on {address} ({pages}: {address}{path})");
     let how = tokio::select! {
         how = &mut shutdown => how,
+        () = in_cluster::run(&cluster) => {
+            engine.close(drain(&settings)).await;
+            return Err(ServerError::Outrun);
+        }
         _ = &mut serving => {
             engine.close(drain(&settings)).await;
             return Err(ServerError::Panicked);
@@ -177,6 +200,9 @@ pub async fn run(
         Err(error) => tracing::error!(%error, "the accept loop failed"),
     }
     engine.close(end.saturating_duration_since(Instant::now()).max(LEAST_CLOSE)).await;
+    if let Some(cluster) = cluster.get() {
+        let _ = tokio::time::timeout(LEAST_CLOSE, cluster.leave()).await;
+    }
     upkeep.abort();
     tracing::info!("stopped");
     Ok(())
@@ -202,21 +228,30 @@ fn drain(settings: &Settings) -> Duration {
 pub fn check(settings: &Settings) -> Result<(), ServerError> {
     keys(settings)?;
     tls(settings)?;
+    in_cluster::settings(settings, "")?;
     let profiles = profiles::load(settings.profiles.file.as_deref())?;
     let default = CollectionName::default_collection();
     Service::check_collection(profiles, default, default_collection(settings)).map_err(ServerError::Default)
 }
 
 /// Reads the data and hands the engine to the service.
-async fn start(settings: &Settings, pool: CpuPool, service: &Service) -> Result<Arc<Engine>, ServerError> {
-    let path = settings.data.dir.clone();
+async fn start(
+    settings: &Settings,
+    address: &str,
+    pool: CpuPool,
+    service: &Service,
+    cluster: &OnceLock<Cluster>,
+) -> Result<Arc<Engine>, ServerError> {
     disable_huge_pages_if_small(settings);
     log_memory_budget(settings);
-    let engine = engine_settings(settings);
-    let progress = Arc::clone(service.starting());
-    let open = move || Engine::open(&path, engine, pool, &progress);
-    let opening = tokio::task::spawn_blocking(open);
-    let engine: Arc<Engine> = Arc::new(opening.await.map_err(|_| ServerError::Panicked)??);
+    if let Some(wanted) = in_cluster::settings(settings, address)? {
+        let connected = Cluster::connect(wanted, &settings.data.dir).await?;
+        let _ = cluster.set(connected);
+    }
+    let engine = match cluster.get() {
+        None => open(settings, pool, service.starting(), None).await?,
+        Some(cluster) => in_cluster::open(settings, pool, service.starting(), cluster).await?,
+    };
     let default = CollectionName::default_collection().clone();
     // Created before the first request can see the engine, because the unprefixed routes use it.
     match engine.settings(&default) {
@@ -229,6 +264,20 @@ async fn start(settings: &Settings, pool: CpuPool, service: &Service) -> Result<
     }
     service.start(Arc::clone(&engine));
     Ok(engine)
+}
+
+/// Opens the engine.
+async fn open(
+    settings: &Settings,
+    pool: CpuPool,
+    progress: &Arc<Progress>,
+    membership: Option<Membership>,
+) -> Result<Arc<Engine>, ServerError> {
+    let (path, progress) = (settings.data.dir.clone(), Arc::clone(progress));
+    let settings = engine_settings(settings);
+    let open = move || Engine::open(&path, settings, pool, &progress, membership);
+    let opening = tokio::task::spawn_blocking(open);
+    Ok(Arc::new(opening.await.map_err(|_| ServerError::Panicked)??))
 }
 
 /// The settings of the collection `default` at the first start.

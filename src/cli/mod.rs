@@ -1,11 +1,12 @@
 //! The command line: one binary, and one file for each command.
 //!
 //! Exit codes: 0 success, 1 failure, 2 wrong command line, 3 incomplete repair, 65 damaged data or data of
-//! a newer version, 75 a server that did not stop in time, 78 wrong setting, 130, 141 and 143 ended by
-//! Ctrl-C, a closed pipe or SIGTERM.
+//! a newer version, 75 a server that did not stop in time or must start again, 78 wrong setting, 130, 141
+//! and 143 ended by Ctrl-C, a closed pipe or SIGTERM.
 
 mod backup;
 mod client;
+mod cluster;
 mod config;
 mod dedupe;
 mod eval;
@@ -68,6 +69,8 @@ enum Command {
     Restore(restore::RestoreArguments),
     /// Create, list and revoke keys.
     Keys(keys::KeysArguments),
+    /// Show the state of a cluster of servers.
+    Cluster(cluster::ClusterArguments),
     /// Show the settings.
     Config(config::ConfigArguments),
     /// Print the API description, openapi.yaml.
@@ -136,6 +139,7 @@ pub fn run() -> ExitCode {
         Command::Backup(arguments) => client::block_on(backup::run(arguments)),
         Command::Restore(arguments) => client::block_on(restore::run(arguments)),
         Command::Keys(arguments) => keys::run(arguments),
+        Command::Cluster(arguments) => client::block_on(cluster::run(arguments)),
         Command::Config(arguments) => config::run(arguments),
         Command::Openapi => print_contract(),
         Command::Healthcheck(arguments) => client::block_on(healthcheck::run(arguments)),

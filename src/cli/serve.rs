@@ -41,6 +41,12 @@ pub(super) struct ServeArguments {
     /// Data directory; created if it does not exist [default: ./data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
+    /// Be a server of the cluster whose log these servers of etcd have; comma-separated
+    #[arg(long, value_name = "URLS")]
+    cluster: Option<String>,
+    /// Name of this server in the cluster [default: the name of the machine]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Log level or filter [default: info]
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -85,6 +91,8 @@ impl ServeArguments {
             ("server.listen", self.listen),
             ("server.open", self.open.then(|| "true".to_owned())),
             ("data.dir", self.data),
+            ("cluster.etcd", self.cluster),
+            ("cluster.server", self.name),
             ("log.level", self.log),
         ];
         let flags: Vec<(&'static str, String)> =
@@ -168,7 +176,11 @@ fn code(error: &ServerError) -> u8 {
         | ServerError::NoKeyFile(_)
         | ServerError::Tls(_)
         | ServerError::HalfTls
+        | ServerError::ClusterSettings(_)
+        | ServerError::Cluster(_)
         | ServerError::Unguarded { .. } => 78,
+        // A restart helps.
+        ServerError::Outrun => 75,
         _ => 1,
     }
 }
@@ -179,6 +191,7 @@ pub(super) fn open_code(error: &OpenError) -> u8 {
         OpenError::Store(StoreError::Locked(_))
         | OpenError::Directory { .. }
         | OpenError::NotEmpty { .. }
+        | OpenError::Cluster { .. }
         | OpenError::Thread(_) => 1,
         // The error does not show that the data is damaged.
         OpenError::Store(error) if error.is_refused() || error.is_full() => 1,

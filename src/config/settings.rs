@@ -38,6 +38,8 @@ pub struct Settings {
     pub log: Log,
     /// Traces of requests, in a build with the feature `opentelemetry`.
     pub traces: Traces,
+    /// The cluster that the server is part of.
+    pub cluster: Cluster,
 }
 
 /// Where the server listens, what a connection may do, and how it stops.
@@ -325,6 +327,71 @@ pub struct Traces {
 impl Default for Traces {
     fn default() -> Traces {
         Traces { endpoint: None, percent: 10 }
+    }
+}
+
+/// The cluster that the server is part of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cluster {
+    /// The URLs of etcd's servers; without any, the server is a single one.
+    pub etcd: Vec<String>,
+    /// The name of the cluster.
+    pub name: String,
+    /// The name of this server, which no other server of the cluster has; `None` is the name of the machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// The URL at which other servers reach this one; `None` is the address on which it listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// The user of etcd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The file with the password of the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub password_file: Option<PathBuf>,
+    /// The certificates that are trusted to sign those of etcd, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<PathBuf>,
+    /// The certificate that the server shows to etcd, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// The private key of that certificate, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The file with the key that this server shows to the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_key_file: Option<PathBuf>,
+    /// The certificates that are trusted to sign those of the other servers, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer_ca_file: Option<PathBuf>,
+    /// Milliseconds after which a server that cannot follow the log is not ready, 100 to 3600000.
+    pub max_lag_ms: u64,
+    /// Live servers that must have an entry before it is removed from the log, 1 to 100.
+    pub min_copies: usize,
+    /// Bytes that the log may take before it is trimmed, 1 MiB to 8 GiB; `None` is an eighth of etcd's quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trim_bytes: Option<u64>,
+}
+
+impl Default for Cluster {
+    fn default() -> Cluster {
+        Cluster {
+            etcd: Vec::new(),
+            name: "lookalike".to_owned(),
+            server: None,
+            address: None,
+            user: None,
+            password_file: None,
+            ca_file: None,
+            certificate: None,
+            key: None,
+            peer_key_file: None,
+            peer_ca_file: None,
+            max_lag_ms: 5_000,
+            min_copies: 2,
+            trim_bytes: None,
+        }
     }
 }
 

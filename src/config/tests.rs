@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::keys::{self, KEYS, Key};
+use super::settings::Cluster;
 use super::*;
 
 const DEFAULT_FILE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/config/default.toml"));
@@ -75,6 +76,7 @@ fn every_key_can_be_set_by_its_variable_and_by_its_flag() {
             text if text.starts_with('"') => "json".to_owned(),
             text if text.starts_with("an IP") => "[::1]:9".to_owned(),
             text if text.starts_with("host names") => "a.example,b".to_owned(),
+            text if text.starts_with("URLs of etcd") => "http://etcd-1:2379, https://etcd-2:2379".to_owned(),
             text if text.starts_with("origins") => "https://a.example, http://localhost:3000".to_owned(),
             _ => key.kind.range().unwrap().most.to_string(),
         };
@@ -183,7 +185,7 @@ fn an_unknown_section_in_the_file_is_named_with_the_existing_ones() {
         message(file("\n[sever]\nlisten = \"x\"")),
         "a.toml:2: there is no section \"sever\"; \
          the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-         collection, log, traces"
+         collection, log, traces, cluster"
     );
 }
 
@@ -245,7 +247,7 @@ fn an_unknown_variable_is_named_with_the_existing_keys_or_sections() {
         message(variable("LOOKALIKE_SEVER__LISTEN", "x")),
         "LOOKALIKE_SEVER__LISTEN: there is no section \"sever\"; \
          the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-         collection, log, traces"
+         collection, log, traces, cluster"
     );
 }
 
@@ -257,7 +259,7 @@ fn a_variable_of_another_form_is_refused() {
             format!(
                 "{name}: a variable names a section and a key in capitals, as LOOKALIKE_SERVER__LISTEN does; \
                  the sections are server, tls, keys, data, limits, pool, store, memory, snapshots, profiles, \
-                 collection, log, traces"
+                 collection, log, traces, cluster"
             )
         );
     }
@@ -429,6 +431,19 @@ fn the_table_has_exactly_the_fields_of_the_settings() {
     settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };
     settings.keys.file = Some("f".into());
     settings.traces.endpoint = Some("http://c".into());
+    settings.cluster = Cluster {
+        server: Some("s".into()),
+        address: Some("a".into()),
+        user: Some("u".into()),
+        password_file: Some("p".into()),
+        ca_file: Some("c".into()),
+        certificate: Some("c".into()),
+        key: Some("k".into()),
+        peer_key_file: Some("k".into()),
+        peer_ca_file: Some("c".into()),
+        trim_bytes: Some(1),
+        ..Cluster::default()
+    };
     let fields = toml::Table::try_from(settings).unwrap();
     assert_eq!(fields.len(), keys::sections().len());
     for (section, keys) in &fields {

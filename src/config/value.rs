@@ -58,6 +58,17 @@ pub(super) const ORIGINS: Form = Form {
     },
 };
 
+/// URLs of etcd's servers.
+pub(super) const ENDPOINTS: Form = Form {
+    expected: "URLs of etcd's servers without a path, such as [\"http://etcd-1:2379\"] (comma-separated in a \
+               variable or flag)",
+    is_valid: |text| {
+        let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        let is_host = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+        host.is_some_and(|host| !host.is_empty() && host.trim_end_matches('/').bytes().all(is_host))
+    },
+};
+
 impl Kind {
     /// The range, if it is a number.
     pub fn range(&self) -> Option<Range> {

@@ -19,7 +19,6 @@ use super::registry::Collection;
 use super::shared::Shared;
 use crate::backup::{BackupError, Clusters, Manifest, Shape, Writer};
 use crate::engine::{EngineError, Pieces};
-use crate::ids::CollectionName;
 
 /// Bytes of a chunk.
 const CHUNK: usize = 64 << 10;
@@ -45,14 +44,15 @@ pub(super) fn stream(
     taken_ms: u64,
     permit: OwnedSemaphorePermit,
 ) -> Pieces {
-    let name = collection.name.clone();
-    pieces(name, permit, move |out| write(&shared, &collection, taken_ms, out))
+    pieces(format!("collection {}", collection.name), permit, move |out| {
+        write(&shared, &collection, taken_ms, out)
+    })
 }
 
 /// Runs `write` on a thread of its own, and returns its output as a stream that ends with success or an
 /// error.
-fn pieces(
-    name: CollectionName,
+pub(super) fn pieces(
+    what: String,
     permit: OwnedSemaphorePermit,
     write: impl FnOnce(Outgoing) -> Result<u64, EngineError> + Send + 'static,
 ) -> Pieces {
@@ -65,15 +65,15 @@ fn pieces(
         let out = Outgoing { send, handle, begun: Instant::now(), sent: 0, buffer: Vec::new() };
         let last = match write(out) {
             Ok(bytes) => {
-                tracing::info!(collection = %name, bytes, "a backup was sent");
+                tracing::info!(bytes, "a backup of {what} was sent");
                 Message::End
             }
             Err(error) => {
                 let cause = std::error::Error::source(&error).map(ToString::to_string);
                 if is_of_client(&error) {
-                    tracing::debug!(collection = %name, %error, cause, "a backup was cut off");
+                    tracing::debug!(%error, cause, "a backup of {what} was cut off");
                 } else {
-                    tracing::warn!(collection = %name, %error, cause, "a backup was cut off");
+                    tracing::warn!(%error, cause, "a backup of {what} was cut off");
                 }
                 Message::Failed(error)
             }
@@ -137,13 +137,15 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
             writer.mark(&mark, marked_ms)?;
         }
     }
-    let mut out = writer.finish()?;
-    out.flush().map_err(BackupError::Io)?;
-    Ok(out.sent)
+    writer.finish()?.finish()
+}
+
+pub(super) fn io_error(error: io::Error) -> EngineError {
+    BackupError::Io(error).into()
 }
 
 /// The destination of the archive. It sends chunks into the channel, and blocks while the channel is full.
-struct Outgoing {
+pub(super) struct Outgoing {
     send: mpsc::Sender<Message>,
     handle: Handle,
     begun: Instant,
@@ -152,6 +154,12 @@ struct Outgoing {
 }
 
 impl Outgoing {
+    /// Sends the rest. Returns the number of bytes sent.
+    pub(super) fn finish(mut self) -> Result<u64, EngineError> {
+        self.flush().map_err(BackupError::Io)?;
+        Ok(self.sent)
+    }
+
     fn send_chunk(&mut self) -> io::Result<()> {
         let bytes = Bytes::from(std::mem::take(&mut self.buffer));
         self.sent += bytes.len() as u64;
@@ -196,7 +204,7 @@ mod tests {
                 None => Ok(out.sent),
             }
         };
-        let pieces = pieces(CollectionName::default_collection().clone(), permit, write);
+        let pieces = pieces("a test".to_owned(), permit, write);
         // The writer releases its permit when it is done.
         drop(permits.acquire().await.unwrap());
         let items: Vec<_> = pieces.collect().await;

@@ -80,7 +80,7 @@ fn open(dir: &Path) -> Engine {
         resident_bytes: || None,
     };
     let pool = CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) });
-    Engine::open(dir, settings, pool, &Progress::default()).unwrap()
+    Engine::open(dir, settings, pool, &Progress::default(), None).unwrap()
 }
 
 fn name() -> CollectionName {

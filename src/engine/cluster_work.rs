@@ -175,7 +175,7 @@ impl Writer {
 
     fn settle(&mut self, collection: &Arc<Collection>) -> Result<(), StoreError> {
         let shared = Arc::clone(&self.shared);
-        let plan = Plan::new(&shared.store, self.last, shared.clock.now_ms())?;
+        let plan = Plan::new(&shared.store, self.last, self.now_ms())?;
         let representatives = self.clusters.representatives(collection);
         let clustering = Clustering::new(&plan, collection, representatives)?;
         let done = clustering.finish(STEP)?;

@@ -55,6 +55,24 @@ impl Directory {
         Ok(Directory { path: path.to_path_buf(), store, snapshots, incoming, is_new })
     }
 
+    /// Opens a data directory, or creates it, and deletes the data in it. A crash meanwhile leaves a
+    /// directory without a complete store.
+    pub(super) fn emptied(path: &Path) -> Result<Directory, OpenError> {
+        let directory = Directory { is_new: true, ..Directory::open(path)? };
+        let marker = path.join("FORMAT");
+        let deleted = |result: io::Result<()>| match result {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other.map_err(|source| failed(path, "emptied", source)),
+        };
+        deleted(fs::remove_file(&marker))?;
+        deleted(File::open(path).and_then(|dir| dir.sync_all()))?;
+        for inner in [&directory.store, &directory.snapshots, &directory.incoming] {
+            deleted(fs::remove_dir_all(inner))?;
+        }
+        make(&directory.store)?;
+        Ok(directory)
+    }
+
     /// Records that the directory holds a complete store.
     pub(super) fn seal(&self) -> Result<(), OpenError> {
         if self.is_new {

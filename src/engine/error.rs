@@ -153,6 +153,23 @@ pub enum EngineError {
     /// The write failed while it was being made durable. It is not known whether it is durable.
     #[error("the write may or may not be stored: {0}")]
     Unknown(String),
+    /// The log of the cluster accepts no entries. Nothing was done.
+    #[error("no writes are accepted: {0}; lookups are answered from this server's data")]
+    LogUnavailable(String),
+    /// This server has not applied an entry of the log in time.
+    #[error(
+        "this server has applied the log up to entry {applied}, and not up to {position}; try again, or ask \
+         another server"
+    )]
+    Behind {
+        /// The position that was asked for.
+        position: u64,
+        /// The last entry that is applied.
+        applied: u64,
+    },
+    /// A server of a cluster cannot do this.
+    #[error("{0}")]
+    NotInCluster(&'static str),
     /// The engine is closing. Nothing was done.
     #[error("the server is shutting down")]
     Closed,
@@ -242,6 +259,16 @@ pub enum OpenError {
     NotEmpty {
         /// The directory.
         path: PathBuf,
+    },
+    /// The directory is that of a single server and not of a server of a cluster, or the other way round.
+    #[error("{} has the data of {what}: {way_out}", path.display())]
+    Cluster {
+        /// The data directory.
+        path: PathBuf,
+        /// Whose data it has.
+        what: &'static str,
+        /// What to do.
+        way_out: &'static str,
     },
     /// The store cannot be opened.
     #[error(transparent)]

@@ -47,8 +47,8 @@ impl Writer {
         }
     }
 
-    fn expire_some(&mut self) -> Result<(), StoreError> {
-        let now_ms = self.shared.clock.now_ms();
+    pub(super) fn expire_some(&mut self) -> Result<(), StoreError> {
+        let now_ms = self.now_ms();
         let all = self.shared.registry.all();
         let collections: Collections = all.into_iter().map(|known| (known.id, known)).collect();
         let mut due = self.due(&collections, now_ms)?;

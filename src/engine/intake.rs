@@ -8,6 +8,7 @@ use super::lookup::INLINE_COST;
 use super::nearest::nearest;
 use super::planning::{Checked, NEAREST};
 use super::registry::Collection;
+use super::replica::ENTRY_BYTES;
 use super::writer::{Command, Write};
 use super::{
     Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Receipt, Row,
@@ -136,6 +137,7 @@ impl Engine {
         if operations.iter().any(|operation| matches!(operation, Operation::Put { .. })) {
             // A caller that waits for capacity sends bulk data.
             self.admit(admission == Admission::Wait)?;
+            self.admit_to_log(admission == Admission::Wait)?;
         }
         let settings = collection.settings();
         operations.iter().try_for_each(|operation| fits(&collection.name, &settings, operation))?;
@@ -145,23 +147,44 @@ impl Engine {
         for operation in &operations {
             checks.push(self.check(&collection, operation).await);
         }
-        let (reply, answer) = oneshot::channel();
+        let most = if self.following.is_some() { ENTRY_BYTES } else { usize::MAX };
         let (queue, commands) = (self.queue.clone(), self.commands.clone());
         let queued = driven(async move {
-            let permits = queue.take(&operations, admission).await?;
-            let operations = operations.into_iter().zip(checks).collect();
-            let write = Write { collection, operations, reply, permits };
-            commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)
+            let mut permits = queue.take(&operations, admission).await?;
+            let mut answers = Vec::with_capacity(1);
+            let mut parts = parts(operations.into_iter().zip(checks).collect(), most).into_iter().peekable();
+            while let Some(operations) = parts.next() {
+                let (reply, answer) = oneshot::channel();
+                // The last part is done last.
+                let permits = if parts.peek().is_none() { std::mem::take(&mut permits) } else { Vec::new() };
+                let collection = Arc::clone(&collection);
+                let write = Write { collection, operations, reply, permits, at_ms: None };
+                commands.send(Command::Write(write)).map_err(|_| EngineError::Closed)?;
+                answers.push(answer);
+            }
+            Ok(answers)
         });
-        queued.await.unwrap_or(Err(EngineError::Closed))?;
+        let answers = queued.await.unwrap_or(Err(EngineError::Closed))?;
         let shared = Arc::clone(&self.shared);
         Ok(Box::pin(async move {
-            // On close, the writer drops writes that have not started. If it failed, the result of the write
-            // is unknown.
-            answer.await.map_err(|_| match shared.read_only() {
-                Some(reason) => EngineError::Unknown(reason),
-                None => EngineError::Closed,
-            })?
+            let mut outcomes = Vec::new();
+            for answer in answers {
+                // On close, the writer drops writes that have not started. If it failed, the result of the
+                // write is unknown.
+                let answer = answer.await.unwrap_or_else(|_| match shared.read_only() {
+                    Some(reason) => Err(EngineError::Unknown(reason)),
+                    None => Err(EngineError::Closed),
+                });
+                match answer {
+                    Ok(some) if outcomes.is_empty() => outcomes = some,
+                    Ok(some) => outcomes.extend(some),
+                    Err(error) if outcomes.is_empty() => return Err(error),
+                    Err(error) => {
+                        return Err(EngineError::Unknown(format!("a part of it is, then: {error}")));
+                    }
+                }
+            }
+            Ok(outcomes)
         }))
     }
 
@@ -171,7 +194,8 @@ impl Engine {
         else {
             return None;
         };
-        if collection.index.cost(*k) <= INLINE_COST {
+        // In a cluster, every server decides when it applies the entry.
+        if self.following.is_some() || collection.index.cost(*k) <= INLINE_COST {
             return None;
         }
         let (collection, hash, k) = (Arc::clone(collection), document.row.hash, *k);
@@ -186,6 +210,29 @@ impl Engine {
         };
         self.pool.run(Patience::Bulk, search).await.ok()?.ok()
     }
+}
+
+/// Operations with what was checked before.
+type Operations = Vec<(Operation, Option<Checked>)>;
+
+/// Divides operations into parts of at most this many bytes, or of one operation.
+fn parts(operations: Operations, most: usize) -> Vec<Operations> {
+    let (mut parts, mut bytes) = (Vec::with_capacity(1), 0);
+    if most == usize::MAX {
+        return vec![operations];
+    }
+    for operation in operations {
+        let own = size(&operation.0);
+        if parts.is_empty() || bytes + own > most {
+            parts.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += own;
+        if let Some(part) = parts.last_mut() {
+            part.push(operation);
+        }
+    }
+    parts
 }
 
 /// Checks the profile again: the name may belong to another collection than the one for which the documents
@@ -268,7 +315,7 @@ fn check_shape(
 }
 
 /// The approximate memory of a queued operation in bytes.
-fn size(operation: &Operation) -> usize {
+pub(super) fn size(operation: &Operation) -> usize {
     let fixed = 256;
     match operation {
         Operation::Delete(id) => fixed + id.as_str().len(),

@@ -134,6 +134,7 @@ impl LeftOut<'_, '_> {
 }
 
 /// A change of marks.
+#[derive(Clone, Debug)]
 pub(super) enum MarkChange {
     /// Add these, each made at a time in milliseconds since 1970-01-01 UTC.
     Add(Vec<(Mark, u64)>),
@@ -320,7 +321,7 @@ impl Writer {
         if shared.registry.find(&collection.name).is_none_or(|now| now.id != collection.id) {
             return Err(EngineError::NoCollection(collection.name.clone()));
         }
-        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms())?;
+        let mut plan = Plan::new(&shared.store, self.last, self.now_ms())?;
         let (changed, are_added) = match change {
             MarkChange::Add(marks) => (plan.add_marks(collection.id, marks)?, true),
             MarkChange::Remove(mark) => {

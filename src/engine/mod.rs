@@ -33,6 +33,7 @@ mod cluster_tests;
 mod cluster_work;
 mod clustering;
 mod collections;
+mod commit;
 mod directory;
 mod error;
 mod expiry;
@@ -55,6 +56,7 @@ mod recent;
 mod recovery;
 mod registry;
 mod repair;
+mod replica;
 mod restore;
 mod shared;
 mod types;
@@ -62,6 +64,7 @@ mod writer;
 
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc as sync_mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -94,6 +97,8 @@ pub use passages::{BOILERPLATE, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
 pub use repair::{RepairReport, RepairedCollection, repair};
+use replica::Following;
+pub use replica::{JoinError, Membership, ReplicaState, Trouble, replace_data};
 use shared::Shared;
 pub use types::*;
 use writer::{Command, Writer};
@@ -139,6 +144,7 @@ pub struct EngineSettings {
 pub struct Engine {
     shared: Arc<Shared>,
     pool: CpuPool,
+    /// The writer's commands, or in a cluster those of the appender.
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
@@ -148,13 +154,16 @@ pub struct Engine {
     /// Permits for lists of pairs.
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
+    /// What a server of a cluster has; `None` for a single server.
+    following: Option<Arc<Following>>,
     /// The writer and the snapshot thread; `None` after they are joined.
     threads: Mutex<Option<(JoinHandle<()>, JoinHandle<()>)>>,
 }
 
 impl Engine {
     /// Opens the data directory `path`, or creates it, and restores the index. Blocks until that is done;
-    /// `progress` counts the restored hashes for other threads. Expensive work will run on `pool`.
+    /// `progress` counts the restored hashes for other threads. Expensive work will run on `pool`. With a
+    /// `membership` it is a server of a cluster, and the caller must be in a runtime.
     ///
     /// # Errors
     /// [`OpenError`] if the directory cannot be used, or if its content is damaged or too new. Nothing in it
@@ -164,6 +173,7 @@ impl Engine {
         settings: EngineSettings,
         pool: CpuPool,
         progress: &Progress,
+        membership: Option<Membership>,
     ) -> Result<Engine, OpenError> {
         let directory = directory::Directory::open(path)?;
         let new = directory.is_new.then_some(settings.new_store);
@@ -174,6 +184,7 @@ impl Engine {
             let path = directory.incoming.clone();
             OpenError::Directory { path, action: "emptied", source }
         })?;
+        let replica = replica::check(path, &store, membership.is_some())?;
         let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);
@@ -185,7 +196,12 @@ impl Engine {
         let shared = Arc::new(shared);
         let (commands, queue) = mpsc::unbounded_channel();
         let (requests, wanted) = sync_mpsc::channel();
-        let writer = Writer::new(Arc::clone(&shared), queue, garbage);
+        if let Some(replica) = &replica {
+            let (position, time_ms) = replica.position();
+            shared.visible.store(position, Ordering::SeqCst);
+            shared.position.send_replace((position, time_ms));
+        }
+        let writer = Writer::new(Arc::clone(&shared), queue, garbage, replica);
         let checkpointer =
             Checkpointer::new(Arc::clone(&shared), wanted, commands.clone(), settings.checkpoints, newest);
         let threads = (
@@ -202,6 +218,13 @@ impl Engine {
             })?,
             start("lookalike-snapshots", move || checkpointer.run())?,
         );
+        let (following, commands) = match membership {
+            None => (None, commands),
+            Some(membership) => {
+                let (following, submit) = Following::start(membership, &shared, commands);
+                (Some(following), submit)
+            }
+        };
         Ok(Engine {
             shared,
             pool,
@@ -212,6 +235,7 @@ impl Engine {
             restores: Arc::new(Semaphore::new(1)),
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
+            following,
             threads: Mutex::new(Some(threads)),
         })
     }
@@ -364,39 +388,6 @@ impl Engine {
         Ok(backup::stream(Arc::clone(&self.shared), collection, now_ms, permit))
     }
 
-    /// Creates a collection from a backup, atomically: after the whole backup has been verified, or not at
-    /// all.
-    ///
-    /// # Errors
-    /// [`EngineError::CollectionExists`] if a collection of this name exists, [`EngineError::Backup`] if the
-    /// backup cannot be used, and the errors of `rules`. [`EngineError::MemoryFull`] or
-    /// [`EngineError::DiskFull`] if there is not enough memory or disk space; the restore is then undone.
-    pub async fn restore(
-        &self,
-        name: &CollectionName,
-        tar: Incoming,
-        rules: Arc<dyn RestoreRules>,
-    ) -> Result<Restored, EngineError> {
-        // Before the upload: a client should not send a backup that would be rejected.
-        if self.shared.registry.find(name).is_some() {
-            return Err(EngineError::CollectionExists(name.clone()));
-        }
-        if let Some(reason) = self.shared.read_only() {
-            return Err(EngineError::ReadOnly(reason));
-        }
-        self.admit(true)?;
-        let permit = Arc::clone(&self.restores).try_acquire_owned();
-        let permit = permit.map_err(|_| EngineError::Busy("the capacity for restores"))?;
-        let spooled = restore::spool(&self.incoming, tar, &self.shared).await?;
-        let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
-        // A detached thread completes the restore even if the client disconnects.
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            restore::restore(&name, &spooled, &*rules, now_ms, &writer)
-        });
-        task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
-    }
-
     /// Returns the sizes of a collection's buckets.
     pub async fn bucket_sizes(&self, collection: &CollectionName) -> Result<BucketSizes, EngineError> {
         let collection = self.shared.registry.get(collection)?;
@@ -492,6 +483,9 @@ impl Engine {
             shared.store.close();
         };
         let _ = tokio::task::spawn_blocking(join).await;
+        if let Some(following) = &self.following {
+            following.join().await;
+        }
     }
 }
 

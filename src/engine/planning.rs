@@ -95,6 +95,12 @@ impl<'a> Plan<'a> {
         })
     }
 
+    /// Continues at a later time.
+    pub(super) fn advance(&mut self, now_ms: u64) {
+        self.now_ms = self.now_ms.max(now_ms);
+        self.next_place = self.next_place.max(place(now_ms));
+    }
+
     /// Reserves capacity for this many further operations.
     pub(super) fn reserve(&mut self, operations: usize) {
         self.documents.reserve(operations);

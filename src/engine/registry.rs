@@ -215,6 +215,11 @@ impl Registry {
         self.0.load().get(name).map(Arc::clone)
     }
 
+    /// The collection with this number.
+    pub(super) fn with_id(&self, id: CollectionId) -> Option<Arc<Collection>> {
+        self.0.load().values().find(|collection| collection.id == id).map(Arc::clone)
+    }
+
     pub(super) fn add(&self, collection: &Arc<Collection>) {
         self.change(|collections| drop(collections.insert(collection.name.clone(), Arc::clone(collection))));
     }

@@ -24,9 +24,10 @@ use super::registry::{Collection, settings_of};
 use super::shared::Shared;
 use super::writer::{Command, Writer};
 use crate::backup::{self, BackupError, Clusters, Item, Manifest, Shape, Summary};
-use crate::engine::{Document, EngineError, Incoming, Operation, RestoreRules, Restored};
+use crate::engine::{Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, Mark, Width};
+use crate::pool::PoolError;
 use crate::store::{Change, ClusterChanges, CollectionRecord};
 
 /// Maximum number of documents in a batch.
@@ -54,7 +55,7 @@ pub(super) enum Step {
 }
 
 /// A spooled upload. Dropping it deletes the file.
-pub(super) struct Spooled(PathBuf);
+struct Spooled(PathBuf);
 
 impl Drop for Spooled {
     fn drop(&mut self) {
@@ -62,8 +63,48 @@ impl Drop for Spooled {
     }
 }
 
+impl Engine {
+    /// Creates a collection from a backup, atomically: after the whole backup has been verified, or not at
+    /// all.
+    ///
+    /// # Errors
+    /// [`EngineError::CollectionExists`] if a collection of this name exists, [`EngineError::Backup`] if the
+    /// backup cannot be used, and the errors of `rules`. [`EngineError::MemoryFull`] or
+    /// [`EngineError::DiskFull`] if there is not enough memory or disk space; the restore is then undone.
+    pub async fn restore(
+        &self,
+        name: &CollectionName,
+        tar: Incoming,
+        rules: Arc<dyn RestoreRules>,
+    ) -> Result<Restored, EngineError> {
+        if self.following.is_some() {
+            return Err(EngineError::NotInCluster(
+                "a server of a cluster restores no backups: import an export of the collection instead",
+            ));
+        }
+        // Before the upload: a client should not send a backup that would be rejected.
+        if self.shared.registry.find(name).is_some() {
+            return Err(EngineError::CollectionExists(name.clone()));
+        }
+        if let Some(reason) = self.shared.read_only() {
+            return Err(EngineError::ReadOnly(reason));
+        }
+        self.admit(true)?;
+        let permit = Arc::clone(&self.restores).try_acquire_owned();
+        let permit = permit.map_err(|_| EngineError::Busy("the capacity for restores"))?;
+        let spooled = spool(&self.incoming, tar, &self.shared).await?;
+        let (name, now_ms, writer) = (name.clone(), self.now_ms(), self.commands.clone());
+        // A detached thread completes the restore even if the client disconnects.
+        let task = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            restore(&name, &spooled, &*rules, now_ms, &writer)
+        });
+        task.await.map_err(|_| EngineError::Pool(PoolError::Panicked))?
+    }
+}
+
 /// Writes an upload to a file in `dir`, while the disk has enough space for other writes.
-pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Result<Spooled, EngineError> {
+async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Result<Spooled, EngineError> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let path = dir.join(format!("{}.tar", NUMBER.fetch_add(1, Ordering::Relaxed)));
     let spooled = Spooled(path.clone());
@@ -78,7 +119,7 @@ pub(super) async fn spool(dir: &Path, mut tar: Incoming, shared: &Shared) -> Res
 }
 
 /// Verifies a spooled backup and creates the collection `name` from it. Blocks.
-pub(super) fn restore(
+fn restore(
     name: &CollectionName,
     spooled: &Spooled,
     rules: &dyn RestoreRules,

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 use super::budget::MemoryBudget;
 use super::clock::Clock;
@@ -34,6 +35,11 @@ pub(super) struct Shared {
     pub(super) rolled_back: AtomicU64,
     /// Whether the writer has deferred background work until the disk has free space.
     pub(super) is_deferred: AtomicBool,
+    /// The last entry of a cluster's log that is applied, and its time in milliseconds since 1970-01-01 UTC.
+    pub(super) position: watch::Sender<(u64, u64)>,
+    /// The last entry of a cluster's log whose effect a query may see. It is set before the effect is
+    /// visible, and `position` afterwards.
+    pub(super) visible: AtomicU64,
     /// The deadline of background work, set when the engine closes.
     pub(super) close_deadline: OnceLock<Instant>,
     /// Why no writes are accepted, if that is so. Locked for the time of one copy.
@@ -63,6 +69,8 @@ impl Shared {
             planned: AtomicU64::new(last.0),
             rolled_back: AtomicU64::new(0),
             is_deferred: AtomicBool::new(false),
+            position: watch::Sender::new((0, 0)),
+            visible: AtomicU64::new(0),
             close_deadline: OnceLock::new(),
             read_only: Mutex::new(None),
         }

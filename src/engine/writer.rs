@@ -24,20 +24,19 @@ use tokio::sync::{mpsc, oneshot};
 use super::cluster_work::ClusterWork;
 use super::intake::Permits;
 use super::marks::MarkChange;
-use super::net_changes::{NetChanges, net_changes};
 use super::planning::{Checked, Plan, place};
-use super::posting_cache::TouchedHash;
 use super::recent::Recent;
 use super::registry::Collection;
+use super::replica::{Apply, Replica};
 use super::restore::Step;
 use super::shared::Shared;
 use crate::engine::{Changed, CollectionChange, Condition, EngineError, Operation, Outcome};
 use crate::ids::{CollectionId, CollectionName, Hash, KeepRule, Sequence};
-use crate::store::{Batch, StoreError};
+use crate::store::StoreError;
 
 /// Maximum weight of the operations in a group. It bounds the memory of a plan and the latency of the last
 /// operation.
-const GROUP_OPERATIONS: usize = 4_096;
+pub(super) const GROUP_OPERATIONS: usize = 4_096;
 /// Posting lists of grams that weigh as much as an operation.
 const GRAMS_PER_OPERATION: usize = 8;
 /// Maximum number of rows of deleted collections that are removed between two groups.
@@ -80,6 +79,8 @@ pub(super) enum Command {
     Expire,
     /// Every retained snapshot covers the log up to this change.
     TrimLog(Sequence),
+    /// An entry of the log of the cluster.
+    Apply(Box<Apply>),
     /// No command follows this one.
     Close,
 }
@@ -91,13 +92,15 @@ pub(super) struct Write {
     pub(super) reply: oneshot::Sender<Outcomes>,
     /// Its share of the queue's capacity, released when the write is done.
     pub(super) permits: Permits,
+    /// The time of the log entry that has it, in milliseconds since 1970-01-01 UTC; `None` without a log.
+    pub(super) at_ms: Option<u64>,
 }
 
 pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
     /// A command that followed writes. It must wait until their group is done.
-    held: Option<Command>,
+    pub(super) held: Option<Command>,
     pub(super) recent: Recent,
     pub(super) garbage: VecDeque<CollectionId>,
     /// Collections that are being restored and are not visible yet.
@@ -108,6 +111,8 @@ pub(super) struct Writer {
     pub(super) clusters: ClusterWork,
     /// The least place of the next new document.
     pub(super) next_place: u64,
+    /// The state of a server of a cluster.
+    pub(super) replica: Option<Replica>,
 }
 
 /// Reads the posting lists of all grams of a group ahead.
@@ -139,12 +144,16 @@ impl Writer {
         shared: Arc<Shared>,
         commands: mpsc::UnboundedReceiver<Command>,
         garbage: Vec<CollectionId>,
+        replica: Option<Replica>,
     ) -> Writer {
         let last = shared.applied();
         let recent = Recent::new(last);
         let (garbage, restoring) = (garbage.into(), HashSet::new());
-        // Documents of the last millisecond before the start may have greater places than its first.
-        let next_place = place(shared.clock.now_ms() + 1);
+        let next_place = match &replica {
+            Some(replica) => replica.next_place(),
+            // Documents of the last millisecond before the start may have greater places than its first.
+            None => place(shared.clock.now_ms() + 1),
+        };
         Writer {
             shared,
             commands,
@@ -156,7 +165,13 @@ impl Writer {
             expiring: true,
             clusters: ClusterWork::default(),
             next_place,
+            replica,
         }
+    }
+
+    /// The time by which operations are decided: that of the clock, or in a cluster that of the log.
+    pub(super) fn now_ms(&self) -> u64 {
+        self.replica.as_ref().map_or_else(|| self.shared.clock.now_ms(), |replica| replica.time_ms)
     }
 
     /// Runs until [`Command::Close`] or until all senders are dropped.
@@ -164,6 +179,10 @@ impl Writer {
         self.load_clusters();
         while let Some(command) = self.next() {
             match command {
+                Command::Apply(first) => {
+                    self.apply(*first);
+                    self.settle_some();
+                }
                 Command::Write(first) => {
                     self.group(first);
                     self.expiring |= self.shared.expiry_is_due();
@@ -273,14 +292,18 @@ impl Writer {
 
     fn group(&mut self, first: Write) {
         let group = self.gather(first);
-        if let Some(reason) = self.shared.read_only() {
-            refuse(group, || EngineError::ReadOnly(reason.clone()));
-            return;
+        let (answers, failed) = self.write_group(group);
+        for answer in answers {
+            answer.send(failed.as_ref());
         }
-        if let Err(error) = self.shared.check_space() {
-            let EngineError::DiskFull(reason) = error else { return refuse(group, || EngineError::Closed) };
-            refuse(group, || EngineError::DiskFull(reason.clone()));
-            return;
+    }
+
+    /// Decides the operations of a group and commits them. Returns the answers, and why nothing was
+    /// committed, if that is so.
+    pub(super) fn write_group(&mut self, group: Vec<Write>) -> (Vec<Acknowledgement>, Option<EngineError>) {
+        if let Err(error) = self.refuse_read_only() {
+            let unanswered = |write: Write| Acknowledgement::of(write.reply, write.permits);
+            return (group.into_iter().map(unanswered).collect(), Some(error));
         }
         let shared = Arc::clone(&self.shared);
         let mut answers = Vec::with_capacity(group.len());
@@ -299,9 +322,7 @@ impl Writer {
             // Nothing was written. But a store that cannot be read must not be written to.
             Err(error) => Some(EngineError::ReadOnly(self.fail(&error))),
         };
-        for answer in answers {
-            answer.send(failed.as_ref());
-        }
+        (answers, failed)
     }
 
     /// Decides every operation of a group. On failure, `answers` still has every write of the group.
@@ -312,20 +333,24 @@ impl Writer {
         answers: &mut Vec<Acknowledgement>,
         touched: &mut HashMap<CollectionId, Arc<Collection>>,
     ) -> Result<Plan<'s>, StoreError> {
-        let mut plan = Plan::new(&shared.store, self.last, shared.clock.now_ms()).and_then(|mut plan| {
+        let now_ms = group.first().and_then(|write| write.at_ms).unwrap_or_else(|| self.now_ms());
+        let mut plan = Plan::new(&shared.store, self.last, now_ms).and_then(|mut plan| {
             read_grams(&mut plan, &group)?;
             plan.next_place = plan.next_place.max(self.next_place);
             Ok(plan)
         });
-        for Write { collection, operations, reply, permits } in group {
+        for Write { collection, operations, reply, permits, at_ms } in group {
             let outcomes = match &mut plan {
-                Ok(plan) => self.decide(shared, plan, &collection, operations),
+                Ok(plan) => {
+                    at_ms.into_iter().for_each(|at_ms| plan.advance(at_ms));
+                    self.decide(shared, plan, &collection, operations)
+                }
                 Err(_) => Ok(Ok(Vec::new())),
             };
             match outcomes {
                 Ok(outcomes) => answers.push(Acknowledgement { reply, outcomes, _permits: permits }),
                 Err(error) => {
-                    answers.push(Acknowledgement { reply, outcomes: Ok(Vec::new()), _permits: permits });
+                    answers.push(Acknowledgement::of(reply, permits));
                     plan = Err(error);
                 }
             }
@@ -353,124 +378,26 @@ impl Writer {
         });
         outcomes.collect::<Result<Vec<_>, _>>().map(Ok)
     }
-
-    /// Makes a batch durable and updates the index.
-    pub(super) fn commit(
-        &mut self,
-        mut batch: Batch<'_>,
-        touched: &HashMap<CollectionId, Arc<Collection>>,
-        hashes: &[TouchedHash],
-    ) -> Result<(), StoreError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let planned = Sequence(self.last.0 + batch.changes().len() as u64);
-        self.shared.planned.store(planned.0, Ordering::SeqCst);
-        let net_changes = net_changes(batch.changes());
-        for (&(of, hash), net_change) in &net_changes {
-            if net_change.exists_after
-                && let Some(collection) = touched.get(&of)
-            {
-                collection.insert_hash(hash);
-            }
-        }
-        batch.record_time(self.shared.clock.now_ms());
-        let started = std::time::Instant::now();
-        let mut is_visible = false;
-        let committed = batch.commit_telling(|| {
-            is_visible = true;
-            touched.values().for_each(|collection| collection.epoch.begin_commit());
-        });
-        if is_visible {
-            self.shared.postings.apply_commit(hashes, committed.is_ok());
-            touched.values().for_each(|collection| collection.epoch.end_commit());
-        }
-        let last = match committed {
-            Ok(last) => last,
-            Err(error) => {
-                if matches!(error, StoreError::Full { .. }) {
-                    self.roll_back(&net_changes, touched);
-                }
-                return Err(error);
-            }
-        };
-        metrics::histogram!("lookalike_commit_seconds").record(started.elapsed());
-        metrics::histogram!("lookalike_commit_changes").record((last.0 - self.last.0) as f64);
-        for collection in touched.values() {
-            let gone = net_changes
-                .iter()
-                .filter(|((of, _), net_change)| *of == collection.id && !net_change.exists_after);
-            collection.remove_hashes(gone.map(|((_, hash), _)| *hash));
-        }
-        self.last = last;
-        self.shared.applied.store(last.0, Ordering::SeqCst);
-        Ok(())
-    }
-
-    /// Undoes the insertions into the index for a batch that was not written, except for hashes that existed
-    /// before it.
-    fn roll_back(&mut self, net_changes: &NetChanges, touched: &HashMap<CollectionId, Arc<Collection>>) {
-        self.recent.remove_after(self.last);
-        for collection in touched.values() {
-            let added = net_changes
-                .iter()
-                .filter(|((of, _), net_change)| *of == collection.id && !net_change.existed_before);
-            collection.remove_hashes(added.map(|((_, hash), _)| *hash));
-        }
-        // After the update of the index: a snapshot that finds this counter unchanged contains none of the
-        // hashes.
-        self.shared.rolled_back.fetch_add(1, Ordering::SeqCst);
-        self.shared.planned.store(self.last.0, Ordering::SeqCst);
-    }
-
-    /// Same as [`Writer::commit`], with the error for the client.
-    pub(super) fn commit_or_fail(
-        &mut self,
-        batch: Batch<'_>,
-        touched: &HashMap<CollectionId, Arc<Collection>>,
-        hashes: &[TouchedHash],
-    ) -> Result<(), EngineError> {
-        let committed = self.commit(batch, touched, hashes);
-        committed.map_err(|error| self.not_committed(&error))
-    }
-
-    pub(super) fn refuse_read_only(&self) -> Result<(), EngineError> {
-        self.shared.read_only().map_or(Ok(()), |reason| Err(EngineError::ReadOnly(reason)))?;
-        self.shared.check_space()
-    }
-
-    /// The client's error for a batch that was not committed.
-    fn not_committed(&self, error: &StoreError) -> EngineError {
-        match error {
-            StoreError::Full { .. } => EngineError::DiskFull(error.to_string()),
-            _ => EngineError::Unknown(self.fail(error)),
-        }
-    }
-
-    /// Accepts no more writes from now on. Returns the reason.
-    pub(super) fn fail(&self, error: &StoreError) -> String {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-        let reason =
-            format!("a write failed ({error}{cause}); no more are accepted until the server is restarted");
-        tracing::error!(%reason, "the store accepts no more writes; queries are still answered");
-        self.shared.set_read_only(reason.clone());
-        reason
-    }
 }
 
-type Outcomes = Result<Vec<Outcome>, EngineError>;
+pub(super) type Outcomes = Result<Vec<Outcome>, EngineError>;
 
 /// A reply to be sent when the group is done.
-struct Acknowledgement {
+pub(super) struct Acknowledgement {
     reply: oneshot::Sender<Outcomes>,
     outcomes: Outcomes,
     _permits: Permits,
 }
 
 impl Acknowledgement {
+    /// A reply without outcomes yet.
+    fn of(reply: oneshot::Sender<Outcomes>, permits: Permits) -> Acknowledgement {
+        Acknowledgement { reply, outcomes: Ok(Vec::new()), _permits: permits }
+    }
+
     /// Sends the outcomes, or the error of the group. The write is not undone if the client has
     /// disconnected.
-    fn send(self, failed: Option<&EngineError>) {
+    pub(super) fn send(self, failed: Option<&EngineError>) {
         let answer = match failed {
             None => self.outcomes,
             Some(EngineError::Unknown(reason)) => Err(EngineError::Unknown(reason.clone())),
@@ -479,11 +406,5 @@ impl Acknowledgement {
             Some(other) => Err(EngineError::ReadOnly(other.to_string())),
         };
         let _ = self.reply.send(answer);
-    }
-}
-
-fn refuse(group: Vec<Write>, error: impl Fn() -> EngineError) {
-    for write in group {
-        let _ = write.reply.send(Err(error()));
     }
 }

@@ -8,9 +8,10 @@ use futures::TryStreamExt;
 
 use super::State;
 use super::condition::etag;
-use super::error::{Body, NotFound, OutOfSpace, Problem, Refused, Unavailable};
+use super::error::{Body, Problem};
 use super::extract::{NoParams, Target, check_type};
 use super::json::Json;
+use super::responses::{NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::RestoredOut;
 

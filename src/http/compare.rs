@@ -4,9 +4,10 @@ use axum::extract::{Request, State as From_};
 
 use super::State;
 use super::deadline::Deadline;
-use super::error::{BodyRefused, NotFound, Problem, Refused, Unavailable};
+use super::error::Problem;
 use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
+use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{CompareIn, ComparisonOut};
 

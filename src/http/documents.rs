@@ -15,12 +15,13 @@ use super::State;
 use super::access::RequestKey;
 use super::bulk::{self, Destination, Framing};
 use super::deadline::Deadline;
-use super::error::{BodyRefused, Code, NotFound, OutOfSpace, Problem, Refused, Unavailable};
+use super::error::{Code, Problem};
 use super::extract::{
     Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
     read_sized,
 };
 use super::json::Json;
+use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, ExportParams, Few, LineOut,

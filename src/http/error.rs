@@ -3,7 +3,6 @@
 //! Every kind of error has a stable `code`. `docs/errors.md` states the cause and the remedy of each; a test
 //! checks that it is complete.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,8 +10,7 @@ use std::time::Duration;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, ResponseBuilder};
-use utoipa::{IntoResponses, ToSchema};
+use utoipa::ToSchema;
 
 use super::json::Json;
 use super::route::DOCS_ERRORS;
@@ -59,6 +57,7 @@ codes! {
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
     NoClusters CONFLICT "no_clusters" "The collection has no clusters";
     TooManyMarks CONFLICT "too_many_marks" "The document has too many marks";
+    NotInCluster CONFLICT "not_in_cluster" "A server of a cluster cannot do this";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
@@ -80,6 +79,8 @@ codes! {
     Busy SERVICE_UNAVAILABLE "busy" "The server has too much to do";
     Starting SERVICE_UNAVAILABLE "starting" "The server is starting";
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
+    LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The log of the cluster takes no writes";
+    Behind SERVICE_UNAVAILABLE "behind" "This server has not applied that position of the log yet";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";
@@ -254,6 +255,7 @@ impl Problem {
         let outcome = match self.code {
             Code::OutcomeUnknown => Some("unknown"),
             Code::ReadOnly
+            | Code::LogUnavailable
             | Code::Busy
             | Code::ShuttingDown
             | Code::MemoryFull
@@ -377,6 +379,9 @@ impl From<&EngineError> for Problem {
             EngineError::DiskFull(_) => Code::DiskFull,
             EngineError::MemoryFull { .. } => Code::MemoryFull,
             EngineError::Unknown(_) => Code::OutcomeUnknown,
+            EngineError::LogUnavailable(_) => Code::LogUnavailable,
+            EngineError::Behind { .. } => Code::Behind,
+            EngineError::NotInCluster(_) => Code::NotInCluster,
             EngineError::Closed => Code::ShuttingDown,
             EngineError::TooManyMarks { .. } => Code::TooManyMarks,
             EngineError::CollectionExists(_) => Code::CollectionExists,
@@ -444,57 +449,6 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
 
 fn causes(error: &(dyn Error + 'static)) -> String {
     chain(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-}
-
-/// Defines sets of error responses for the contract of the handlers: each status with its meaning.
-macro_rules! errors {
-    ($($(#[$about:meta])* $name:ident { $($status:literal $meaning:literal)* })*) => {$(
-        $(#[$about])*
-        pub(super) struct $name;
-
-        impl IntoResponses for $name {
-            fn responses() -> BTreeMap<String, RefOr<Contract>> {
-                [$(($status.to_owned(), problem($meaning))),*].into()
-            }
-        }
-    )*};
-}
-
-errors! {
-    /// Errors of a body that has not been parsed yet.
-    BodyRefused {
-        "400" "The body cannot be read."
-        "408" "The body came too slowly."
-        "413" "The body is too large."
-        "415" "The body has another type."
-    }
-    /// The document or the collection does not exist.
-    NotFound { "404" "There is no such document or collection." }
-    /// The request needs clusters.
-    NoClusters { "409" "The collection has no clusters." }
-    /// A document would have too many marks.
-    TooManyMarks { "409" "A document would have too many marks. None was added." }
-    /// A field of the body or a parameter is wrong.
-    Refused { "422" "A field or parameter cannot be accepted." }
-    /// The condition of the request does not hold.
-    ConditionFailed { "412" "The condition `If-Match` or `If-None-Match` does not hold. Nothing was done." }
-    /// The disk or the memory budget is full.
-    OutOfSpace { "507" "The disk or the memory budget is full." }
-    /// Errors of every request that needs a key.
-    NotAllowed {
-        "401" "The server requires a key, and the request has none or an unknown one."
-        "403" "The key does not allow this, or a web page of another origin sent the request."
-        "429" "The key has used its units."
-    }
-    /// Any other error.
-    AnyProblem { "default" "The request is unreadable, too slow or too frequent, or cannot be done now." }
-    /// The server cannot do it now.
-    Unavailable { "503" "The server is starting, stopping, too busy, or accepts no writes." }
-}
-
-fn problem(meaning: &str) -> RefOr<Contract> {
-    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    ResponseBuilder::new().description(meaning).content("application/problem+json", content).build().into()
 }
 
 #[cfg(test)]

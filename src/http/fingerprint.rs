@@ -7,9 +7,10 @@ use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::deadline::Deadline;
-use super::error::{BodyRefused, Code, Problem, Refused, Unavailable};
+use super::error::{Code, Problem};
 use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
+use super::responses::{BodyRefused, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
     CountedOut, Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, check_size,

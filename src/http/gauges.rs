@@ -5,6 +5,7 @@
 use std::fmt::Write;
 
 use super::State;
+use crate::cluster::Cluster;
 use crate::service::{Health, Memory, MemoryState, ServiceError};
 
 /// One metric with its samples.
@@ -101,7 +102,24 @@ async fn read(state: &State) -> Vec<Gauge> {
             gauges.push(Gauge::one("lookalike_snapshot_timestamp_seconds", about, written as f64 / 1_000.0));
         }
     }
+    gauges.extend(state.cluster.get().into_iter().flat_map(of_cluster));
     gauges
+}
+
+/// Gauges of a server of a cluster.
+fn of_cluster(cluster: &Cluster) -> [Gauge; 3] {
+    let position = cluster.position() as f64;
+    let behind = cluster.behind().as_secs_f64();
+    let follows = f64::from(u8::from(cluster.trouble().is_none()));
+    [
+        Gauge::one("lookalike_cluster_position", "Last entry of the log that is applied.", position),
+        Gauge::one(
+            "lookalike_cluster_behind_seconds",
+            "Time since this server certainly had every acknowledged write.",
+            behind,
+        ),
+        Gauge::one("lookalike_cluster_following", "1 if the server follows the log, else 0.", follows),
+    ]
 }
 
 /// The value that was read. After an error, the metrics are absent, which is not 0, and a warning is logged.

@@ -5,9 +5,10 @@ use axum::http::StatusCode;
 
 use super::State;
 use super::deadline::Deadline;
-use super::error::{BodyRefused, NotFound, OutOfSpace, Problem, Refused, TooManyMarks, Unavailable};
+use super::error::Problem;
 use super::extract::{Document, NoParams, Params, Target};
 use super::json::Json;
+use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, TooManyMarks, Unavailable};
 use super::route::Route;
 use super::wire::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 

@@ -23,6 +23,7 @@ mod extract;
 mod fingerprint;
 mod gauges;
 mod head;
+mod in_cluster;
 mod json;
 mod key;
 mod links;
@@ -32,6 +33,7 @@ mod openapi;
 mod operations;
 mod pairs;
 mod refused;
+mod responses;
 mod room;
 mod route;
 mod similar;
@@ -39,7 +41,7 @@ mod spans;
 mod wire;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::Request;
@@ -60,6 +62,7 @@ pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
 
 use crate::call::{Accountant, Call};
+use crate::cluster::Cluster;
 use crate::keys::Keyring;
 use crate::service::Service as Lookalike;
 use error::{Code, Problem};
@@ -81,6 +84,8 @@ pub struct Shared {
     pub sites: Sites,
     /// Whether the console is served.
     pub has_console: bool,
+    /// The cluster of the server, once it is connected; empty if it is a single one.
+    pub cluster: Arc<OnceLock<Cluster>>,
 }
 
 /// One pointer, because it is copied for every request.
@@ -117,7 +122,11 @@ pub async fn serve(
         };
         let handle = |request: Request| {
             let client = client(&request);
-            match server.handle(matched.clone(), request) {
+            let answering = match state.cluster.get() {
+                None => server.handle(matched.clone(), request),
+                Some(cluster) => in_cluster::answer(&server, cluster, matched.clone(), request),
+            };
+            match answering {
                 Either::Left(done) => {
                     let response = done.into_inner();
                     if !room::is_counted(&response) {
@@ -210,6 +219,8 @@ impl Server {
             (Route::Version, Method::GET) => operations::version.call(request, state),
             (Route::Profiles, Method::GET) => operations::profiles.call(request, state),
             (Route::Key, Method::GET) => key::key.call(request, state),
+            (Route::Members, Method::GET) => in_cluster::members.call(request, state),
+            (Route::ClusterCopy, Method::GET) => in_cluster::copy.call(request, state),
             (Route::SharedHashes, Method::GET) => collections::shared_hashes.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),
             (Route::Docs, Method::GET) => self.page(request),

@@ -12,14 +12,15 @@ use utoipa::openapi::{Ref, RefOr};
 use utoipa::openapi::{Required, path::Operation};
 use utoipa::{IntoResponses, OpenApi};
 
-use super::error::{AnyProblem, Body, NotAllowed};
+use super::error::Body;
+use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{
     BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp,
 };
 use super::{
-    backups, calibrate, clusters, collections, compare, documents, fingerprint, key, links, marks,
-    operations, pairs, similar,
+    backups, calibrate, clusters, collections, compare, documents, fingerprint, in_cluster, key, links,
+    marks, operations, pairs, similar,
 };
 
 #[derive(OpenApi)]
@@ -43,7 +44,8 @@ use super::{
         calibrate::begin, calibrate::get, calibrate::forget,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
-        operations::profiles, key::key, collections::shared_hashes,
+        operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
+        in_cluster::copy,
     ),
     components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp,
         FingerprintsOut, BatchOut)),

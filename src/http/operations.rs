@@ -6,14 +6,16 @@ use axum::response::{IntoResponse, Response};
 use http_body::Body as _;
 
 use super::State;
-use super::error::{Body, Code, OutOfSpace, Problem, Unavailable};
+use super::error::{Body, Code, Problem};
 use super::extract::{NoParams, Target, check_type};
 use super::gauges;
 use super::json::Json;
 use super::observe;
 use super::openapi;
+use super::responses::{OutOfSpace, Unavailable};
 use super::route::Route;
 use super::wire::{ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
+use crate::cluster::Cluster;
 use crate::service::Health;
 
 /// Returns 200 while the process runs.
@@ -38,6 +40,9 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     let health = state.service.health()?;
     if (state.is_draining)() {
         return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
+    }
+    if let Some(behind) = state.cluster.get().and_then(Cluster::trouble) {
+        return Err(Problem::new(Code::Behind, behind));
     }
     match health {
         Health::Ready => Ok("ready\n"),

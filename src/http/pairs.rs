@@ -8,8 +8,9 @@ use futures::{TryStreamExt, stream};
 
 use super::State;
 use super::bulk;
-use super::error::{Code, NotFound, Problem, Refused, Unavailable};
+use super::error::{Code, Problem};
 use super::extract::{Params, Target};
+use super::responses::{NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{PairOut, PairsParams, read_pair};
 use crate::call::{Call, for_call};

@@ -102,6 +102,8 @@ routes! {
         Profiles = "/profiles",
         Key = "/key",
         Collections = "/collections",
+        Members = "/cluster",
+        ClusterCopy = "/cluster/copy",
         Snapshots = "/snapshots",
         Livez = "/livez",
         Readyz = "/readyz",
@@ -189,10 +191,11 @@ impl Route {
             | Route::Pairs
             | Route::SharedHashes
             | Route::Stats => &[(Method::GET, READ)],
+            Route::ClusterCopy => &[(Method::GET, Need::All(Role::Admin))],
             Route::Snapshots => {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }
-            Route::Metrics => &[(Method::GET, Need::All(Role::Read))],
+            Route::Metrics | Route::Members => &[(Method::GET, Need::All(Role::Read))],
             Route::Livez | Route::Readyz | Route::Contract | Route::Docs | Route::Console => {
                 &[(Method::GET, Need::Nothing)]
             }

@@ -10,9 +10,10 @@ use futures::future::{Either, ready};
 use memchr::memchr2;
 
 use super::deadline::Deadline;
-use super::error::{BodyRefused, Code, NotFound, Problem, Refused, Unavailable};
+use super::error::{Code, Problem};
 use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::{Results, written};
+use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
 use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
 use super::{Answering, State};

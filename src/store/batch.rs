@@ -16,7 +16,7 @@ use crate::ids::{CollectionId, DocumentId, Hash, Mark, Sequence, Width};
 /// Changes to be committed together. A batch that is dropped without [`Batch::commit`] has no effect.
 pub struct Batch<'a> {
     store: &'a Store,
-    writes: Writes,
+    pub(super) writes: Writes,
     last: Sequence,
     changes: Vec<Change>,
     documents: HashMap<CollectionId, i64>,

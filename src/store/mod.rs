@@ -27,10 +27,13 @@ mod cluster_records;
 mod clusters;
 mod codec;
 mod compaction;
+mod copy;
 mod error;
 mod journal;
 mod keeper;
 mod leftovers;
+mod lock;
+mod log_position;
 mod manifest;
 mod marks;
 mod pace;
@@ -44,7 +47,7 @@ mod verify;
 mod view;
 mod views;
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -54,7 +57,10 @@ use parking_lot::Mutex;
 pub use batch::Batch;
 pub use cluster_records::{Cluster, ClusterState, Clustered, Queued, Rank, Role, Task};
 pub use clusters::{ClusterChanges, Clusters};
+pub use copy::CopyError;
 pub use error::StoreError;
+pub use lock::wait_until_closed;
+pub use log_position::LogPosition;
 pub use marks::{MarkCounts, MarksOf};
 pub use records::{Change, CollectionRecord, Expiry, Lists, Posting, PostingList, Row, RowHead};
 pub use salvage::{Loss, LostPart, Salvage, SalvagedRow};
@@ -65,6 +71,7 @@ use crate::ids::{CollectionId, Hash, Sequence};
 use codec::{HIGH_WATER, TRIMMED};
 use journal::Journal;
 use keeper::{Core, Keeper};
+use lock::{lock, lock_to_read};
 use manifest::Manifest;
 use room::Room;
 use trees::{NAMES, Tree, Trees, Writes};
@@ -452,29 +459,6 @@ impl Store {
         }
         let mark = self.high_water()?;
         if last == mark { Ok(()) } else { Err(StoreError::LogEnd { last, mark }) }
-    }
-}
-
-/// Locks the store against other processes until the returned file is dropped.
-fn lock(dir: &Path) -> Result<File, StoreError> {
-    let path = dir.join("LOCK");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|source| StoreError::io(&path, "opened", source))?;
-    locked(file, dir, &path)
-}
-
-/// The same without writing, for a file system that is mounted read-only. The lock file must exist.
-fn lock_to_read(dir: &Path) -> Result<File, StoreError> {
-    let path = dir.join("LOCK");
-    let file = File::open(&path).map_err(|source| StoreError::io(&path, "opened", source))?;
-    locked(file, dir, &path)
-}
-
-fn locked(file: File, dir: &Path, path: &Path) -> Result<File, StoreError> {
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Locked(dir.to_path_buf())),
-        Err(TryLockError::Error(source)) => Err(StoreError::io(path, "locked", source)),
     }
 }
 

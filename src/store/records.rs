@@ -5,6 +5,7 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::codec;
+use super::error::StoreError;
 use crate::ids::{ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
@@ -93,6 +94,19 @@ pub struct RowHead {
 }
 
 impl Row {
+    /// Its bytes, as in the tree of rows.
+    pub fn into_bytes(self) -> Vec<u8> {
+        codec::write_row(self)
+    }
+
+    /// Reads the bytes of [`Row::into_bytes`].
+    ///
+    /// # Errors
+    /// [`StoreError::Damaged`] if they are not a row, or one of a later layout.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Row, StoreError> {
+        codec::read_row(bytes)
+    }
+
     /// The bytes of its fields of variable length.
     pub fn held_bytes(&self) -> usize {
         let text = |field: &Option<String>| field.as_ref().map_or(0, String::len);

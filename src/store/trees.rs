@@ -63,7 +63,7 @@ pub(super) enum Tree {
     Marks = 9,
 }
 
-const ALL: [Tree; TREES] = [
+pub(super) const ALL: [Tree; TREES] = [
     Tree::Meta,
     Tree::Rows,
     Tree::PostingLists,
@@ -114,6 +114,11 @@ impl Lists {
 pub(super) struct Writes(Vec<u8>);
 
 impl Writes {
+    /// Writes that were written as a payload before.
+    pub(super) fn of(payload: Vec<u8>) -> Writes {
+        Writes(payload)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

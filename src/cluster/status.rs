@@ -1,0 +1,138 @@
+//! The state of a cluster, for people who operate it.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Cluster, Report};
+use crate::log::etcd::{EndpointStatus, EtcdStatus};
+use crate::log::{Log, LogError, Position};
+
+/// The state of a cluster, as one of its servers sees it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ClusterStatus {
+    /// The name of the cluster.
+    pub name: String,
+    /// The name of the server that answers.
+    pub server: String,
+    /// The last entry of the log that this server has applied.
+    pub position: u64,
+    /// The last entry of the log; `None` if etcd does not answer.
+    pub end: Option<u64>,
+    /// Milliseconds since this server certainly had every acknowledged write.
+    pub behind_ms: u64,
+    /// Why this server does not follow the log, if that is so.
+    pub trouble: Option<String>,
+    /// The log; `None` if etcd does not answer.
+    pub log: Option<LogState>,
+    /// The servers that are alive, by name.
+    pub servers: Vec<ServerState>,
+}
+
+/// The state of the log in etcd.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct LogState {
+    /// Bytes that etcd occupies, the most of all its servers.
+    pub bytes: u64,
+    /// Bytes of it that are in use.
+    pub bytes_in_use: u64,
+    /// Bytes at which etcd refuses writes.
+    pub quota_bytes: u64,
+    /// Alarms of etcd, such as `NOSPACE`.
+    pub alarms: Vec<String>,
+    /// The servers of etcd.
+    pub endpoints: Vec<EndpointState>,
+}
+
+/// The state of a server of etcd.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct EndpointState {
+    /// Its URL.
+    pub url: String,
+    /// Its version, if it answers.
+    pub version: Option<String>,
+    /// Whether it is etcd's leader.
+    pub is_leader: bool,
+    /// Why it does not answer, if that is so.
+    pub error: Option<String>,
+}
+
+/// The state of a server of the cluster, as it reported it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct ServerState {
+    /// Its name.
+    pub name: String,
+    /// The URL at which other servers reach it.
+    pub address: String,
+    /// Its version of lookalike.
+    pub version: String,
+    /// The last entry of the log that it has applied.
+    pub position: u64,
+    /// The last entry of the log whose effect is on its disk.
+    pub durable: u64,
+    /// Milliseconds since it certainly had every acknowledged write.
+    pub behind_ms: u64,
+}
+
+impl Cluster {
+    /// The state of the cluster.
+    pub async fn status(&self) -> ClusterStatus {
+        let (end, log, servers) = tokio::join!(self.log.end(), self.log.status(), self.servers());
+        let replica = self.engine.get().and_then(|engine| engine.replica());
+        let unknown = |error: &LogError| format!("etcd does not answer: {error}");
+        let trouble = replica.as_ref().and_then(|replica| replica.trouble.clone()).map(|it| it.reason);
+        ClusterStatus {
+            name: self.settings.name.clone(),
+            server: self.settings.server.clone(),
+            position: replica.map_or(0, |replica| replica.position),
+            behind_ms: self.behind().as_millis() as u64,
+            trouble: trouble.or_else(|| end.as_ref().err().map(unknown)),
+            end: end.ok().map(|Position(end)| end),
+            log: log.ok().map(LogState::from),
+            servers: servers.unwrap_or_default(),
+        }
+    }
+
+    pub(super) async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
+        let state = |(name, report): (String, Report)| {
+            let Report { address, version, position, durable, behind_ms } = report;
+            ServerState { name, address, version, position, durable, behind_ms }
+        };
+        Ok(self.reports().await?.into_iter().map(state).collect())
+    }
+
+    /// The reports of the servers that are alive, by name.
+    pub(super) async fn reports(&self) -> Result<Vec<(String, Report)>, LogError> {
+        let read = |(name, value): (String, bytes::Bytes)| Some((name, serde_json::from_slice(&value).ok()?));
+        Ok(self.log.members().await?.into_iter().filter_map(read).collect())
+    }
+}
+
+impl From<EtcdStatus> for LogState {
+    fn from(status: EtcdStatus) -> LogState {
+        let answered = || status.endpoints.iter().filter_map(|endpoint| endpoint.state.as_ref().ok());
+        LogState {
+            bytes: answered().map(|member| member.db_size).max().unwrap_or(0),
+            bytes_in_use: answered().map(|member| member.db_size_in_use).max().unwrap_or(0),
+            quota_bytes: status.quota_bytes,
+            alarms: status.alarms.iter().map(|alarm| alarm.kind.clone()).collect(),
+            endpoints: status.endpoints.iter().map(EndpointState::from).collect(),
+        }
+    }
+}
+
+impl From<&EndpointStatus> for EndpointState {
+    fn from(endpoint: &EndpointStatus) -> EndpointState {
+        let url = endpoint.url.clone();
+        match &endpoint.state {
+            Ok(member) => EndpointState {
+                url,
+                version: Some(member.version.clone()),
+                is_leader: member.leader == member.member,
+                error: None,
+            },
+            Err(failure) => {
+                EndpointState { url, version: None, is_leader: false, error: Some(failure.to_string()) }
+            }
+        }
+    }
+}

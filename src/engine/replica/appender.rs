@@ -1,0 +1,156 @@
+//! The appender: turns the commands of this server's callers into entries, one at a time.
+//!
+//! While an entry is being appended, the commands that arrive wait and form the next one (group commit). As
+//! only one append is in progress, the log has the commands of a server in the order in which they arrived.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::super::intake::size;
+use super::super::shared::Shared;
+use super::super::writer::{Command, Write};
+use super::Following;
+use super::entry::{Entry, Work};
+use super::replies::{Replies, of_command, of_writes};
+use crate::engine::EngineError;
+use crate::log::LogError;
+
+/// Approximate bytes at which an entry is complete. Larger ones hardly raise the rate of etcd, and take
+/// longer.
+pub(in crate::engine) const ENTRY_BYTES: usize = 128 << 10;
+/// How often the appender checks whether documents have expired. If nobody writes, no entry has a time at
+/// which they are removed.
+const TICK: Duration = Duration::from_secs(5);
+/// How long an append is tried again.
+const WITHIN: Duration = Duration::from_secs(4);
+/// How often a closing server checks whether all callers have their answers.
+const PAUSE: Duration = Duration::from_millis(5);
+/// How long a closing server waits for the answers, unless the engine sets a deadline.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+pub(super) struct Appender {
+    following: Arc<Following>,
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    writer: mpsc::UnboundedSender<Command>,
+    /// A command that must wait until the writes before it are appended.
+    held: Option<Command>,
+    /// The number of the last entry.
+    number: u64,
+}
+
+impl Appender {
+    pub(super) fn new(
+        following: Arc<Following>,
+        shared: Arc<Shared>,
+        commands: mpsc::UnboundedReceiver<Command>,
+        writer: mpsc::UnboundedSender<Command>,
+    ) -> Appender {
+        Appender { following, shared, commands, writer, held: None, number: 0 }
+    }
+
+    /// Runs until [`Command::Close`] or until all senders are dropped. Then it waits for the answers to what
+    /// was appended, and closes the writer.
+    pub(super) async fn run(mut self) {
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let command = if self.held.is_some() {
+                self.held.take()
+            } else {
+                tokio::select! {
+                    command = self.commands.recv() => command,
+                    _ = tick.tick() => {
+                        self.pass_time().await;
+                        continue;
+                    }
+                }
+            };
+            match command {
+                None | Some(Command::Close) => break,
+                Some(Command::Write(first)) => {
+                    let (work, replies) = of_writes(self.gather(first));
+                    self.append(work, replies).await;
+                }
+                Some(command) => match of_command(command) {
+                    Ok((work, replies)) => self.append(work, replies).await,
+                    Err(other) => drop(self.writer.send(other)),
+                },
+            }
+        }
+        self.finish().await;
+    }
+
+    /// Collects the writes that wait behind `first`.
+    fn gather(&mut self, first: Write) -> Vec<Write> {
+        let bytes_of = |write: &Write| write.operations.iter().map(|(operation, _)| size(operation)).sum();
+        let mut bytes: usize = bytes_of(&first);
+        let mut writes = vec![first];
+        while bytes < ENTRY_BYTES {
+            match self.commands.try_recv() {
+                Ok(Command::Write(write)) if bytes + bytes_of(&write) <= ENTRY_BYTES => {
+                    bytes += bytes_of(&write);
+                    writes.push(write);
+                }
+                Ok(other) => {
+                    self.held = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
+        writes
+    }
+
+    /// Appends an entry without work if documents have expired since the last entry.
+    async fn pass_time(&mut self) {
+        let (_, time_ms) = *self.shared.position.borrow();
+        let is_due = self.shared.expiry_is_due() && time_ms < self.shared.clock.now_ms();
+        if is_due && self.shared.read_only().is_none() {
+            self.append(Work::Time, Replies::Nobody).await;
+        }
+    }
+
+    async fn append(&mut self, work: Work, replies: Replies) {
+        self.number += 1;
+        let number = self.number;
+        let (origin, time_ms) = (self.following.origin, self.shared.clock.now_ms());
+        let bytes = Entry { origin, number, time_ms, work }.into_bytes();
+        // Before the entry is in the log: the follower may read it before the append returns.
+        self.following.pending.add(number, replies);
+        if let Err(error) = self.following.log.append(bytes, WITHIN).await {
+            let taken = self.following.pending.take(number);
+            if let Some(replies) = taken {
+                tell(replies, error);
+            }
+        }
+    }
+
+    /// Waits for the answers, and ends the follower and the writer.
+    async fn finish(self) {
+        let end = self.shared.close_deadline.get().copied().unwrap_or_else(|| Instant::now() + PATIENCE);
+        while !self.following.pending.is_empty() && Instant::now() < end {
+            tokio::time::sleep(PAUSE).await;
+        }
+        for replies in self.following.pending.take_all() {
+            replies.fail(|| EngineError::Unknown("the server was closed before it applied the write".into()));
+        }
+        self.following.closing.notify_one();
+        let _ = self.writer.send(Command::Close);
+    }
+}
+
+fn tell(replies: Replies, error: LogError) {
+    if !matches!(error, LogError::TooLarge { .. }) {
+        tracing::warn!(%error, "a write was not appended to the log of the cluster");
+    }
+    let error = EngineError::from(error);
+    replies.fail(|| match &error {
+        EngineError::Unknown(reason) => EngineError::Unknown(reason.clone()),
+        EngineError::TooLarge(reason) => EngineError::TooLarge(reason.clone()),
+        other => EngineError::LogUnavailable(other.to_string()),
+    });
+}

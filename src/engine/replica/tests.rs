@@ -1,0 +1,375 @@
+//! Servers that share a log in memory end in the same state, whatever they do when.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, ready};
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::engine::{
+    Admission, CheckpointPolicy, CollectionChange, Condition, Document, DuplicateRule, EngineSettings,
+    Operation, Outcome, ProfileFacts, StoreSettings,
+};
+use crate::ids::{CollectionName, DocumentId, Hash, Mark, Width};
+use crate::index::Progress;
+use crate::log::memory::MemoryLog;
+use crate::log::{self, Failure, Position};
+use crate::pool::{CpuPool, PoolLimits};
+use crate::store::{Row, wait_until_closed};
+
+/// A log in memory that fails as one on a network does.
+#[derive(Clone, Default)]
+struct TestLog {
+    log: MemoryLog,
+    /// Whether appends fail, and whether they succeed without an answer.
+    fails: Arc<AtomicBool>,
+    loses_answers: Arc<AtomicBool>,
+}
+
+fn refused() -> Failure {
+    Failure::Refused { url: "test".into(), code: 14, message: "a test asked for it".into() }
+}
+
+impl Log for TestLog {
+    fn append(&self, payload: Bytes, within: Duration) -> BoxFuture<'_, Result<Position, LogError>> {
+        async move {
+            if self.fails.load(Ordering::SeqCst) {
+                return Err(LogError::Unavailable { endpoints: "test".into(), source: refused() });
+            }
+            let position = self.log.append(payload, within).await?;
+            if self.loses_answers.load(Ordering::SeqCst) {
+                return Err(LogError::Unknown(refused()));
+            }
+            Ok(position)
+        }
+        .boxed()
+    }
+
+    fn tail(&self, after: Position) -> BoxStream<'static, Result<log::Entry, LogError>> {
+        self.log.tail(after)
+    }
+
+    fn end(&self) -> BoxFuture<'_, Result<Position, LogError>> {
+        self.log.end()
+    }
+
+    fn trim(&self, through: Position) -> BoxFuture<'_, Result<(), LogError>> {
+        self.log.trim(through)
+    }
+}
+
+fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
+    let membership = Membership { log: Arc::new(log.clone()), origin };
+    Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
+}
+
+fn settings() -> EngineSettings {
+    EngineSettings {
+        checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
+        queue_operations: 10_000,
+        queue_bytes: 1 << 26,
+        store: StoreSettings { cache_bytes: 1 << 20, reserve_bytes: 0, journal_bytes: 1 << 20, verify: true },
+        new_store: 1,
+        wall_ms: || 1_700_000_000_000,
+        memory_budget: None,
+        posting_cache_bytes: 1 << 20,
+        resident_bytes: || None,
+    }
+}
+
+fn pool() -> CpuPool {
+    CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) })
+}
+
+fn name(number: u8) -> CollectionName {
+    CollectionName::new(&format!("c{number}")).unwrap()
+}
+
+fn id(number: u8) -> DocumentId {
+    DocumentId::new(&format!("d{number}")).unwrap()
+}
+
+fn change() -> CollectionChange {
+    let facts = ProfileFacts { id: "plain@1".into(), width: Width::Bits64, signatures: None, k: 3 };
+    CollectionChange {
+        profile: None,
+        default_profile: facts,
+        k: None,
+        threshold: None,
+        sketch_bytes: None,
+        passages: None,
+        boilerplate: None,
+        clusters: None,
+        keep_text: None,
+        expires_in: None,
+    }
+}
+
+fn put(number: u8, hash: u64, expires_ms: Option<u64>, unless: Option<DuplicateRule>) -> Operation {
+    let row = Row {
+        hash: Hash::from_u64(hash),
+        features: None,
+        short: false,
+        characters: None,
+        place: 0,
+        written_ms: 5,
+        expires_ms,
+        metadata: number.is_multiple_of(2).then(|| format!("{{\"n\":{number}}}")),
+        grams: Vec::new(),
+        text: None,
+        sketch: None,
+    };
+    Operation::Put { document: Document { id: id(number), row }, unless }
+}
+
+const SKIP: Option<DuplicateRule> = Some(DuplicateRule { k: 3, containment: None, replaces: false });
+
+async fn create(engine: &Engine, collection: u8) -> Result<bool, EngineError> {
+    let name = name(collection);
+    engine.put_collection(&name, change(), Condition::None, 7).await.map(|changed| changed.is_new)
+}
+
+async fn write(engine: &Engine, collection: u8, work: Vec<Operation>) -> Result<Vec<Outcome>, EngineError> {
+    engine.write(&name(collection), None, work, Admission::Wait).await?.await
+}
+
+/// Everything that users can see of the documents of a server, including places.
+async fn state(engine: &Engine) -> Vec<String> {
+    let mut lines = Vec::new();
+    for collection in engine.collections().unwrap() {
+        lines.push(format!("{} {} {:?}", collection.name, collection.version, collection.settings));
+        let page = engine.export(&collection.name, None, usize::MAX, false).await.unwrap();
+        lines.extend(page.documents.iter().map(|document| format!("{document:?}")));
+        let known = engine.find(&collection.name).unwrap();
+        let marks = engine.marks(&known, None, 1_000, &crate::pool::Cancel::default()).unwrap();
+        lines.push(format!("{:?}", marks.marks));
+    }
+    lines
+}
+
+async fn reach(engine: &Engine, log: &TestLog) {
+    let Position(end) = log.end().await.unwrap();
+    engine.reach(end, Duration::from_mins(1)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn near_duplicates_that_servers_take_at_once_are_stored_once() {
+    let (log, dirs) = (TestLog::default(), [(); 3].map(|()| TempDir::new().unwrap()));
+    let servers: Vec<Engine> =
+        dirs.iter().zip(1..).map(|(dir, n)| open(dir.path(), &log, n).unwrap()).collect();
+    create(&servers[0], 1).await.unwrap();
+    for server in &servers {
+        reach(server, &log).await;
+    }
+    for round in 0..100_u64 {
+        let hash = round << 20;
+        let writes = servers.iter().zip(0_u8..).map(|(server, n)| {
+            write(server, 1, vec![put(n * 64 + round as u8 % 64, hash ^ 1 << n, None, SKIP)])
+        });
+        let outcomes = futures::future::join_all(writes).await;
+        let stored = outcomes.iter().filter(|outcome| matches!(outcome.as_deref(), Ok([Outcome::Created])));
+        let duplicates = outcomes
+            .iter()
+            .filter(|outcome| matches!(outcome.as_deref(), Ok([Outcome::Duplicate(of)]) if of.len() == 1));
+        assert_eq!((stored.count(), duplicates.count()), (1, 2), "{outcomes:?}");
+        let delete = (0..3).map(|n| Operation::Delete(id(n * 64 + round as u8 % 64))).collect();
+        write(&servers[round as usize % 3], 1, delete).await.unwrap();
+    }
+    for server in &servers {
+        reach(server, &log).await;
+        assert_eq!(state(server).await, state(&servers[0]).await);
+        server.close(Duration::from_secs(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_without_a_log_is_refused_and_one_without_an_answer_is_applied() {
+    let (log, dir) = (TestLog::default(), TempDir::new().unwrap());
+    let server = open(dir.path(), &log, 1).unwrap();
+    create(&server, 1).await.unwrap();
+    log.fails.store(true, Ordering::SeqCst);
+    let refused = write(&server, 1, vec![put(1, 1, None, None)]).await;
+    assert!(matches!(refused, Err(EngineError::LogUnavailable(_))), "{refused:?}");
+    log.fails.store(false, Ordering::SeqCst);
+    assert_eq!(write(&server, 1, vec![put(2, 2, None, None)]).await.unwrap(), [Outcome::Created]);
+    log.loses_answers.store(true, Ordering::SeqCst);
+    let lost = write(&server, 1, vec![put(3, 3, None, None)]).await;
+    // The follower may read the entry before the append fails; then the outcome is known.
+    assert!(matches!(lost, Err(EngineError::Unknown(_)) | Ok(_)), "{lost:?}");
+    reach(&server, &log).await;
+    let has = |number| server.get(&name(1), &id(number)).unwrap().is_some();
+    assert_eq!([1, 2, 3].map(has), [false, true, true]);
+    server.close(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_data_of_a_single_server_and_of_a_server_of_a_cluster_are_not_mixed() {
+    let (log, dir) = (TestLog::default(), TempDir::new().unwrap());
+    let server = open(dir.path(), &log, 1).unwrap();
+    create(&server, 1).await.unwrap();
+    server.close(Duration::from_secs(5)).await;
+    drop(server);
+    wait_until_closed(&dir.path().join("store")).unwrap();
+    let alone = |dir: &Path| Engine::open(dir, settings(), pool(), &Progress::default(), None);
+    assert!(matches!(alone(dir.path()), Err(OpenError::Cluster { .. })));
+    let dir = TempDir::new().unwrap();
+    let single = alone(dir.path()).unwrap();
+    create(&single, 1).await.unwrap();
+    single.close(Duration::from_secs(5)).await;
+    drop(single);
+    wait_until_closed(&dir.path().join("store")).unwrap();
+    assert!(matches!(open(dir.path(), &log, 2), Err(OpenError::Cluster { .. })));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_larger_than_an_entry_is_divided_and_answered_as_one() {
+    let (log, dir) = (TestLog::default(), TempDir::new().unwrap());
+    let server = open(dir.path(), &log, 1).unwrap();
+    create(&server, 1).await.unwrap();
+    let operations: Vec<Operation> = (0..=200)
+        .map(|number| {
+            let Operation::Put { mut document, unless } = put(number, u64::from(number), None, None) else {
+                unreachable!("it is one")
+            };
+            document.row.text = Some("长".repeat(4_000));
+            Operation::Put { document, unless }
+        })
+        .collect();
+    let outcomes = write(&server, 1, operations).await.unwrap();
+    assert_eq!(outcomes, vec![Outcome::Created; 201]);
+    let Position(end) = log.end().await.unwrap();
+    let entries = log.tail(Position(0)).take_while(|entry| ready(entry.as_ref().unwrap().position.0 < end));
+    let sizes: Vec<usize> = entries.map(|entry| entry.unwrap().payload.len()).collect().await;
+    assert!(sizes.len() > 4 && sizes.iter().all(|bytes| *bytes < MAX_PAYLOAD), "{sizes:?}");
+    server.close(Duration::from_secs(5)).await;
+}
+
+/// What a server does.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u8, Vec<(u8, u8, Option<u16>, bool)>),
+    Delete(u8, u8),
+    Create(u8),
+    Drop(u8),
+    Mark(u8, u8, u8),
+    Unmark(u8, u8, u8),
+    /// Close the server and open it again.
+    Restart,
+    /// Close it, and continue with an empty directory.
+    Replace,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let document = (0..12_u8, any::<u8>(), prop::option::of(0..4_u16), any::<bool>());
+    prop_oneof![
+        8 => (0..2_u8, prop::collection::vec(document, 1..6)).prop_map(|(c, all)| Step::Write(c, all)),
+        2 => (0..2_u8, 0..12_u8).prop_map(|(c, id)| Step::Delete(c, id)),
+        1 => (0..2_u8).prop_map(Step::Create),
+        1 => (0..2_u8).prop_map(Step::Drop),
+        1 => (0..2_u8, 0..12_u8, 0..12_u8).prop_map(|(c, a, b)| Step::Mark(c, a, b)),
+        1 => (0..2_u8, 0..12_u8, 0..12_u8).prop_map(|(c, a, b)| Step::Unmark(c, a, b)),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Replace),
+    ]
+}
+
+fn mark(a: u8, b: u8) -> Mark {
+    Mark::pair(id(a), id(b)).unwrap_or(Mark::of(id(a)))
+}
+
+/// One of the servers, in its directory.
+struct Server {
+    dir: TempDir,
+    engine: Engine,
+}
+
+impl Server {
+    fn start(log: &TestLog, origin: &mut u128) -> Server {
+        let dir = TempDir::new().unwrap();
+        *origin += 1;
+        let engine = open(dir.path(), log, *origin).unwrap();
+        Server { dir, engine }
+    }
+
+    async fn restart(self, log: &TestLog, origin: &mut u128) -> Server {
+        let Server { dir, engine } = self;
+        engine.close(Duration::from_secs(5)).await;
+        drop(engine);
+        wait_until_closed(&dir.path().join("store")).unwrap();
+        *origin += 1;
+        let engine = open(dir.path(), log, *origin).unwrap();
+        Server { dir, engine }
+    }
+}
+
+async fn take(server: &Engine, step: &Step) {
+    match step {
+        Step::Write(collection, documents) => {
+            let operations = documents.iter().map(|&(id, hash, expires, skips)| {
+                // Times around that of the clock: some documents expire while the servers work.
+                let expires_ms = expires.map(|after| 1_700_000_000_000 + 40 * u64::from(after));
+                put(id, u64::from(hash) & 0b1011_0111, expires_ms, if skips { SKIP } else { None })
+            });
+            let _ = write(server, *collection, operations.collect()).await;
+        }
+        Step::Delete(collection, number) => {
+            let _ = write(server, *collection, vec![Operation::Delete(id(*number))]).await;
+        }
+        Step::Create(collection) => drop(create(server, *collection).await),
+        Step::Drop(collection) => drop(server.delete_collection(&name(*collection), Condition::None).await),
+        Step::Mark(collection, a, b) => drop(server.mark(&name(*collection), vec![(mark(*a, *b), 9)]).await),
+        Step::Unmark(collection, a, b) => drop(server.unmark(&name(*collection), mark(*a, *b)).await),
+        Step::Restart | Step::Replace => unreachable!("the caller does it"),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Three servers take random steps at the same time, restart, and are replaced by empty ones. In the end
+    /// all have the same documents, with the same places.
+    #[test]
+    fn servers_end_in_the_same_state(steps in prop::collection::vec((0..3_usize, step()), 1..60)) {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        runtime.block_on(async move {
+            let (log, mut origin) = (TestLog::default(), 0);
+            let mut servers: Vec<Server> = (0..3).map(|_| Server::start(&log, &mut origin)).collect();
+            create(&servers[0].engine, 0).await.unwrap();
+            for steps in steps.chunks(3) {
+                let work = steps.iter().filter(|(_, step)| !matches!(step, Step::Restart | Step::Replace));
+                let servers_now = &servers;
+                futures::future::join_all(work.map(|(at, step)| take(&servers_now[*at].engine, step))).await;
+                for (at, step) in steps {
+                    let changed = match step {
+                        Step::Restart => servers.remove(*at).restart(&log, &mut origin).await,
+                        Step::Replace => {
+                            servers.remove(*at).engine.close(Duration::from_secs(5)).await;
+                            Server::start(&log, &mut origin)
+                        }
+                        _ => continue,
+                    };
+                    servers.insert(*at, changed);
+                }
+            }
+            // An entry at a time when every document that expires has expired.
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let _ = write(&servers[0].engine, 0, vec![Operation::Delete(id(200))]).await;
+            for server in &servers {
+                reach(&server.engine, &log).await;
+            }
+            let expected = state(&servers[0].engine).await;
+            for server in &servers[1..] {
+                assert_eq!(state(&server.engine).await, expected);
+            }
+            for server in servers {
+                server.engine.close(Duration::from_secs(5)).await;
+            }
+        });
+    }
+}

@@ -1,0 +1,225 @@
+//! Servers of a cluster act as one: what one stores, all find, and any of them can be lost.
+
+use std::time::{Duration, Instant};
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::etcd;
+use super::server::{self, ids, lines};
+use super::servers::{Cluster, POSITION, documents, eventually, position};
+
+/// All exports are equal; returns one of them.
+fn equal(exports: &[String]) -> &str {
+    for export in exports {
+        assert_eq!(documents(export), documents(&exports[0]));
+    }
+    &exports[0]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_server_stores_all_find() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let mut cluster = Cluster::start(3).await;
+    let (status, _) = cluster.server(0).put("/collections/news", json!({"k": 5, "keep_text": true})).await;
+    assert_eq!(status, StatusCode::CREATED);
+    // A document through each server, found through the next one at the position of the answer.
+    for (at, hash) in [(0, "00000000000000ff"), (1, "0f0f0f0f0f0f0f0f"), (2, "ffffffff00000000")] {
+        let url = format!("{}/collections/news/documents?linearizable=true", cluster.server(at).url);
+        let document = json!({"id": format!("d{at}"), "hash": hash});
+        let stored = cluster.server(at).client.post(url).json(&document).send().await.unwrap();
+        assert_eq!(stored.status(), StatusCode::CREATED);
+        let position = position(&stored);
+        let other = cluster.server((at + 1) % 3);
+        let route = format!("/collections/news/similar?hash={hash}&k=0&at_least={position}");
+        let found = other.get(&route).await;
+        assert!(found.headers()[POSITION].to_str().unwrap().parse::<u64>().unwrap() >= position);
+        assert_eq!(ids(&found.json().await.unwrap()), [format!("d{at}")]);
+    }
+    // A position that is not there yet is waited for, and then refused.
+    let late = cluster.server(0).get("/similar?hash=00000000000000ff&at_least=1000000000000").await;
+    assert_eq!(late.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(late.json::<Value>().await.unwrap()["code"], "behind");
+    // A stream through one server, while another one does not run.
+    cluster.kill(2);
+    let (_, summary) = cluster.server(1).stream("/documents", lines(0..20_000)).await;
+    assert_eq!((&summary["created"], &summary["errors"]), (&json!(20_000), &json!(0)));
+    cluster.restart(2).await;
+    assert_eq!(documents(equal(&cluster.exports("default").await)).len(), 20_000);
+    // A server without data reads the whole log.
+    cluster.kill(0);
+    cluster.wipe(0);
+    cluster.restart(0).await;
+    assert_eq!(documents(equal(&cluster.exports("default").await)).len(), 20_000);
+    assert_eq!(documents(equal(&cluster.exports("news").await)).len(), 3);
+    let state: Value = serde_json::from_str(&eventually(cluster.server(0), "/cluster").await).unwrap();
+    assert_eq!((&state["name"], &state["server"]), (&json!("lookalike"), &json!("s0")));
+    assert_eq!(state["log"]["endpoints"].as_array().unwrap().len(), 3, "{state:#}");
+    let names: Vec<&str> =
+        state["servers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["s0", "s1", "s2"]);
+    assert_eq!(cluster.server(1).delete("/collections/news").await, StatusCode::NO_CONTENT);
+    for server in cluster.running() {
+        let gone = server.get("/collections/news?linearizable=true").await;
+        assert_eq!(gone.status(), StatusCode::NOT_FOUND);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_expire_on_every_server_and_marks_and_clusters_are_shared() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let cluster = Cluster::start(2).await;
+    let (one, two) = (cluster.server(0), cluster.server(1));
+    one.put("/collections/c", json!({"clusters": {"keep": "first"}})).await;
+    let add = |id: &str, hash: &str, expires: Value| json!({"id": id, "hash": hash, "expires_in": expires});
+    let batch = json!([
+        add("a", "0000000000000001", Value::Null),
+        add("b", "0000000000000003", Value::Null),
+        add("c", "0000000000000007", json!(1)),
+    ]);
+    assert_eq!(one.post("/collections/c/documents", batch).await.0, StatusCode::OK);
+    let found: Value =
+        serde_json::from_str(&eventually(two, "/collections/c/documents/b/cluster?linearizable=true").await)
+            .unwrap();
+    assert_eq!(found["representative"], "a", "{found}");
+    let (status, marked) = two.post("/collections/c/marks", json!({"marks": [{"ids": ["a", "b"]}]})).await;
+    assert!(status.is_success(), "{marked}");
+    let near: Value = serde_json::from_str(
+        &eventually(one, "/collections/c/documents/a/similar?k=3&linearizable=true").await,
+    )
+    .unwrap();
+    assert!(!ids(&near).contains(&"b".to_owned()), "{near}");
+    // The document expires, and is removed from the disk of both although nobody writes.
+    let since = Instant::now();
+    for server in cluster.running() {
+        loop {
+            let metrics = server.get("/metrics").await.text().await.unwrap();
+            let stored =
+                metrics.lines().find(|line| line.starts_with("lookalike_documents{collection=\"c\"}"));
+            if stored.is_some_and(|line| line.ends_with(" 2")) {
+                break;
+            }
+            assert!(since.elapsed() < Duration::from_secs(40), "{stored:?}\n{}", server.log());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+    assert_eq!(documents(equal(&cluster.exports("c").await)).len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_etcd_lookups_continue_and_writes_are_refused() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let mut cluster = Cluster::start(2).await;
+    assert_eq!(cluster.server(0).post("/documents", json!({"id": "a", "hash": "1".repeat(16)})).await.0, 201);
+    eventually(cluster.server(1), "/documents/a?linearizable=true").await;
+    cluster.etcd.kill(1);
+    assert_eq!(cluster.server(0).post("/documents", json!({"id": "b", "hash": "2".repeat(16)})).await.0, 201);
+    cluster.etcd.kill(0);
+    cluster.etcd.kill(2);
+    for server in cluster.running() {
+        let refused = server.client.post(format!("{}/documents", server.url));
+        let refused = refused.json(&json!({"id": "c", "hash": "3".repeat(16)})).send().await.unwrap();
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert!(refused.headers().contains_key("retry-after"));
+        let problem: Value = refused.json().await.unwrap();
+        // Without an answer of etcd it may be unknown whether the write is in the log.
+        assert!(
+            ["log_unavailable", "outcome_unknown"].contains(&problem["code"].as_str().unwrap()),
+            "{problem}"
+        );
+        let found = server.get(&format!("/similar?hash={}&k=0", "1".repeat(16))).await;
+        assert!(found.headers().contains_key("x-lookalike-stale-ms"), "{:?}", found.headers());
+        assert_eq!(ids(&found.json().await.unwrap()), ["a"]);
+        assert_eq!(server.get("/readyz").await.status(), StatusCode::OK);
+        let exact = server.get(&format!("/similar?hash={}&linearizable=true", "1".repeat(16))).await;
+        assert_eq!(exact.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(exact.json::<Value>().await.unwrap()["code"], "log_unavailable");
+    }
+    (0..3).for_each(|at| cluster.etcd.restart(at));
+    cluster.etcd.wait_until_healthy().await;
+    for (at, server) in cluster.running().enumerate() {
+        let (status, answer) =
+            server.post("/documents", json!({"id": format!("z{at}"), "hash": "4".repeat(16)})).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+    }
+    equal(&cluster.exports("default").await);
+    let fresh = cluster.server(0).get("/similar?hash=0000000000000000&linearizable=true").await;
+    assert!(!fresh.headers().contains_key("x-lookalike-stale-ms"), "{:?}", fresh.headers());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn wrong_settings_of_a_cluster_name_the_way_out() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let mut cluster = Cluster::start(1).await;
+    cluster.kill(0);
+    // The data of the cluster without the cluster, and under another name.
+    let ended = server::Server::launch(server::serve(cluster.dir(0), &[])).await.err().unwrap();
+    assert!(ended.log.contains("start it with --cluster"), "{}", ended.log);
+    let ended =
+        cluster.try_start(0, cluster.dir(0), &[("LOOKALIKE_CLUSTER__NAME", "mail")]).await.err().unwrap();
+    assert_eq!(ended.status.code(), Some(78), "{}", ended.log);
+    assert!(ended.log.contains("belongs to the cluster \"lookalike\""), "{}", ended.log);
+    // The data of a single server in a cluster.
+    let single = server::directory();
+    server::Server::start(single.path()).await.kill();
+    let ended = cluster.try_start(1, single.path(), &[]).await.err().unwrap();
+    assert!(ended.log.contains("import an export"), "{}", ended.log);
+    let names = [("LOOKALIKE_CLUSTER__USER", "a")];
+    let ended = cluster.try_start(2, server::directory().path(), &names).await.err().unwrap();
+    assert_eq!(ended.status.code(), Some(78));
+    assert!(ended.log.contains("cluster.password_file"), "{}", ended.log);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_the_log_does_not_reach_copies_another_one() {
+    if !etcd::is_installed() {
+        return;
+    }
+    let mut cluster = Cluster::start_with(3, &[("LOOKALIKE_CLUSTER__TRIM_BYTES", "1 MiB")]).await;
+    // The last server misses what follows, and the log is trimmed as soon as it is not on the list any more.
+    cluster.kill(2);
+    let mut random = fastrand::Rng::with_seed(5);
+    let mut word = || (0..40).map(|_| random.alphanumeric()).collect::<String>();
+    let lines: String = (0..60_000_u64)
+        .map(|n| format!("{{\"id\":\"d{n}\",\"hash\":\"{n:016x}\",\"metadata\":{{\"w\":\"{}\"}}}}\n", word()))
+        .collect();
+    let (_, summary) = cluster.server(1).stream("/documents", lines).await;
+    assert_eq!(summary["created"], 60_000);
+    let since = Instant::now();
+    while !cluster.running().any(|server| server.log().contains("trimming the log")) {
+        assert!(since.elapsed() < Duration::from_mins(1), "{}", cluster.server(0).log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    cluster.restart(2).await;
+    assert!(
+        cluster.server(2).log().contains("the data of another server is copied"),
+        "{}",
+        cluster.server(2).log()
+    );
+    assert_eq!(documents(equal(&cluster.exports("default").await)).len(), 60_000);
+    // A server that has lost its disk.
+    cluster.kill(0);
+    cluster.wipe(0);
+    cluster.restart(0).await;
+    assert!(
+        cluster.server(0).log().contains("the data of another server is copied"),
+        "{}",
+        cluster.server(0).log()
+    );
+    for (at, server) in cluster.running().enumerate() {
+        let (status, answer) =
+            server.post("/documents", json!({"id": format!("z{at}"), "hash": format!("{at:016x}")})).await;
+        assert_eq!(status, StatusCode::CREATED, "{answer}");
+    }
+    assert_eq!(documents(equal(&cluster.exports("default").await)).len(), 60_003);
+    let near = cluster.server(0).json("/similar?hash=0000000000000000&k=0&linearizable=true").await;
+    assert_eq!(ids(&near), ["d0", "z0"]);
+}

@@ -1,0 +1,148 @@
+//! A cluster for one test: three processes of etcd, and servers of the release binary that follow its log.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use reqwest::Response;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::etcd::Etcd;
+use super::server::{self, Ended, Server};
+
+/// How long a server may take to apply what the others have written.
+const SOON: Duration = Duration::from_mins(1);
+
+/// The header with the position of a server.
+pub const POSITION: &str = "x-lookalike-position";
+
+pub struct Cluster {
+    pub etcd: Etcd,
+    pub servers: Vec<Option<Server>>,
+    dirs: Vec<TempDir>,
+    /// Settings of all servers, as variables.
+    variables: Vec<(&'static str, &'static str)>,
+}
+
+impl Cluster {
+    /// Starts three processes of etcd, and servers.
+    pub async fn start(servers: usize) -> Cluster {
+        Cluster::start_with(servers, &[]).await
+    }
+
+    /// The same with settings of all servers, as variables.
+    pub async fn start_with(servers: usize, variables: &[(&'static str, &'static str)]) -> Cluster {
+        let etcd = Etcd::start(3, &[]).await;
+        let dirs = (0..servers).map(|_| server::directory()).collect();
+        let (variables, none) = (variables.to_vec(), (0..servers).map(|_| None).collect());
+        let mut cluster = Cluster { etcd, servers: none, dirs, variables };
+        for at in 0..servers {
+            cluster.restart(at).await;
+        }
+        cluster
+    }
+
+    /// The command that runs a server.
+    pub fn command(&self, at: usize, dir: &Path) -> Command {
+        let mut command = server::serve(dir, &[]);
+        command.args(["--cluster", &self.etcd.endpoints().join(","), "--name", &format!("s{at}")]);
+        command.env("LOOKALIKE_CLUSTER__MAX_LAG_MS", "2000").envs(self.variables.iter().copied());
+        command
+    }
+
+    /// Starts a server that does not run, with the data that it has.
+    pub async fn restart(&mut self, at: usize) {
+        assert!(self.servers[at].is_none(), "server {at} runs");
+        let started = Server::launch(self.command(at, self.dirs[at].path())).await;
+        self.servers[at] = Some(started.unwrap_or_else(|ended| panic!("{ended:?}")));
+    }
+
+    /// Replaces the data of a server that does not run by an empty directory.
+    pub fn wipe(&mut self, at: usize) {
+        assert!(self.servers[at].is_none(), "server {at} runs");
+        self.dirs[at] = server::directory();
+    }
+
+    /// Runs a server on a directory until it ends, or becomes ready.
+    pub async fn try_start(
+        &self,
+        at: usize,
+        dir: &Path,
+        variables: &[(&str, &str)],
+    ) -> Result<Server, Ended> {
+        let mut command = self.command(at, dir);
+        command.envs(variables.iter().copied());
+        Server::launch(command).await
+    }
+
+    pub fn kill(&mut self, at: usize) {
+        self.servers[at].take().unwrap().kill();
+    }
+
+    /// Stops a server without ending its connections, until [`Cluster::resume`].
+    pub fn pause(&self, at: usize) {
+        self.signal(at, Signal::STOP);
+    }
+
+    /// Lets a stopped server go on.
+    pub fn resume(&self, at: usize) {
+        self.signal(at, Signal::CONT);
+    }
+
+    fn signal(&self, at: usize, signal: Signal) {
+        let id = Pid::from_raw(self.server(at).id() as i32).unwrap();
+        kill_process(id, signal).unwrap();
+    }
+
+    /// The directory of a server.
+    pub fn dir(&self, at: usize) -> &Path {
+        self.dirs[at].path()
+    }
+
+    /// A server that runs.
+    pub fn server(&self, at: usize) -> &Server {
+        self.servers[at].as_ref().unwrap()
+    }
+
+    /// The servers that run.
+    pub fn running(&self) -> impl Iterator<Item = &Server> {
+        self.servers.iter().flatten()
+    }
+
+    /// Waits until every server that runs has applied what any of them has acknowledged, and returns what
+    /// each then exports.
+    pub async fn exports(&self, collection: &str) -> Vec<String> {
+        let mut exports = Vec::new();
+        for server in self.running() {
+            let route = format!("/collections/{collection}/export");
+            exports.push(eventually(server, &format!("{route}?linearizable=true")).await);
+        }
+        exports
+    }
+}
+
+/// The body of a GET, once it succeeds.
+pub async fn eventually(server: &Server, route: &str) -> String {
+    let since = Instant::now();
+    loop {
+        let last = match server.try_get(route).await {
+            Ok(response) if response.status().is_success() => return response.text().await.unwrap(),
+            Ok(response) => response.text().await.unwrap_or_default(),
+            Err(error) => error.to_string(),
+        };
+        assert!(since.elapsed() < SOON, "{route}: {last}\n{}", server.log());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// The position in the headers of an answer.
+pub fn position(response: &Response) -> u64 {
+    response.headers()[POSITION].to_str().unwrap().parse().unwrap()
+}
+
+/// The documents of an export, each as JSON, without those that expire.
+pub fn documents(export: &str) -> Vec<Value> {
+    export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
