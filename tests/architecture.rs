@@ -24,6 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("profiles", &["ids", "text", "features", "fingerprint"]),
     ("eval", &["ids", "text", "features", "fingerprint", "index", "corpus"]),
     ("corpus", &["ids", "index"]),
+    ("plans", &["ids", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call"]),
     ("keys", &["ids"]),
     ("client", &[]),
@@ -76,13 +77,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "client",
             "machine",
             "corpus",
+            "plans",
         ],
     ),
     ("main", &["cli"]),
 ];
 
 /// The pure layers: no I/O, no clock, no async, no serde.
-const PURE: &[&str] = &["ids", "text", "features", "fingerprint", "index", "corpus"];
+const PURE: &[&str] = &["ids", "text", "features", "fingerprint", "index", "corpus", "plans"];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::time", "std::env", "tokio", "serde", "async fn", "futures"];
 

@@ -5,7 +5,7 @@
 //! reports the median of the ratios of the rounds. `cargo bench --bench lookup` runs everything with
 //! 1,000,000 hashes. Arguments after `--` select parts (`fingerprint`, `index`, `snapshot`, `http`,
 //! `ingest`, `passages`, `singles`, `dedupe`) and other numbers of hashes. Parts of `index` can be selected
-//! separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `literature`, `minhash`.
+//! separately: `built`, `even`, `skewed`, `wide`, `threads`, `pairs`, `minhash`.
 
 mod data;
 mod dedupe;

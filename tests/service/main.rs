@@ -39,6 +39,7 @@ mod overload;
 mod pairs;
 mod passages;
 mod pathological;
+mod plans;
 mod profiles;
 mod prometheus;
 mod reclaim;

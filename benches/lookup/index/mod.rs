@@ -3,7 +3,6 @@
 pub mod data;
 mod faiss;
 mod limits;
-mod literature;
 mod minhash;
 mod pairs;
 mod peers;
@@ -31,7 +30,7 @@ const K64: [u32; 10] = [0, 3, 6, 7, 8, 10, 12, 14, 16, 20];
 const K128: [u32; 5] = [3, 6, 15, 23, 31];
 
 /// The parts that can be selected separately.
-pub const PARTS: [&str; 8] = ["built", "even", "skewed", "wide", "threads", "pairs", "literature", "minhash"];
+pub const PARTS: [&str; 7] = ["built", "even", "skewed", "wide", "threads", "pairs", "minhash"];
 
 pub fn run(counts: &[usize], parts: &[&str]) {
     let wanted = |part: &str| parts.contains(&part);
@@ -55,11 +54,7 @@ pub fn run(counts: &[usize], parts: &[&str]) {
             pairs::report(count);
         }
     }
-    let small = counts.iter().any(|&count| count <= MAPS_TO);
-    if wanted("literature") && small {
-        literature::report(1_000_000);
-    }
-    if wanted("minhash") && small {
+    if wanted("minhash") && counts.iter().any(|&count| count <= MAPS_TO) {
         minhash::report(1_000_000);
     }
 }
