@@ -24,7 +24,8 @@ pub(super) struct Tables<W> {
 struct Table<W> {
     /// Where each bit of a stored hash comes from, the first bits first.
     order: Vec<Piece>,
-    /// The number of first bits that must agree.
+    /// The number of first pieces that must agree, and of their bits.
+    first: usize,
     exact: u32,
     /// The hashes in this order of bits, sorted.
     hashes: Vec<W>,
@@ -119,8 +120,7 @@ impl<W: Bits> Tables<W> {
     /// Whether no table before table `number` finds a hash that differs from the query in these bits.
     fn is_first(&self, number: usize, differing: W) -> bool {
         let finds = |table: &Table<W>| {
-            let first = between(&table.order, 0, table.exact);
-            first.iter().all(|piece| differing.piece(piece.from, piece.bits) == W::ZERO)
+            table.order[..table.first].iter().all(|piece| differing.piece(piece.from, piece.bits) == W::ZERO)
         };
         !self.tables[..number].iter().any(finds)
     }
@@ -129,7 +129,7 @@ impl<W: Bits> Tables<W> {
 impl<W: Bits> Table<W> {
     fn new(hashes: &[W], first: &[Piece], rest: &[Piece]) -> Table<W> {
         let order = [first, rest].concat();
-        let mut table = Table { order, exact: length(first), hashes: Vec::new() };
+        let mut table = Table { order, first: first.len(), exact: length(first), hashes: Vec::new() };
         table.hashes = hashes.iter().map(|hash| table.ordered(*hash)).collect();
         table.hashes.sort_unstable();
         table
