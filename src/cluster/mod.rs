@@ -229,6 +229,7 @@ impl Cluster {
     pub async fn reach(&self, position: Option<u64>, within: Duration) -> Result<(), EngineError> {
         let Some(engine) = self.engine.get() else { return Ok(()) };
         let begun = Instant::now();
+        let is_end = position.is_none();
         let position = if let Some(position) = position {
             position
         } else {
@@ -238,7 +239,12 @@ impl Cluster {
             let Position(end) = end.map_err(late)?.map_err(EngineError::from)?;
             end
         };
-        engine.reach(position, within.saturating_sub(begun.elapsed())).await
+        engine.reach(position, within.saturating_sub(begun.elapsed())).await?;
+        if is_end {
+            let mut seen = self.seen.lock();
+            seen.complete = seen.complete.max(begun);
+        }
+        Ok(())
     }
 
     /// Asks for the end of the log again and again. Returns when the log has been trimmed too far.

@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::gateway::{Gateway, Lost};
 use super::refusal::Kind;
-use super::wire::{Base64, Compare, Op, Put, Range, Txn, TxnAnswer};
+use super::wire::{Base64, Compare, Op, Put, Range, RangeAnswer, Txn, TxnAnswer};
 use crate::log::{LogError, MAX_PAYLOAD, Position};
 
 /// Lanes outlive failures of etcd of this length. Renewed by appends, after a quarter of it.
@@ -117,6 +117,7 @@ impl Lanes {
         let txn = write(&lane.session, &lane.key, compare, Some(entry));
         let answered = match self.gateway.call_once::<TxnAnswer>(TXN, &txn, left(deadline)).await {
             Ok(answered) => answered,
+            Err(lost) if lost.kind == Kind::Full => return self.full(lane, lost, deadline).await,
             Err(lost) => return self.lost(lost, payload.len()),
         };
         let position = if answered.answer.succeeded {
@@ -130,6 +131,21 @@ impl Lanes {
         };
         self.idle.lock().push(Lane { revision: position, ..lane });
         Ok(Outcome::Appended(Position(position)))
+    }
+
+    /// What a refusal for lack of space means. etcd refuses a write before it has an effect, except the one that
+    /// uses up the space: that has its effect too. The revision of the lane tells them apart.
+    async fn full(&self, lane: Lane, lost: Lost, deadline: Instant) -> Result<Outcome, LogError> {
+        let range = Range::keys_only(&lane.key, 0);
+        let read = self.gateway.call::<RangeAnswer>("/v3/kv/range", &range, left(deadline)).await;
+        match read.map(|answer| answer.kvs.first().map(|kv| kv.mod_revision)) {
+            Ok(Some(revision)) if revision != lane.revision => {
+                self.idle.lock().push(Lane { revision, ..lane });
+                Ok(Outcome::Appended(Position(revision)))
+            }
+            Ok(_) => self.lost(lost, 0),
+            Err(unread) => Err(LogError::Unknown(unread.failure)),
+        }
     }
 
     /// What an append without an answer means.
