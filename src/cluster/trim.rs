@@ -38,8 +38,8 @@ impl Cluster {
             return Ok(());
         }
         if let Some(through) = trimmable(&reports, self.settings.min_copies).filter(|_| is_large) {
-            tracing::info!(%through, in_use, "trimming the log of the cluster");
             self.log.trim(through).await?;
+            tracing::info!(%through, in_use, "the log of the cluster was trimmed");
             tokio::time::sleep(SETTLE).await;
         }
         self.log.reclaim().await?;
