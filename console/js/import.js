@@ -179,6 +179,7 @@ function importJob(file, collection, { fields, rule, k }, ran) {
   let spent = 0;
   let pending = [];
   let place = 0;
+  let header = null;
 
   function draw(message) {
     const seconds = spent + (performance.now() - began) / 1000;
@@ -210,7 +211,8 @@ function importJob(file, collection, { fields, rule, k }, ran) {
 
   // Stores a chunk. A busy server is offered it again; a chunk that may have been stored is not.
   async function store(chunk) {
-    const body = chunk.map((record) => `${record.line}\n`).join("");
+    const lines = chunk.records.map((record) => record.line);
+    const body = [...(chunk.header ? [chunk.header] : []), ...lines].map((line) => `${line}\n`).join("");
     for (let attempt = 1; ; attempt += 1) {
       const response = await send("POST", path, {
         body,
@@ -229,13 +231,14 @@ function importJob(file, collection, { fields, rule, k }, ran) {
 
   async function take(chunk, response) {
     say(wait, null);
+    const first = chunk.header ? 1 : 0;
     let listed = 0;
     for (const text of (await response.text()).split("\n")) {
       if (text === "") continue;
       const { index, error, summary } = JSON.parse(text);
       if (error) {
         listed += 1;
-        addInvalid(chunk[index].number, null, error.detail);
+        addInvalid(chunk.records[index - first].number, null, error.detail);
       }
       if (!summary) continue;
       counts.created += summary.created;
@@ -245,29 +248,36 @@ function importJob(file, collection, { fields, rule, k }, ran) {
     }
   }
 
-  // The next records, at most a request of them; `null` at the end of the file.
+  // The next records, at most a request of them, with the header of an export that holds for them; `null` at
+  // the end of the file.
   async function next() {
-    const chunk = [];
+    const found = [];
+    const chunk = () => ({ header, records: found });
     let length = 0;
-    while (length < CHARACTERS && chunk.length < DOCUMENTS) {
+    while (length < CHARACTERS && found.length < DOCUMENTS) {
       if (place === pending.length) {
         const { done, value } = await reading.next();
-        if (done) return chunk.length > 0 ? chunk : null;
+        if (done) return found.length > 0 ? chunk() : null;
         [pending, place] = [value, 0];
         continue;
       }
       const record = pending[place];
+      if (record.header && found.length > 0) return chunk();
       place += 1;
+      if (record.header) {
+        header = record.header;
+        continue;
+      }
       counts.lines += 1;
       if (record.error) addInvalid(record.number, [record.error, record.values ?? {}], record.detail);
       else {
-        chunk.push(record);
+        found.push(record);
         length += record.line.length;
       }
       if (counts.lines === FIRST && counts.errors === FIRST)
         throw Object.assign(new Error("format"), { isFormat: true });
     }
-    return chunk;
+    return chunk();
   }
 
   let held = null;
@@ -279,7 +289,7 @@ function importJob(file, collection, { fields, rule, k }, ran) {
     try {
       for (held ??= await next(); held; held = await next()) {
         stopping.signal.throwIfAborted();
-        if (held.length > 0) await store(held);
+        if (held.records.length > 0) await store(held);
         draw();
       }
       const isNothing = counts.created + counts.updated + counts.duplicates === 0;

@@ -5,6 +5,8 @@
 const MOST = 16 * 1024 * 1024;
 
 const KNOWN = ["id", "text", "html", "page", "hash", "signature", "metadata", "expires_in", "expires_at"];
+// Members of a document with a hash or signature only. Beside a text they are metadata.
+const OF_HASHES = ["profile", "characters"];
 
 // The format of a file, from its name: `jsonl`, `csv`, `tsv`.
 export function formatOf(name) {
@@ -61,13 +63,16 @@ async function* lines(file, onBytes) {
 
 const written = (document) => ({ document, line: JSON.stringify(document) });
 
+const known = (object) => ("hash" in object || "signature" in object ? [...KNOWN, ...OF_HASHES] : KNOWN);
+
 // A document from an object: members that the server does not know become metadata.
 function documentOf(object, fields) {
   const document = {};
   const metadata = {};
+  const names = known(object);
   for (const [name, value] of Object.entries(object)) {
     const to = name === fields.text ? "text" : name === fields.id ? "id" : name;
-    if (KNOWN.includes(to) && !(to in document)) document[to] = value;
+    if (names.includes(to) && !(to in document)) document[to] = value;
     else metadata[name] = value;
   }
   if (document.id !== undefined) document.id = String(document.id);
@@ -88,11 +93,14 @@ function parsed(text, fields) {
   }
   if (typeof object !== "object" || object === null || Array.isArray(object))
     return { error: "import.error.object" };
+  // The first line of an export is no document: it states what the hashes after it are.
+  if (Object.keys(object).join() === "export") return { header: text.trim() };
   // A line that is a document as it is need not be written again.
+  const names = known(object);
   const isUsual =
     fields.text === "text" &&
     fields.id === "id" &&
-    Object.keys(object).every((name) => KNOWN.includes(name));
+    Object.keys(object).every((name) => names.includes(name));
   if (isUsual && typeof (object.id ?? "") === "string") return { document: object, line: text.trim() };
   return written(documentOf(object, fields));
 }
@@ -186,7 +194,8 @@ async function* rows(file, separator, fields, onBytes) {
 }
 
 // The records of a file, in arrays: `number` is the line, and each has a `document` and its JSON in `line`,
-// or an `error`. Blank lines are left out. `fields` has the names of the fields for text and id.
+// or the `header` of an export, or an `error`. Blank lines are left out. `fields` has the names of the fields
+// for text and id.
 export async function* records(file, fields, onBytes) {
   const format = formatOf(file.name);
   if (format !== "jsonl") {

@@ -1,4 +1,5 @@
-//! `lookalike export`: writes every document of a collection as NDJSON, which `import` accepts.
+//! `lookalike export`: writes every document of a collection as NDJSON, which `import` accepts. The first
+//! line states the profile of the hashes.
 
 use std::path::PathBuf;
 
@@ -9,7 +10,7 @@ use reqwest::Method;
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
-use crate::ids::CollectionName;
+use crate::ids::{CollectionName, HashForm};
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArguments {
@@ -21,24 +22,31 @@ pub(super) struct ExportArguments {
     /// Output file; by default standard output
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Form of the hashes: hex, 0x, decimal, signed, base64
+    #[arg(long, value_name = "FORM")]
+    hash_format: Option<HashForm>,
 }
 
 pub(super) async fn run(arguments: ExportArguments) -> Result<(), Failure> {
     let output = Output::open(arguments.output)?;
-    output::interruptible(output, |output| fetch(arguments.server, arguments.collection, output)).await
+    let ExportArguments { server, collection, hash_format, .. } = arguments;
+    let form = hash_format.map(|form| format!("?hash_format={form}")).unwrap_or_default();
+    let route = collection_route(&collection, &format!("/export{form}"));
+    output::interruptible(output, |output| fetch(server, route, output)).await
 }
 
-async fn fetch(server: Server, collection: CollectionName, mut output: Output) -> Result<(), Failure> {
+async fn fetch(server: Server, route: String, mut output: Output) -> Result<(), Failure> {
     let client = server.client()?;
-    let request = client.request(Method::GET, &collection_route(&collection, "/export"));
+    let request = client.request(Method::GET, &route);
     let mut body = client.send(request).await?.bytes_stream();
-    let mut documents = 0;
+    // The first line is the header, which is no document.
+    let mut lines = 0_usize;
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| client.broken(error))?;
-        documents += part.split(|byte| *byte == b'\n').count() - 1;
+        lines += part.split(|byte| *byte == b'\n').count() - 1;
         output.write(&part)?;
     }
     output.finish(|_| Ok(())).await?;
-    eprintln!("{documents} documents exported");
+    eprintln!("{} documents exported", lines.saturating_sub(1));
     Ok(())
 }

@@ -10,6 +10,7 @@ use clap::Args;
 use super::Failure;
 use super::eval::OfPage;
 use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::ids::HashForm;
 use crate::profiles;
 use crate::text::{decode, main_text, visible_text};
 
@@ -33,6 +34,9 @@ pub(super) struct FingerprintArguments {
     /// Charset of the files, such as gbk; by default UTF-8, else the declared or detected one
     #[arg(long)]
     charset: Option<String>,
+    /// Form of the hashes: hex, 0x, decimal, signed, base64
+    #[arg(long, value_name = "FORM", default_value = "hex")]
+    hash_format: HashForm,
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
@@ -50,7 +54,7 @@ pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
                     OfPage::Main => main_text(&text),
                     OfPage::Visible => visible_text(&text),
                 };
-                print(&name, profile, profile.fingerprint(&text), arguments.json)?;
+                print(&name, profile, profile.fingerprint(&text), arguments)?;
             }
             Err(error) => {
                 eprintln!("lookalike: {name}: {error}");
@@ -79,16 +83,22 @@ fn read(file: &PathBuf, charset: Option<&str>, is_page: bool) -> io::Result<Stri
     decode(&bytes, charset, is_page).map(Cow::into_owned).map_err(io::Error::other)
 }
 
-fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Result<()> {
+fn print(
+    name: &str,
+    profile: &Profile,
+    made: Fingerprint,
+    arguments: &FingerprintArguments,
+) -> io::Result<()> {
+    let hash = arguments.hash_format.write(made.hash);
     let status = match made.status {
         Status::Ok => "ok",
         Status::Short => "short",
         Status::Empty => "empty",
     };
     let mut out = io::stdout().lock();
-    if json {
+    if arguments.json {
         let line = serde_json::json!({
-            "file": name, "hash": made.hash.to_string(), "bits": profile.width().bits(),
+            "file": name, "hash": hash, "bits": profile.width().bits(),
             "profile": profile.id().to_string(), "features": made.features, "status": status,
             "k": made.k, "sensitivity": made.moved.within(made.k),
         });
@@ -98,5 +108,5 @@ fn print(name: &str, profile: &Profile, made: Fingerprint, json: bool) -> io::Re
         let features = made.features;
         eprintln!("lookalike: {name}: {status}: {features} features; a changed word may move it beyond k");
     }
-    writeln!(out, "{}  {name}", made.hash)
+    writeln!(out, "{hash}  {name}")
 }

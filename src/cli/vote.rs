@@ -9,6 +9,7 @@ use clap::Args;
 use super::Failure;
 use super::fingerprint::profile;
 use crate::fingerprint::{Ballot, GivenFeature, Voted};
+use crate::ids::HashForm;
 
 #[derive(Debug, Args)]
 pub(super) struct VoteArguments {
@@ -33,6 +34,9 @@ pub(super) struct VoteArguments {
     /// TOML file that defines your own profiles
     #[arg(long, value_name = "FILE")]
     profiles: Option<PathBuf>,
+    /// Form of the fingerprint: hex, 0x, decimal, signed, base64
+    #[arg(long, value_name = "FORM", default_value = "hex")]
+    hash_format: HashForm,
     /// Print the hash and votes of each feature, and the sums
     #[arg(long)]
     explain: bool,
@@ -71,7 +75,7 @@ fn print(arguments: &VoteArguments, voted: &Voted) -> io::Result<()> {
         }
         writeln!(out, "sums\t\t\t{}", listed(voted.sums.iter().copied()))?;
     }
-    writeln!(out, "{}  {}", voted.hash, voted.hash.to_binary())
+    writeln!(out, "{}  {}", arguments.hash_format.write_wide(voted.hash), voted.hash.to_binary())
 }
 
 fn listed(numbers: impl Iterator<Item = f64>) -> String {

@@ -8,11 +8,11 @@ use super::State;
 use super::access::RequestKey;
 use super::condition::{Conditional, etag};
 use super::error::{Body, Problem};
-use super::extract::{Document, NoParams, Target};
+use super::extract::{Document, NoParams, Params, Target};
 use super::json::Json;
 use super::responses::{BodyRefused, ConditionFailed, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
-use super::wire::{CollectionIn, CollectionOut, CollectionsOut, SharedHashesOut};
+use super::wire::{CollectionIn, CollectionOut, CollectionsOut, FormParams, SharedHashesOut, in_form};
 use crate::ids::CollectionName;
 use crate::service::Changed;
 
@@ -121,7 +121,7 @@ pub(super) async fn delete(
 /// an error page. The hashes of a large collection are counted at most once in five minutes.
 #[utoipa::path(
     get, path = Route::SharedHashes.path(), tag = "collections", operation_id = "get_shared_hashes",
-    params(("collection" = String, Path, description = "The collection.")),
+    params(("collection" = String, Path, description = "The collection."), FormParams),
     responses(
         (status = 200, description = "At most 50 hashes, that of most documents first.",
             body = SharedHashesOut),
@@ -130,8 +130,9 @@ pub(super) async fn delete(
 )]
 pub(super) async fn shared_hashes(
     From_(state): From_<State>,
-    _: NoParams,
+    Params(params): Params<FormParams>,
     Target(name): Target,
-) -> Result<Json<SharedHashesOut>, Problem> {
-    Ok(Json(SharedHashesOut::from(state.service.most_shared(&name).await?)))
+) -> Result<Response, Problem> {
+    let shared = SharedHashesOut::from(state.service.most_shared(&name).await?);
+    Ok(in_form(params.form(), || Json(shared).into_response()))
 }

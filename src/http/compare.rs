@@ -1,15 +1,16 @@
 //! `POST /compare`: compares any two of text, page, stored document and hash.
 
 use axum::extract::{Request, State as From_};
+use axum::response::{IntoResponse, Response};
 
 use super::State;
 use super::deadline::Deadline;
 use super::error::Problem;
-use super::extract::{NoParams, Target, check_type, parse_aside, parse_object, read};
+use super::extract::{Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::Json;
-use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
+use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::Route;
-use super::wire::{CompareIn, ComparisonOut};
+use super::wire::{CompareIn, ComparisonOut, FormParams, in_form};
 
 /// Compares any two of text, page, stored document and hash, and explains why they match or do not.
 ///
@@ -17,24 +18,27 @@ use super::wire::{CompareIn, ComparisonOut};
 /// a stored document is known if the collection keeps texts.
 #[utoipa::path(
     post, path = Route::Compare.path(), tag = "fingerprints",
-    request_body = CompareIn,
+    params(FormParams), request_body = CompareIn,
     responses(
         (status = 200, description = "The comparison.", body = ComparisonOut),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable,
     )
 )]
 pub(super) async fn compare(
     From_(state): From_<State>,
-    _: NoParams,
+    Params(params): Params<FormParams>,
     Target(collection): Target,
     deadline: Deadline,
     request: Request,
-) -> Result<Json<ComparisonOut>, Problem> {
+) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
+    let form = params.form();
     let bytes = read(request, 2 * state.service.limits().body_bytes() + 4096).await?;
-    let wanted: CompareIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
+    let wanted: CompareIn =
+        parse_aside(&state, deadline, bytes, move |bytes| in_form(form, || parse_object(bytes))).await?;
     let (profile, k) = (wanted.profile.clone(), wanted.k);
     let sides = wanted.sides(state.service.limits())?;
     let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
-    Ok(Json(ComparisonOut::from(deadline.query(comparing).await?)))
+    let compared = ComparisonOut::from(deadline.query(comparing).await?);
+    Ok(in_form(form, || Json(compared).into_response()))
 }

@@ -6,7 +6,8 @@ use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::{TryStreamExt, stream};
+use futures::future::ready;
+use futures::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -17,18 +18,17 @@ use super::bulk::{self, Destination, Framing};
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
 use super::extract::{
-    Document, DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object,
-    read_sized,
+    DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object, read, read_sized,
 };
 use super::json::Json;
-use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
+use super::responses::{BodyRefused, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportOut, ExportParams, Few, LineOut,
-    NearParams, OnDuplicate, SummaryOut,
+    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportHeader, ExportOut, ExportParams,
+    Few, FormParams, LineOut, NearParams, OnDuplicate, SummaryOut, in_form,
 };
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
-use crate::ids::{CollectionName, DocumentId};
+use crate::ids::{CollectionName, DocumentId, HashForm};
 use crate::service::{DuplicateRule, Offered, Outcome, Page, Patience};
 
 /// Bytes of a page of an export. The document that reaches this size is the last one of the page.
@@ -38,6 +38,10 @@ const EXPORT_BYTES: usize = 256 << 10;
 ///
 /// A stream is `application/x-ndjson` of any length, with one document per line. The answer is a stream of
 /// one result per line, in order, and a summary at the end; read it while you send. A bad line fails alone.
+///
+/// The header of an export gets no result. If its profile is not that of the collection, hashes and
+/// signatures up to the next header are refused. A body of known length that begins with such a header of an
+/// export without texts is refused as a whole (409).
 #[utoipa::path(
     post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
     params(NearParams),
@@ -49,7 +53,7 @@ const EXPORT_BYTES: usize = 256 << 10;
             description = "A document was updated or is a duplicate; or the results of an array or a stream.",
             content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "A document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn add(
@@ -64,15 +68,19 @@ pub(super) async fn add(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
+    let form = params.form();
+    let headers = || bulk::headers(&state.service, &collection);
     let destination =
-        |end| Destination { state: state.clone(), collection: collection.clone(), unless, bucket, end };
+        |end| Destination { state: state.clone(), collection: collection.clone(), unless, bucket, form, end };
     if kind == "application/x-ndjson" {
-        let is_expecting = request.headers().contains_key(header::EXPECT);
+        let waits = [header::EXPECT, header::CONTENT_LENGTH];
+        let waits = waits.iter().any(|name| request.headers().contains_key(name));
         let body = request.into_body().into_data_stream();
-        let mut lines =
-            bulk::lines(body, bulk::Sizes::of(&limits), bulk::enough(&state.service), unless.is_some());
-        if is_expecting {
-            lines = bulk::after_first_chunk(lines).await;
+        let (sizes, enough) = (bulk::Sizes::of(&limits), bulk::enough(&state.service));
+        let mut lines = bulk::lines(body, sizes, enough, unless.is_some(), headers());
+        if waits {
+            state.service.admit_stream(&collection)?;
+            lines = bulk::after_first_chunk(lines).await?;
         }
         return bulk::respond(destination(None), lines, Framing::Lines);
     }
@@ -84,14 +92,14 @@ pub(super) async fn add(
         let into = destination(Some(deadline.end_of_writes()));
         let elements =
             parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
-        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless.is_some());
-        return bulk::respond(into, lines, Framing::Array);
+        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless.is_some(), headers());
+        return bulk::respond(into, bulk::after_first_chunk(lines).await?, Framing::Array);
     }
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
-        parse_object::<DocumentIn>(bytes)?.offered(&limits)
+        in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)
     });
     let offered = offered.await?;
-    store(&state, &collection, offered, unless, deadline).await
+    store(&state, &collection, offered, unless, deadline, form).await
 }
 
 /// Stores a document with this id, and replaces the stored document that has it.
@@ -103,7 +111,7 @@ pub(super) async fn add(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.",
             body = AddedOut),
         (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn put(
@@ -112,17 +120,23 @@ pub(super) async fn put(
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearParams>,
     deadline: Deadline,
-    Document(document): Document<DocumentIn>,
+    request: Request,
 ) -> Result<Response, Problem> {
-    let unless = unless(&state, &collection, &params)?;
-    let offered = document.offered_as(&id, state.service.limits())?;
-    store(&state, &collection, offered, unless, deadline).await
+    let (unless, form) = (unless(&state, &collection, &params)?, params.form());
+    let limits = *state.service.limits();
+    check_type(request.headers(), &["application/json"])?;
+    let bytes = read(request, limits.body_bytes()).await?;
+    let offered = parse_aside(&state, deadline, bytes, move |bytes| {
+        in_form(form, || parse_object::<DocumentIn>(bytes))?.offered_as(&id, &limits)
+    });
+    let offered = offered.await?;
+    store(&state, &collection, offered, unless, deadline, form).await
 }
 
 /// Returns a document.
 #[utoipa::path(
     get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
-    params(("id" = String, Path, description = "The document.")),
+    params(("id" = String, Path, description = "The document."), FormParams),
     responses(
         (status = 200, description = "The document.", body = DocumentOut),
         NotFound, Refused, Unavailable,
@@ -130,14 +144,15 @@ pub(super) async fn put(
 )]
 pub(super) async fn get(
     From_(state): From_<State>,
-    _: NoParams,
+    Params(params): Params<FormParams>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
 ) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
     let document = state.service.document(&collection, &id).await?;
     let bytes = document.row.held_bytes();
-    let write = move || Json(DocumentOut::new(document, is_signed)).into_response();
+    let write =
+        move || in_form(params.form(), || Json(DocumentOut::new(document, is_signed)).into_response());
     Ok(state.service.aside(bytes, write).await?)
 }
 
@@ -163,12 +178,15 @@ pub(super) async fn delete(
 
 /// Streams all documents as NDJSON, by id. `POST /documents` accepts these lines.
 ///
+/// The first line is a header, `{"export": {"profile": …}}`: it states the profile of the hashes, and `POST
+/// /documents` refuses hashes of another profile than that of the collection.
+///
 /// Documents that are added or deleted during the export may or may not be included.
 #[utoipa::path(
     get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
     params(ExportParams),
     responses(
-        (status = 200, description = "One document per line.", body = String,
+        (status = 200, description = "A header, then one document per line.", body = String,
             content_type = "application/x-ndjson"),
         NotFound, Refused, Unavailable,
     )
@@ -176,15 +194,17 @@ pub(super) async fn delete(
 pub(super) async fn export(
     From_(state): From_<State>,
     Target(collection): Target,
-    Params(ExportParams { representatives }): Params<ExportParams>,
+    Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
-    if representatives {
+    let header = ExportHeader::new(state.service.collection(&collection)?, &params).line();
+    let shown = Shown { representatives: params.representatives, form: params.form() };
+    if shown.representatives {
         state.service.check_decided(&collection).await?;
     }
     // The first page is read before the status is sent: a missing collection is a 404, not a broken stream.
     let call = Call::current();
     let wanted = page_bytes(&state, call.as_deref());
-    let first = page(&state, &collection, None, representatives, reserve(wanted)?).await?;
+    let first = page(&state, &collection, None, shown, reserve(wanted)?).await?;
     let pages = stream::try_unfold((Some(first), call), move |(previous, call)| {
         let (state, collection) = (state.clone(), collection.clone());
         async move {
@@ -195,14 +215,23 @@ pub(super) async fn export(
             };
             // The next page is read before this one is sent, so that the client does not wait for it.
             let reserved = reserve_in_time(call.as_ref(), wanted).await?;
-            let next = page(&state, &collection, Some(after), representatives, reserved);
+            let next = page(&state, &collection, Some(after), shown, reserved);
             let next = for_call(call.clone(), next).await?;
             Ok(Some((lines, (Some(next), call))))
         }
     });
-    let body = pages.map_err(|problem| std::io::Error::other(problem.body_text()));
+    let body = stream::once(ready(Ok(Bytes::from(header)))).chain(pages);
+    let body = body.map_err(|problem| std::io::Error::other(problem.body_text()));
     let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((content_type, Body::from_stream(body)).into_response())
+}
+
+/// What an export has.
+#[derive(Clone, Copy)]
+struct Shown {
+    representatives: bool,
+    /// The form of hashes.
+    form: Option<HashForm>,
 }
 
 /// The memory to reserve for a page, for its rows and its lines: at most what the client can have.
@@ -231,17 +260,18 @@ async fn page(
     state: &State,
     collection: &CollectionName,
     after: Option<DocumentId>,
-    representatives: bool,
+    shown: Shown,
     mut reserved: Reserved,
 ) -> Result<(Bytes, Option<DocumentId>), Problem> {
-    let page = state.service.export(collection, after, EXPORT_BYTES, representatives).await?;
+    let page = state.service.export(collection, after, EXPORT_BYTES, shown.representatives).await?;
     let Page { documents, is_last } = page;
     let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
     let is_signed = state.service.has_signatures(collection)?;
     let serialize = move || {
         let mut lines = Vec::new();
         for document in documents {
-            bulk::write_line(&mut lines, &ExportOut::new(document, is_signed));
+            let line = ExportOut::new(document, is_signed);
+            in_form(shown.form, || bulk::write_line(&mut lines, &line));
         }
         lines.shrink_to_fit();
         lines
@@ -258,6 +288,7 @@ async fn store(
     offered: Offered,
     unless: Option<DuplicateRule>,
     deadline: Deadline,
+    form: Option<HashForm>,
 ) -> Result<Response, Problem> {
     let start = Instant::now();
     let added = deadline.write(state.service.add(collection, offered, unless)).await?;
@@ -265,7 +296,7 @@ async fn store(
     // The document is stored even if the lookup fails, so that does not change the status.
     let similar = remaining.query(state.service.neighbours(collection, &added)).await;
     let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(AddedOut::new(added, similar))).into_response())
+    Ok(in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response()))
 }
 
 /// Which stored documents prevent storing a new one; `None` to store it always.

@@ -72,6 +72,7 @@ codes! {
     InvalidCursor UNPROCESSABLE_ENTITY "invalid_cursor" "The cursor belongs to another query";
     InvalidBackup UNPROCESSABLE_ENTITY "invalid_backup" "The backup cannot be used";
     NoProfile UNPROCESSABLE_ENTITY "no_profile" "There is no such profile";
+    ProfileMismatch CONFLICT "profile_mismatch" "The hashes are of another profile";
     ProfileChanged CONFLICT "profile_changed" "The profile's definition has changed";
     RateLimited TOO_MANY_REQUESTS "rate_limited" "The key has used its units";
     DeadlineExceeded SERVICE_UNAVAILABLE "deadline_exceeded" "There was no answer in time";
@@ -321,6 +322,9 @@ impl From<&ServiceError> for Problem {
             ServiceError::EmptyText { field } => Problem::field(Code::EmptyText, format!("/{field}"), detail),
             ServiceError::Cursor => Problem::field(Code::InvalidCursor, "/cursor", detail),
             ServiceError::NoProfile { .. } => Problem::field(Code::NoProfile, "/profile", detail),
+            ServiceError::ProfileMismatch { field, .. } => {
+                Problem::field(Code::ProfileMismatch, format!("/{field}"), detail)
+            }
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),

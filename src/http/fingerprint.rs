@@ -8,13 +8,13 @@ use axum::response::{IntoResponse, Response};
 use super::State;
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
-use super::extract::{NoParams, charset, check_type, parse_aside, parse_object, read};
+use super::extract::{Params, charset, check_type, parse_aside, parse_object, read};
 use super::json::Json;
 use super::responses::{BodyRefused, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    CountedOut, Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, check_size,
-    page,
+    CountedOut, Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, FormParams,
+    check_size, in_form, page,
 };
 use crate::service::{Content, Given, Limits};
 
@@ -23,7 +23,7 @@ use crate::service::{Content, Given, Limits};
 /// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
 /// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others).
 #[utoipa::path(
-    post, path = Route::Fingerprint.path(), tag = "fingerprints",
+    post, path = Route::Fingerprint.path(), tag = "fingerprints", params(FormParams),
     request_body(content(
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
@@ -35,7 +35,7 @@ use crate::service::{Content, Given, Limits};
 )]
 pub(super) async fn fingerprint(
     From_(state): From_<State>,
-    _: NoParams,
+    Params(params): Params<FormParams>,
     deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -58,27 +58,27 @@ pub(super) async fn fingerprint(
     });
     let mut wanted: FingerprintIn = wanted.await?;
     let profile = state.service.profile(wanted.profile.as_deref())?;
-    let explain = wanted.explain;
+    let (explain, form) = (wanted.explain, params.form());
     if let Some(given) = given(&mut wanted)? {
         let counted = deadline.query(state.service.count_given(profile, given)).await?;
-        return Ok(Json(CountedOut::new(counted, explain)).into_response());
+        return Ok(in_form(form, || Json(CountedOut::new(counted, explain)).into_response()));
     }
     let is_list = wanted.texts.is_some();
     let contents = contents(wanted, &limits)?;
     if explain {
         let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
         let explained = deadline.query(state.service.explain(profile, content)).await?;
-        return Ok(Json(FingerprintOut::from(explained)).into_response());
+        return Ok(in_form(form, || Json(FingerprintOut::from(explained)).into_response()));
     }
     let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
     let mut fingerprints: Vec<FingerprintOut> = computed.into_iter().map(FingerprintOut::from).collect();
-    match fingerprints.pop() {
-        Some(one) if !is_list => Ok(Json(one).into_response()),
+    Ok(in_form(form, || match fingerprints.pop() {
+        Some(one) if !is_list => Json(one).into_response(),
         last => {
             fingerprints.extend(last);
-            Ok(Json(FingerprintsOut { fingerprints }).into_response())
+            Json(FingerprintsOut { fingerprints }).into_response()
         }
-    }
+    }))
 }
 
 /// The features or sums of a request, if it has any.

@@ -60,6 +60,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 pub use browser::Sites;
 pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
+pub use wire::ExportHeader;
 
 use crate::call::{Accountant, Call};
 use crate::cluster::Cluster;

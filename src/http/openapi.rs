@@ -16,7 +16,8 @@ use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{
-    BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, Hex, Id, Metadata, Timestamp,
+    BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, HashFormat, HashIn, Hex, Id, Metadata,
+    Timestamp,
 };
 use super::{
     backups, calibrate, clusters, collections, compare, documents, fingerprint, in_cluster, key, links,
@@ -47,8 +48,8 @@ use super::{
         operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
         in_cluster::copy,
     ),
-    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, Hex, Id, Metadata, Timestamp,
-        FingerprintsOut, BatchOut)),
+    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
+        Timestamp, FingerprintsOut, BatchOut)),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),
         (name = "documents", description = "The stored documents."),

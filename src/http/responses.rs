@@ -1,11 +1,13 @@
-//! Sets of error responses for the contract: each status of an operation with its meaning.
+//! Sets of error responses for the contract of the handlers. Each handler names those that it can give.
+//!
+//! *Absent*: the errors themselves (`error`).
 
 use std::collections::BTreeMap;
 
 use utoipa::IntoResponses;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, ResponseBuilder};
 
-/// Defines sets of error responses for the contract of the handlers: each status with its meaning.
+/// Defines sets of error responses: each status with its meaning.
 macro_rules! errors {
     ($($(#[$about:meta])* $name:ident { $($status:literal $meaning:literal)* })*) => {$(
         $(#[$about])*
@@ -33,6 +35,8 @@ errors! {
     NoClusters { "409" "The collection has no clusters." }
     /// A document would have too many marks.
     TooManyMarks { "409" "A document would have too many marks. None was added." }
+    /// A hash is of another profile.
+    Mismatch { "409" "The hashes are of another profile than those of the collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
     /// The condition of the request does not hold.

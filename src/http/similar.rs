@@ -11,13 +11,17 @@ use memchr::memchr2;
 
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
-use super::extract::{DocumentPath, NoParams, Params, Target, check_type, parse_aside, parse_object, read};
+use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, parse_object, read};
 use super::json::{Results, written};
-use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
+use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
-use super::wire::{AnsweredOneOrSeveral, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams};
+use super::wire::{
+    AnsweredOneOrSeveral, FormParams, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams,
+    form_of_query, in_form,
+};
 use super::{Answering, State};
 use crate::call::{NoMemory, reserve};
+use crate::ids::HashForm;
 use crate::service::{Ask, Found, Limits, Lookup, Pending, Service as Lookalike, WorkBudget};
 
 /// The most matches in the answer to several queries: each may have metadata.
@@ -30,18 +34,18 @@ const ELEMENT_BYTES: usize = 400;
     get, path = Route::Similar.path(), tag = "similar", operation_id = "get_similar", params(SimilarParams),
     responses(
         (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
-        NotFound, Refused, Unavailable,
+        NotFound, Mismatch, Refused, Unavailable,
     )
 )]
 #[expect(clippy::needless_pass_by_value, reason = "as every handler")]
 pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Answering {
     // Most requests are for a hash and are answered here, without a future, which costs as much as a lookup.
     match begin(&request, matched, &state) {
-        Ok((Lookup::Found(found), stats, _)) => Either::Left(ready(answer_of(found, stats))),
-        Ok((Lookup::Pending(pending), stats, deadline)) => {
+        Ok((Lookup::Found(found), shown, _)) => Either::Left(ready(answer_of(found, shown))),
+        Ok((Lookup::Pending(pending), shown, deadline)) => {
             let finish = async move {
                 let found = deadline.query(state.service.finish_one(pending)).await?;
-                written_aside(&state, found, stats).await
+                written_aside(&state, found, shown).await
             };
             Either::Right(finish.map(|done| done.map_err(Problem::in_query).into_response()).boxed())
         }
@@ -50,16 +54,26 @@ pub(super) fn by_query(request: Request, matched: &Matched, state: State) -> Ans
 }
 
 /// Resolves a query string and answers it if that takes little.
-fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, bool, Deadline), Problem> {
+fn begin(request: &Request, matched: &Matched, state: &State) -> Result<(Lookup, Shown, Deadline), Problem> {
     let collection = Target::of(matched, request.uri().path())?.0;
     let query = request.uri().query().unwrap_or_default();
-    let params = SimilarParams::plain(query).map_or_else(|| Params::of(query), Ok)?;
+    let read = || in_form(form_of_query(query), || Params::of(query));
+    let params = SimilarParams::plain(query).map_or_else(read, Ok)?;
     let deadline = Deadline::of(request.headers(), state.service.limits())?;
-    let stats = params.wants_stats();
+    let shown = Shown { stats: params.wants_stats(), form: params.form() };
     let ask = params.ask().map_err(Problem::in_query)?;
     let lookup = state.service.begin_one(&collection, ask);
     let lookup = lookup.map_err(|error| Problem::from(error).in_query())?;
-    Ok((lookup, stats, deadline))
+    Ok((lookup, shown, deadline))
+}
+
+/// How an answer is written.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Whether it says how it was found.
+    stats: bool,
+    /// The form of its hashes.
+    form: Option<HashForm>,
 }
 
 /// The neighbours of a stored document, itself left out.
@@ -78,24 +92,24 @@ pub(super) async fn by_document(
     Params(params): Params<NearIdParams>,
     deadline: Deadline,
 ) -> Result<Response, Problem> {
-    let stats = params.wants_stats();
+    let shown = Shown { stats: params.wants_stats(), form: params.form() };
     let found = deadline.query(state.service.similar(&collection, params.ask(id)));
-    written_aside(&state, found.await.map_err(Problem::in_query)?, stats).await
+    written_aside(&state, found.await.map_err(Problem::in_query)?, shown).await
 }
 
 /// The same for long texts, pages and filters, and for many queries at once in `queries`.
 #[utoipa::path(
-    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar",
+    post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", params(FormParams),
     request_body = SimilarIn,
     responses(
         (status = 200, body = AnsweredOneOrSeveral, description = "The documents within k, by distance, then \
             id; with `queries`, an object with all `results`."),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable,
     )
 )]
 pub(super) async fn by_body(
     From_(state): From_<State>,
-    _: NoParams,
+    Params(params): Params<FormParams>,
     Target(collection): Target,
     deadline: Deadline,
     request: Request,
@@ -106,9 +120,11 @@ pub(super) async fn by_body(
     let service = Arc::clone(&state.service);
     // A large body is read on the pool, and what takes little is answered there at once.
     let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
-    let begin = move |bytes: &Bytes| match questions(bytes, &limits)? {
+    let form = params.form();
+    let shown = move |stats| Shown { stats, form };
+    let begin = move |bytes: &Bytes| match in_form(form, || questions(bytes, &limits))? {
         Questions::One(ask, stats) => match service.begin_one(&collection, *ask)? {
-            Lookup::Found(found) => Ok(Begun::Answered(answer_of(found, stats))),
+            Lookup::Found(found) => Ok(Begun::Answered(answer_of(found, shown(stats)))),
             Lookup::Pending(pending) => Ok(Begun::One(pending, stats)),
         },
         Questions::Several(asks, stats) => {
@@ -116,7 +132,7 @@ pub(super) async fn by_body(
             let mut written = Ok(());
             let pending = service.begin(&collection, asks, budget, |found| {
                 if let (Ok(()), Some(stats)) = (&written, each.next()) {
-                    written = push(&mut results, found, stats);
+                    written = push(&mut results, found, shown(stats));
                 }
             })?;
             written?;
@@ -130,7 +146,7 @@ pub(super) async fn by_body(
         Begun::Answered(response) => return Ok(response),
         Begun::One(pending, stats) => {
             let found = deadline.query(state.service.finish_one(pending)).await?;
-            return written_aside(&state, found, stats).await;
+            return written_aside(&state, found, shown(stats)).await;
         }
         Begun::Several(pending, results, stats) => {
             (deadline.query(state.service.finish(pending)).await?, results, stats)
@@ -138,7 +154,10 @@ pub(super) async fn by_body(
     };
     let bytes = found.iter().map(SimilarOut::bytes).sum();
     let write = move || -> Result<Response, NoMemory> {
-        found.into_iter().zip(stats).try_for_each(|(found, stats)| push(&mut results, found, stats))?;
+        found
+            .into_iter()
+            .zip(stats)
+            .try_for_each(|(found, stats)| push(&mut results, found, shown(stats)))?;
         Ok(results.into_response())
     };
     Ok(state.service.aside(bytes, write).await??)
@@ -215,17 +234,24 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
 }
 
 /// The answer to one query.
-fn answer_of(found: Found, stats: bool) -> Response {
-    written(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
+fn answer_of(found: Found, shown: Shown) -> Response {
+    written(SimilarOut::bytes(&found), |text| write(found, shown, text))
+}
+
+fn write(found: Found, Shown { stats, form }: Shown, text: &mut Vec<u8>) {
+    match form {
+        None => SimilarOut::write(found, stats, text),
+        form => in_form(form, || SimilarOut::write(found, stats, text)),
+    }
 }
 
 /// The same; a large answer is written on the pool.
-async fn written_aside(state: &State, found: Found, stats: bool) -> Result<Response, Problem> {
-    Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, stats)).await?)
+async fn written_aside(state: &State, found: Found, shown: Shown) -> Result<Response, Problem> {
+    Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, shown)).await?)
 }
 
-fn push(results: &mut Results, found: Found, stats: bool) -> Result<(), NoMemory> {
-    results.push(SimilarOut::bytes(&found), |text| SimilarOut::write(found, stats, text))
+fn push(results: &mut Results, found: Found, shown: Shown) -> Result<(), NoMemory> {
+    results.push(SimilarOut::bytes(&found), |text| write(found, shown, text))
 }
 
 #[cfg(test)]

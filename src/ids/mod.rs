@@ -6,6 +6,7 @@
 //!
 //! *Absent*: where identifiers come from and how they are used.
 
+mod forms;
 mod gram;
 mod hash;
 mod keep;
@@ -14,6 +15,7 @@ mod names;
 mod signature;
 mod wide;
 
+pub use forms::{FormError, HashForm, NoForm};
 pub use gram::Gram;
 pub use hash::{Hash, HashError, Width, Word};
 pub use keep::{ClusterRule, KeepRule};

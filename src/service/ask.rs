@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::cursor;
 use super::error::ServiceError;
-use super::fingerprints::{Content, Located};
+use super::fingerprints::{Content, Located, check_profile};
 use super::second_check::Measure;
 use super::{Limits, Service};
 use crate::engine::{Collection, Filter, Query};
@@ -26,6 +26,8 @@ pub enum By {
 pub struct Ask {
     /// The subject.
     pub by: By,
+    /// The profile that made the hash or signature, as the client says.
+    pub profile: Option<Box<str>>,
     /// The distance; `None` for the collection's, or, if that is the profile's, for that of the text.
     pub k: Option<u32>,
     /// The same as a similarity of signatures, from 0 to 1.
@@ -53,6 +55,7 @@ impl Ask {
     pub fn of_hash(hash: Hash, k: Option<u32>, limit: Option<usize>) -> Ask {
         Ask {
             by: By::Content(Content::Hash(hash)),
+            profile: None,
             k,
             threshold: None,
             limit,
@@ -95,14 +98,14 @@ impl Service {
         ask: &Ask,
     ) -> Result<Option<Query>, ServiceError> {
         let Some(hash) = ask.plain_hash() else { return Ok(None) };
-        self.check(ask)?;
+        self.check(collection, ask)?;
         let located = Located { hash, signature: None, made: None };
         self.query(collection, ask, ask.k, located).map(Some)
     }
 
     /// Resolves any query: reads the document, or fingerprints the text.
     pub(super) async fn resolve(&self, collection: &Collection, ask: &Ask) -> Result<Resolved, ServiceError> {
-        self.check(ask)?;
+        self.check(collection, ask)?;
         let mut k = ask.k;
         let (located, itself) = match &ask.by {
             By::Content(Content::Hash(hash)) => (Located { hash: *hash, signature: None, made: None }, None),
@@ -132,8 +135,11 @@ impl Service {
         Ok((query, made))
     }
 
-    /// Rejects a query that exceeds the limits, before any work is done.
-    fn check(&self, ask: &Ask) -> Result<(), ServiceError> {
+    /// Rejects a query of another profile, or one that exceeds the limits, before any work is done.
+    fn check(&self, collection: &Collection, ask: &Ask) -> Result<(), ServiceError> {
+        if let Some(given) = ask.profile.as_deref() {
+            check_profile(self.profiles(), given, &collection.settings().profile, "profile")?;
+        }
         let limit = ask.matches(&self.limits);
         if limit == 0 || limit > self.limits.matches {
             let detail = format!(

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::{Content, checked_signature, reserve_for_explanation};
+use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation};
 use super::given::hash_of;
 use super::{By, Service, ServiceError};
 use crate::call::Reserved;
@@ -25,6 +25,15 @@ const DIFF_TOKENS: usize = 5_000;
 
 /// Maximum number of shared passages whose texts are kept.
 const PASSAGES: usize = 100;
+
+/// One side of a comparison, as the client sends it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedSide {
+    /// The subject.
+    pub by: By,
+    /// The profile that made its hash or signature, as the client says.
+    pub profile: Option<String>,
+}
 
 /// One side of a comparison.
 #[derive(Clone, Debug)]
@@ -96,7 +105,7 @@ impl Service {
     pub async fn compare(
         &self,
         collection: &CollectionName,
-        sides: [By; 2],
+        sides: [AskedSide; 2],
         profile: Option<&str>,
         k: Option<u32>,
     ) -> Result<Comparison, ServiceError> {
@@ -115,7 +124,12 @@ impl Service {
             return Err(ServiceError::invalid("k", detail));
         }
         let is_other = self.profiles().named(&settings.profile).is_none_or(|own| own.id() != profile.id());
-        let [a, b] = sides;
+        for (side, field) in sides.iter().zip(["a/profile", "b/profile"]) {
+            if let Some(given) = &side.profile {
+                check_profile(self.profiles(), given, &profile.id().to_string(), field)?;
+            }
+        }
+        let [a, b] = sides.map(|side| side.by);
         let a = self.side(collection, a, is_other, "a").await?;
         let sides = [a, self.side(collection, b, is_other, "b").await?];
         let most = self.limits.document_bytes;

@@ -11,17 +11,19 @@ use futures::future::BoxFuture;
 use super::Service;
 use super::clusters::placement_of;
 use super::error::ServiceError;
-use super::fingerprints::{Content, checked_signature, profile_named, reserve_for_fingerprint};
+use super::fingerprints::{
+    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint,
+};
 use super::given::hash_of;
 use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Answer, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS, Match, Operation,
-    Outcome, Page, Placement, Query, Row,
+    Admission, Answer, CollectionSettings, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS,
+    Match, Operation, Outcome, Page, Placement, Query, Row,
 };
 use crate::features::sampled_grams;
-use crate::fingerprint::{Profile, Signed, Status, signature_name};
+use crate::fingerprint::{Profile, Profiles, Signed, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
 
@@ -32,6 +34,10 @@ pub struct Offered {
     pub id: Option<DocumentId>,
     /// Its content.
     pub content: Content,
+    /// The profile that made its hash or signature, as the client says.
+    pub profile: Option<Arc<str>>,
+    /// The number of characters of its text, which the client does not send.
+    pub characters: Option<u32>,
     /// Its metadata, a JSON object.
     pub metadata: Option<String>,
     /// When it expires.
@@ -67,15 +73,11 @@ pub struct Prepared {
 
 /// The settings for preparing the documents of a collection.
 struct Preparation {
+    profiles: Profiles,
     profile: &'static Profile,
-    keep_text: bool,
-    /// The size in bytes of the sketch to keep; `None` for no sketch.
-    sketch_bytes: Option<u16>,
-    keeps_grams: bool,
+    settings: Arc<CollectionSettings>,
     limits: Limits,
     now_ms: u64,
-    /// The collection's default lifetime, in seconds.
-    expires_in: Option<u64>,
     /// The engine's time, by which documents expire. It never goes backwards.
     expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
@@ -84,7 +86,11 @@ struct Preparation {
 impl Preparation {
     fn prepare(&self, offered: Offered, cancel: &Cancel) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
+        if let Some(given) = offered.profile {
+            check_profile(self.profiles, &given, &self.settings.profile, "profile")?;
+        }
         let mut row = self.row(offered.content, cancel)?;
+        row.characters = row.characters.or(offered.characters);
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
@@ -126,11 +132,12 @@ impl Preparation {
                 row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
                 row.short = fingerprint.status == Status::Short;
                 row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
-                row.sketch = signature.or_else(|| Some(sketch_of(&text, self.sketch_bytes?, self.profile)));
-                if self.keeps_grams {
+                row.sketch =
+                    signature.or_else(|| Some(sketch_of(&text, self.settings.sketch_bytes?, self.profile)));
+                if self.settings.boilerplate.is_some() {
                     row.grams = sampled_grams(&text);
                 }
-                if self.keep_text {
+                if self.settings.keep_text {
                     check_text(field, &text, self.limits.document_bytes)?;
                     row.text = Some(text);
                 }
@@ -143,7 +150,7 @@ impl Preparation {
         let now = self.expiry_now_ms;
         let after = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000));
         match wanted {
-            Expires::Default => Ok(self.expires_in.map(after)),
+            Expires::Default => Ok(self.settings.expires_in.map(after)),
             Expires::Never => Ok(None),
             Expires::In(seconds) => Ok(Some(after(seconds))),
             Expires::At(at) if at <= now => {
@@ -236,13 +243,11 @@ impl Service {
         let engine = self.engine()?;
         let settings = engine.settings(collection)?;
         Ok(Preparation {
+            profiles: self.profiles(),
             profile: profile_named(self.profiles(), &settings.profile)?,
-            keep_text: settings.keep_text,
-            sketch_bytes: settings.sketch_bytes,
-            keeps_grams: settings.boilerplate.is_some(),
+            settings,
             limits: self.limits,
             now_ms: self.now_ms(),
-            expires_in: settings.expires_in,
             expiry_now_ms: engine.now_ms(),
             new_id: self.surroundings.new_id,
         })

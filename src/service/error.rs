@@ -53,6 +53,19 @@ pub enum ServiceError {
         /// The id of the current definition of this name, or `none`.
         now: String,
     },
+    /// A hash or signature is of another profile than those that it would be compared with.
+    #[error(
+        "the profile is {given}, and the hashes here are of {own}: hashes of two profiles cannot be \
+         compared. Create a collection with the profile {given}, or send texts, which are fingerprinted here"
+    )]
+    ProfileMismatch {
+        /// The field that names the profile, as a JSON pointer without its slash.
+        field: &'static str,
+        /// The profile that the client names.
+        given: String,
+        /// The profile of the collection.
+        own: String,
+    },
     /// No such document.
     #[error("there is no document {id:?} in collection \"{collection}\"", id = .id.as_str())]
     NoDocument {
@@ -174,6 +187,7 @@ impl ServiceError {
             ServiceError::Invalid { .. }
             | ServiceError::EmptyText { .. }
             | ServiceError::Cursor
+            | ServiceError::ProfileMismatch { .. }
             | ServiceError::NoDocument { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),
             _ => false,

@@ -7,7 +7,7 @@ use super::error::ServiceError;
 use crate::call::{self, NoMemory, Reserved};
 use crate::engine::EngineError;
 use crate::fingerprint::{
-    Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, signature_name,
+    Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, makes_the_same, signature_name,
 };
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience, PoolError};
@@ -159,6 +159,15 @@ impl Service {
         }
     }
 
+    /// Checks that the profile that a client names for hashes is that of the collection.
+    ///
+    /// # Errors
+    /// [`ServiceError::ProfileMismatch`] if it is not.
+    pub fn check_profile_of(&self, collection: &CollectionName, given: &str) -> Result<(), ServiceError> {
+        let settings = self.engine()?.settings(collection)?;
+        check_profile(self.profiles(), given, &settings.profile, "profile")
+    }
+
     pub(super) fn profile_of(&self, name: &CollectionName) -> Result<&'static Profile, ServiceError> {
         profile_named(self.profiles(), &self.engine()?.settings(name)?.profile)
     }
@@ -240,6 +249,22 @@ pub(super) fn profile_named(profiles: Profiles, name: &str) -> Result<&'static P
         Some(now) => ServiceError::ProfileChanged { stored: name.chars().take(80).collect(), now },
         None => ServiceError::NoProfile { name: name.chars().take(80).collect(), known: profiles.listing() },
     })
+}
+
+/// Checks that the profile that a client names for a hash or signature is that of the collection, `own`. A
+/// name without version is that of the newest version, as everywhere.
+pub(super) fn check_profile(
+    profiles: Profiles,
+    given: &str,
+    own: &str,
+    field: &'static str,
+) -> Result<(), ServiceError> {
+    let is_own = |id: &str| makes_the_same(id, own);
+    if is_own(given) || profiles.named(given).is_some_and(|profile| is_own(&profile.id().to_string())) {
+        return Ok(());
+    }
+    let given = given.chars().take(80).collect();
+    Err(ServiceError::ProfileMismatch { field, given, own: own.to_owned() })
 }
 
 /// Checks that a signature made by the client fits this profile.

@@ -43,7 +43,7 @@ pub use calibrate::{
 pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
-pub use compare::{Change, ComparedPassages, Comparison, Side};
+pub use compare::{AskedSide, Change, ComparedPassages, Comparison, Side};
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Neighbours, Offered, Prepared, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};

@@ -142,7 +142,8 @@ pub fn position(response: &Response) -> u64 {
     response.headers()[POSITION].to_str().unwrap().parse().unwrap()
 }
 
-/// The documents of an export, each as JSON, without those that expire.
+/// The documents of an export, each as JSON, without its header.
 pub fn documents(export: &str) -> Vec<Value> {
-    export.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let lines = export.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines.filter(|line| line.get("export").is_none()).collect()
 }

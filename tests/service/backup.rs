@@ -33,7 +33,7 @@ async fn restore(server: &Server, collection: &str, tar: Vec<u8>) -> (u16, Value
 }
 
 async fn export(server: &Server, collection: &str) -> String {
-    server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap()
+    server.export(&format!("/collections/{collection}/export")).await
 }
 
 async fn collection_names(server: &Server) -> Vec<String> {

@@ -85,8 +85,8 @@ fn bodies() -> Vec<Case> {
         ),
         post(
             "a parameter where the route takes none",
-            "/similar?k=3",
-            r#"{"hash": "00000000000000ff"}"#,
+            "/clusters?k=3",
+            r#"{"keep": "first"}"#,
             (422, "unknown_field", "no parameters", "k"),
         ),
         post(
@@ -111,13 +111,13 @@ fn bodies() -> Vec<Case> {
             "a hash as a number",
             "/documents",
             r#"{"hash": 255}"#,
-            (422, "invalid_field", "never a number", "/hash"),
+            (422, "invalid_field", "many programs round numbers", "/hash"),
         ),
         post(
             "a huge number as a hash",
             "/documents",
             r#"{"hash": 18446744073709551616000}"#,
-            (422, "invalid_field", "never a number", "/hash"),
+            (422, "invalid_field", "many programs round numbers", "/hash"),
         ),
         post(
             "a short hash",
@@ -269,7 +269,7 @@ fn bodies() -> Vec<Case> {
             "a wrong query of several",
             "/similar",
             r#"{"queries":[{"hash":"00000000000000ff"},{"hash":1}]}"#,
-            (422, "invalid_field", "never a number", "/queries/1/hash"),
+            (422, "invalid_field", "many programs round numbers", "/queries/1/hash"),
         ),
         post(
             "a k out of range in one query of several",

@@ -28,7 +28,7 @@ async fn an_invalid_line_fails_alone_with_a_reason() {
     let expected = [
         (0, "created", ""),
         (1, "malformed_request", "not valid JSON"),
-        (3, "invalid_field", "never a number"),
+        (3, "invalid_field", "many programs round numbers"),
         (4, "unknown_field", "colour"),
         (5, "too_large", "1048576"),
         (6, "empty_text", "no word"),
@@ -107,7 +107,7 @@ async fn an_aborted_stream_stores_only_complete_lines() {
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert_eq!(server.get("/documents/half").await.status().as_u16(), 404);
     let stored = server.documents().await;
-    let export = server.get("/export").await.text().await.unwrap();
+    let export = server.export("/export").await;
     assert_eq!(export.lines().count() as u64, stored);
     assert!(
         server.post("/documents", json!({"id": "after", "hash": "00000000000000ff"})).await.0.is_success()

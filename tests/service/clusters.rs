@@ -94,7 +94,7 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
             }
         }
     }
-    let export = server.get(&format!("{route}/export?representatives=true")).await.text().await.unwrap();
+    let export = server.export(&format!("{route}/export?representatives=true")).await;
     let exported: Vec<Value> = export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(exported.len(), members.len());
     assert!(exported.iter().all(|line| members.contains_key(line["id"].as_str().unwrap())));
@@ -231,7 +231,7 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     dedupe.args(["--hash-field", "hash", "--profile", "copies-64", "--k", "2"]);
     assert!(dedupe.status().unwrap().success());
     let kept = std::fs::read_to_string(output.join("all.jsonl")).unwrap();
-    let exported = server.get("/export?representatives=true").await.text().await.unwrap();
+    let exported = server.export("/export?representatives=true").await;
     let ids = |lines: &str| -> BTreeSet<String> {
         let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
         lines.lines().map(id).collect()

@@ -153,7 +153,8 @@ async fn export_writes_importable_lines_and_healthcheck_reports_readiness() {
     let file = data.path().join("out.jsonl");
     let output = run(&["export", "--url", &server.url, "--output", file.to_str().unwrap()]).await;
     assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1_100);
+    assert_eq!(fs::read_to_string(&file).unwrap().lines().count(), 1_101, "with the header");
+    assert!(text(&output.stderr).contains("1100 documents exported"), "{}", text(&output.stderr));
     assert!(run(&["healthcheck", "--url", &server.url]).await.status.success());
     let url = server.url.clone();
     server.kill();
@@ -191,7 +192,7 @@ async fn a_failed_write_is_reported_and_leaves_no_file() {
         move || fs::read_to_string(pipe).unwrap()
     });
     assert!(run(&["export", "-o", &pipe, "--url", &server.url]).await.status.success());
-    assert_eq!(reader.join().unwrap().lines().count(), 20_000, "a pipe is written to, not replaced");
+    assert_eq!(reader.join().unwrap().lines().count(), 20_001, "a pipe is written to, not replaced");
     let mut child = command(&["export", "--url", &server.url])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -43,7 +43,7 @@ async fn wait_for_documents(server: &Server, documents: u64) {
 }
 
 async fn exported(server: &Server) -> Vec<Value> {
-    let text = server.get("/export").await.text().await.unwrap();
+    let text = server.export("/export").await;
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -30,7 +30,7 @@ fn golden_directory() -> PathBuf {
 async fn exported(server: &Server) -> String {
     let mut lines = String::new();
     for collection in COLLECTIONS {
-        let text = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
+        let text = server.export(&format!("/collections/{collection}/export")).await;
         for line in text.lines() {
             let document: Value = serde_json::from_str(line).unwrap();
             lines += &json!({"collection": collection, "document": document}).to_string();

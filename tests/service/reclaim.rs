@@ -82,7 +82,7 @@ async fn space_of_deleted_documents_is_reclaimed_when_idle() {
     wait_for_disk_usage(&server, data.path(), 4 << 20, "deleted one by one").await;
     assert_eq!(server.documents().await, 100);
     assert!(query_times(&server, 200).await.len() == 200);
-    let export = server.get("/export").await.text().await.unwrap();
+    let export = server.export("/export").await;
     assert_eq!(export.lines().filter(|line| line.contains("\"hash\"")).count(), 100);
     assert!(server.stop().success());
 }

@@ -79,9 +79,7 @@ fn repair(data: &Path, to: &Path) -> Repair {
 type Exported = BTreeMap<String, Value>;
 
 async fn exported(server: &Server, collection: &str) -> Exported {
-    let response = server.get(&format!("/collections/{collection}/export")).await;
-    assert!(response.status().is_success(), "{collection}");
-    let lines = response.text().await.unwrap();
+    let lines = server.export(&format!("/collections/{collection}/export")).await;
     let documents = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     documents.map(|document| (document["id"].as_str().unwrap().to_owned(), document)).collect()
 }

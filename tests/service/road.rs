@@ -309,12 +309,12 @@ async fn an_export_imports_into_an_equal_collection() {
     let data = directory();
     let server = Server::start(data.path()).await;
     server.stream("/documents", hash_lines(1_234)).await;
-    let export = server.get("/export").await.text().await.unwrap();
+    let export = server.export("/export").await;
     assert_eq!(export.lines().count(), 1_234);
     server.put("/collections/copy", json!({})).await;
     let (_, summary) = server.stream("/collections/copy/documents", export.clone()).await;
     assert_eq!(summary["created"], 1_234);
-    assert_eq!(server.get("/collections/copy/export").await.text().await.unwrap(), export);
+    assert_eq!(server.export("/collections/copy/export").await, export);
     assert_eq!(server.delete("/collections/copy").await, StatusCode::NO_CONTENT);
     assert_eq!(server.get("/collections/copy/export").await.status(), StatusCode::NOT_FOUND);
     let (status, created) = server.put("/collections/copy", json!({"keep_text": true})).await;
@@ -325,8 +325,7 @@ async fn an_export_imports_into_an_equal_collection() {
     );
     server.post("/collections/copy/documents", json!({"id": "kept", "text": TEXTS[0].1})).await;
     assert_eq!(server.json("/collections/copy/documents/kept").await["text"], TEXTS[0].1);
-    let line: Value =
-        serde_json::from_str(&server.get("/collections/copy/export").await.text().await.unwrap()).unwrap();
+    let line: Value = serde_json::from_str(&server.export("/collections/copy/export").await).unwrap();
     assert_eq!(line, json!({"id": "kept", "text": TEXTS[0].1}));
 }
 

@@ -258,6 +258,12 @@ impl Server {
         (lines, summary)
     }
 
+    /// The documents of an export, one per line, without its header.
+    #[allow(dead_code, reason = "not for tests/traces")]
+    pub async fn export(&self, route: &str) -> String {
+        without_header(&self.get(route).await.text().await.unwrap())
+    }
+
     /// The number of documents in the default collection.
     pub async fn documents(&self) -> u64 {
         self.json("/collections/default").await["documents"].as_u64().unwrap()
@@ -269,6 +275,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The documents of an export, without its header.
+pub fn without_header(export: &str) -> String {
+    let (header, documents) = export.split_once('\n').unwrap();
+    assert!(header.starts_with("{\"export\":{\"collection\":"), "{header}");
+    documents.to_owned()
 }
 
 /// Reads the log up to the line with the address. Returns `None` if the log ends without one.

@@ -67,7 +67,7 @@ fn shape(of: &Value, is_set: bool) -> SignatureShape {
 
 /// Every signature of an export, by id.
 async fn exported(server: &Server, collection: &str) -> BTreeMap<String, Vec<u8>> {
-    let lines = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
+    let lines = server.export(&format!("/collections/{collection}/export")).await;
     let line = |line: &str| {
         let line: Value = serde_json::from_str(line).unwrap();
         assert!(line["hash"].is_null() && line["text"].is_null());
@@ -213,7 +213,7 @@ async fn collections_of_signatures_work_on_every_route_and_survive_kills() {
     assert_eq!(exported(&server, "again").await, exported(&server, "copies").await);
     check_answers(&server, "again", false).await;
     create(&server, "moved", json!({"profile": "minhash-copies"})).await;
-    let lines = server.get("/collections/copies/export").await.text().await.unwrap();
+    let lines = server.export("/collections/copies/export").await;
     server.stream("/collections/moved/documents", lines).await;
     assert_eq!(exported(&server, "moved").await, exported(&server, "copies").await);
 }

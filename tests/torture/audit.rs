@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::derived;
 use crate::ledger::{Expected, Ledger, Version};
 use crate::load::metadata;
-use crate::server::Server;
+use crate::server::{Server, without_header};
 
 /// The distances of the lookups, used in turn: exact, the default, a large one, and all.
 const DISTANCES: [u32; 4] = [0, 3, 7, 64];
@@ -111,7 +111,7 @@ fn distinct(found: &Documents) -> BTreeSet<&str> {
 async fn export(server: &Server, name: &str) -> Result<Documents, String> {
     let text = text_of(server, &format!("/collections/{name}/export")).await?;
     let mut found = Documents::new();
-    for line in text.lines() {
+    for line in without_header(&text).lines() {
         let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
         let id = document["id"].as_str().unwrap_or_default().to_owned();
         let version = version_of(&document).ok_or_else(|| format!("{name}: never written: {line}"))?;
@@ -128,7 +128,7 @@ pub async fn sent_only(server: &Server, ledger: &Ledger) -> Result<(), String> {
     for name in collections(server).await.map_err(|violations| violations.join(", "))?.keys() {
         let lines =
             server.get(&format!("/collections/{name}/export")).await.text().await.map_err(error_text)?;
-        for line in lines.lines() {
+        for line in without_header(&lines).lines() {
             let document: Value = serde_json::from_str(line).map_err(|e| format!("an exported line: {e}"))?;
             let mark = document["metadata"]["v"].as_u64();
             let is_intact = document.get("metadata").is_none() || version_of(&document).is_some();

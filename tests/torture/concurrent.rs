@@ -245,7 +245,7 @@ async fn of_near_duplicates_at_a_barrier_one_is_stored_at_every_k_through_kills(
         };
         let offers: Vec<Offer> = answers.into_iter().map(Result::unwrap).collect();
         open += offers.iter().filter(|offer| matches!(offer, Offer::Open(_))).count();
-        let lines = server.get(&format!("/collections/{collection}/export")).await.text().await.unwrap();
+        let lines = server.export(&format!("/collections/{collection}/export")).await;
         let id = |line: &str| serde_json::from_str::<Value>(line).unwrap()["id"].as_str().unwrap().to_owned();
         let stored: Vec<String> = lines.lines().map(id).collect();
         has_one_winner(&offers, &stored).unwrap_or_else(|reason| panic!("round {round}, k {k}: {reason}"));

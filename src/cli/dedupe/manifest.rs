@@ -32,7 +32,8 @@ pub(super) fn prints(
     };
     let manifest = json!({
         "program": env!("CARGO_PKG_VERSION"), "profile": maker.profile.id().to_string(),
-        "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field, "html": maker.is_page,
+        "key": format!("{key:?}"), "text": maker.text_field, "hash": maker.hash_field,
+        "form": maker.hash_form.map(|form| form.to_string()), "html": maker.is_page,
         "id": arguments.id_field, "check": arguments.check.is_some(), "inputs": states,
         "format": format!("{:?}", arguments.format),
     });

@@ -29,7 +29,7 @@ use super::client::Access;
 use super::files::{Format, is_input};
 use super::fingerprint::profile;
 use crate::fingerprint::Profile;
-use crate::ids::KeepRule;
+use crate::ids::{HashForm, KeepRule};
 use inputs::Inputs;
 use keep::Keep;
 use record::Maker;
@@ -89,9 +89,13 @@ pub(super) struct DedupeArguments {
     /// Field or column with the id, which every document must then have; by default "id" if there is one
     #[arg(long, value_name = "FIELD")]
     id_field: Option<String>,
-    /// Field or column with a hash made earlier, as hexadecimal digits; the text is not read
+    /// Field or column with a hash made earlier; the text is not read
     #[arg(long, conflicts_with_all = ["check", "html"], value_name = "FIELD")]
     hash_field: Option<String>,
+    /// Form of the hashes of --hash-field: hex, 0x, decimal, signed, base64; by default any that cannot be
+    /// mistaken for another one
+    #[arg(long, requires = "hash_field", value_name = "FORM")]
+    hash_format: Option<HashForm>,
     /// The texts are HTML pages: compare their main text. Pages of WARC files always are
     #[arg(long)]
     html: bool,
@@ -158,6 +162,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         id_field: arguments.id_field.clone().unwrap_or_else(|| "id".to_owned()),
         needs_id: arguments.id_field.is_some(),
         hash_field: arguments.hash_field.clone(),
+        hash_form: arguments.hash_format,
         is_page: arguments.html,
         is_exported: false,
         sizes: Maker::sizes(profile, arguments.check.is_some()),

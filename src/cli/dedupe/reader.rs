@@ -20,6 +20,7 @@ use super::super::Failure;
 use super::super::files::{Format, Table, archive, is_input, parquet, unpacked, wrong};
 use super::inputs::Input;
 use super::record::{Columns, Content, Made, Maker, Raw};
+use crate::http::ExportHeader;
 
 /// The records and bytes of a batch, about; the lines of a block are one batch.
 const BATCH: usize = 256;
@@ -208,7 +209,7 @@ impl Reader<'_> {
             each(Event::Record(Raw { file, line, content }, columns))
         };
         match input.format {
-            Format::Jsonl => lines(read, file, line, each),
+            Format::Jsonl => lines(read, file, line, self.maker, each),
             Format::Text => {
                 let mut bytes = Vec::new();
                 if read.take(LONGEST as u64 + 1).read_to_end(&mut bytes)? > LONGEST {
@@ -277,6 +278,7 @@ fn lines(
     mut read: impl Read,
     file: u32,
     line: &mut u64,
+    maker: &Maker,
     each: &mut dyn FnMut(Event) -> bool,
 ) -> io::Result<()> {
     let none = Columns::default();
@@ -292,9 +294,14 @@ fn lines(
             let text = block.slice(from..end);
             (from, *line) = (end + 1, *line + 1);
             let is_blank = text.iter().all(u8::is_ascii_whitespace);
-            if !is_blank
-                && !each(Event::Record(Raw { file, line: *line, content: Content::Line(text) }, &none))
-            {
+            let content = match ExportHeader::of(&text) {
+                Some(Ok(header)) => match header.and_then(|header| maker.refuses(&header)) {
+                    Some(why) => return Err(wrong(why)),
+                    None => Content::Header(text.to_vec()),
+                },
+                _ => Content::Line(text),
+            };
+            if !is_blank && !each(Event::Record(Raw { file, line: *line, content }, &none)) {
                 return Ok(());
             }
         }

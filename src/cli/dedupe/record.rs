@@ -13,8 +13,9 @@ use super::fields::{fields_of, string};
 use super::keep::Keep;
 use super::spool::{Kind, Sizes, Stored};
 use crate::corpus::Print;
-use crate::fingerprint::{Profile, Signature, Status, signature_name};
-use crate::ids::{Hash, HashError, SignatureShape};
+use crate::fingerprint::{Profile, Signature, Status, makes_the_same, signature_name};
+use crate::http::ExportHeader;
+use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
 use crate::text::{decode, main_text};
 
 /// The profile whose features the second check compares, as the server does.
@@ -45,7 +46,7 @@ pub(super) enum Content {
     Record(Record),
     /// The text or hash, the id and the key of a row of a Parquet file.
     Values(Values),
-    /// The first row of a table, which has no number.
+    /// The first row of a table, or the header of an export, which have no number.
     Header(Vec<u8>),
     /// Why the file cannot be read further.
     Broken(String),
@@ -88,6 +89,8 @@ pub(super) struct Maker {
     /// Whether the id field was named by the user, so that every document must have it.
     pub(super) needs_id: bool,
     pub(super) hash_field: Option<String>,
+    /// The form of these hashes; `None` for all that need no name.
+    pub(super) hash_form: Option<HashForm>,
     pub(super) is_page: bool,
     /// Whether lines are those that a server exports: with a text, a hash or a signature.
     pub(super) is_exported: bool,
@@ -181,9 +184,15 @@ impl Maker {
             None => None,
         };
         let content = content.ok_or_else(|| missing(name, line))?;
-        let content = string(content).ok_or_else(|| format!("the field {name:?} is not a string"))?;
         let id = id.map(|id| serde_json::from_str::<String>(id).unwrap_or_else(|_| id.to_owned()));
-        self.with_content(Fields { id, text: None, is_page: self.is_page, print: None, key }, content)
+        let fields = Fields { id, text: None, is_page: self.is_page, print: None, key };
+        match (string(content), content.get().parse::<i128>()) {
+            (Some(content), _) => self.with_content(fields, content),
+            (None, Ok(number)) if self.hash_field.is_some() => {
+                self.with_hash(fields, HashForm::read_number(number, self.hash_form))
+            }
+            _ => Err(format!("the field {name:?} is not a string")),
+        }
     }
 
     fn of_exported(&self, object: &BTreeMap<String, &RawValue>) -> Result<Fields<'static>, String> {
@@ -234,13 +243,32 @@ impl Maker {
         if self.hash_field.is_none() {
             return Ok(Fields { text: Some(content), ..fields });
         }
-        let hash: Hash = content.parse().map_err(|error: HashError| error.to_string())?;
+        self.with_hash(fields, HashForm::read(content.trim(), self.hash_form))
+    }
+
+    fn with_hash<'a>(&self, fields: Fields<'a>, hash: Result<Hash, FormError>) -> Result<Fields<'a>, String> {
+        let hash = hash.map_err(|error| error.to_string())?;
         let (wanted, found) = (self.profile.width().bits(), hash.width().bits());
         if wanted != found {
             return Err(format!("the hash has {found} bits; {} has {wanted}", self.profile.id()));
         }
         let print = Print { hash, ..self.sizes.blank() };
         Ok(Fields { print: Some(print), ..fields })
+    }
+
+    /// Why the hashes of an export are not read; `None` if they are, or if its texts are.
+    pub(super) fn refuses(&self, header: &ExportHeader) -> Option<String> {
+        self.hash_field.as_ref()?;
+        let (own, form) = (self.profile.id().to_string(), header.form().unwrap_or_default());
+        let theirs = &header.profile;
+        if !makes_the_same(theirs, &own) {
+            return Some(format!(
+                "the hashes of this export are of the profile {theirs}, not {own}; --profile sets it, and \
+                 hashes of two profiles cannot be compared"
+            ));
+        }
+        let is_named = self.hash_form.is_some() || form == HashForm::Hex;
+        (!is_named).then(|| format!("the hashes of this export are in another form: --hash-format {form}"))
     }
 
     fn stored(&self, fields: &Fields<'_>) -> Result<Stored, String> {

@@ -31,8 +31,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use crate::client::{Client, ClientError, Refusal};
-use crate::ids::CollectionName;
-use source::{Kind, Source};
+use crate::ids::{CollectionName, HashForm};
+use source::{Inserted, Kind, Source};
 use tally::{Counts, SHOWN, Tally};
 
 /// Pieces read ahead.
@@ -73,6 +73,10 @@ pub(super) struct ImportArguments {
     /// the collection must keep passages
     #[arg(long, value_name = "SHARE", requires = "skip_duplicates")]
     min_containment: Option<f64>,
+    /// Form of the hashes: hex, 0x, decimal, signed, base64; by default that of the header of an export, or
+    /// any that cannot be mistaken for another one
+    #[arg(long, value_name = "FORM")]
+    hash_format: Option<HashForm>,
     /// Start from the first line, ignoring the progress of an earlier run
     #[arg(long)]
     restart: bool,
@@ -101,6 +105,12 @@ struct Line {
 #[derive(Deserialize)]
 struct Summary {
     errors: u64,
+}
+
+/// The lines sent so far.
+struct Sent {
+    lines: Arc<AtomicU64>,
+    inserted: Inserted,
 }
 
 /// Whether the same line may succeed later.
@@ -132,7 +142,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let mut counts = Counts::default();
     let begun = begin(&client, &target, &source, saved.lines, &tally, &bar).await;
     let (response, sent) = begun.inspect_err(|_| bar.finish_and_clear())?;
-    let result = follow(&client, response, &mut saved, &sent, &mut counts, &bar).await;
+    let result = follow(&client, response, &mut saved, sent, &mut counts, &bar).await;
     bar.finish_and_clear();
     tally.sum_up(&counts);
     result?;
@@ -144,7 +154,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
 }
 
 /// Starts the stream of lines after the first `skip`, and repeats the request while the server refuses
-/// temporarily. Returns the response, and the counter of lines sent.
+/// temporarily. Returns the response, and what counts the lines sent.
 async fn begin(
     client: &Client,
     target: &str,
@@ -152,11 +162,12 @@ async fn begin(
     skip: u64,
     tally: &Arc<Tally>,
     bar: &ProgressBar,
-) -> Result<(Response, Arc<AtomicU64>), Failure> {
+) -> Result<(Response, Sent), Failure> {
     let mut waited = Duration::ZERO;
     loop {
         let source = source.restarted();
-        let (sent, was_read) = (Arc::clone(&source.sent), Arc::<AtomicBool>::default());
+        let sent = Sent { lines: Arc::clone(&source.sent), inserted: source.inserted.clone() };
+        let was_read = Arc::<AtomicBool>::default();
         let can_repeat = !source.is_piped;
         let (opened, gate) = oneshot::channel();
         let body = body(source, skip, gate, Arc::clone(&was_read), Arc::clone(tally), bar.clone());
@@ -217,17 +228,18 @@ fn body(
 
 fn target(arguments: &ImportArguments) -> String {
     let mut url = collection_route(&arguments.collection, "/documents");
+    let mut add = |name: &str, value: String| {
+        url.push(if url.contains('?') { '&' } else { '?' });
+        url.push_str(name);
+        url.push('=');
+        url.push_str(&value);
+    };
     if arguments.skip_duplicates {
-        url.push_str("?on_duplicate=skip");
-        if let Some(k) = arguments.k {
-            url.push_str("&k=");
-            url.push_str(&k.to_string());
-        }
-        if let Some(share) = arguments.min_containment {
-            url.push_str("&min_containment=");
-            url.push_str(&share.to_string());
-        }
+        add("on_duplicate", "skip".to_owned());
+        arguments.k.iter().for_each(|k| add("k", k.to_string()));
+        arguments.min_containment.iter().for_each(|share| add("min_containment", share.to_string()));
     }
+    arguments.hash_format.iter().for_each(|form| add("hash_format", form.to_string()));
     url
 }
 
@@ -236,7 +248,7 @@ async fn follow(
     client: &Client,
     response: Response,
     saved: &mut Saved,
-    sent: &AtomicU64,
+    sent: Sent,
     counts: &mut Counts,
     bar: &ProgressBar,
 ) -> Result<(), Failure> {
@@ -263,8 +275,9 @@ async fn follow(
                 )));
             }
             if let Some(index) = line.index {
-                count(counts, &line, first + index + 1, bar);
-                saved.lines = first + index + 1;
+                let number = first + sent.inserted.own_before(index) + 1;
+                count(counts, &line, number, bar);
+                saved.lines = number;
             }
         }
         saved.save_now_and_then();
@@ -275,7 +288,7 @@ async fn follow(
         ));
     }
     // A premature summary would look like success: every line must have been counted.
-    if !ended || counts.answered() != sent.load(Ordering::SeqCst) {
+    if !ended || counts.answered() != sent.lines.load(Ordering::SeqCst) {
         saved.save();
         return Err(Failure::new(format!(
             "the server stopped after line {}; run the same command again to continue",

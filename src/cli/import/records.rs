@@ -32,10 +32,39 @@ pub(super) type Records = Box<dyn Iterator<Item = io::Result<Found>> + Send>;
 /// The longest id that the server takes, in bytes.
 const ID_BYTES: usize = 256;
 
+/// The column of the content of documents.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Text(String),
+    /// A hash, and the profile that made it, if the user says so.
+    Hash(String, Option<String>),
+}
+
+impl Content {
+    /// The name of the column.
+    fn column(&self) -> &String {
+        match self {
+            Content::Text(column) | Content::Hash(column, _) => column,
+        }
+    }
+
+    /// A document with this content.
+    fn document(&self, value: &str) -> Map<String, Value> {
+        let member = |name: &str, value: &str| (name.to_owned(), value.into());
+        match self {
+            Content::Text(_) => Map::from_iter([member("text", value)]),
+            Content::Hash(_, profile) => {
+                let profile = profile.iter().map(|profile| member("profile", profile));
+                profile.chain([member("hash", value.trim())]).collect()
+            }
+        }
+    }
+}
+
 /// The columns of a table that are used.
 pub(super) struct Columns {
     pub(super) delimiter: u8,
-    pub(super) text: String,
+    pub(super) content: Content,
     pub(super) id: Option<String>,
     pub(super) metadata: Vec<String>,
 }
@@ -69,7 +98,8 @@ pub(super) fn text(mut read: Box<dyn BufRead + Send>, path: &Path) -> Records {
 /// If the first row cannot be read, or has no such column.
 pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Result<Records> {
     let mut table = Table::open(read, columns.delimiter)?;
-    let text = table.place(&columns.text)?;
+    let content = table.place(columns.content.column())?;
+    let kind = columns.content.clone();
     let id = columns.id.as_deref().map(|name| table.place(name)).transpose()?;
     let metadata = columns.metadata.iter().map(|name| Ok((name.clone(), table.place(name)?)));
     let metadata: Vec<(String, usize)> = metadata.collect::<io::Result<_>>()?;
@@ -79,7 +109,7 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
             Err(why) => return Found::Bad(why),
         };
         let cell = |place: usize| row.get(place).unwrap_or_default();
-        let mut document = Map::from_iter([("text".to_owned(), cell(text).into())]);
+        let mut document = kind.document(cell(content));
         if let Some(id) = id {
             document.insert("id".to_owned(), cell(id).into());
         }
@@ -93,24 +123,24 @@ pub(super) fn table(read: Box<dyn BufRead + Send>, columns: &Columns) -> io::Res
     Ok(Box::new(rows.map(move |row| row.map(&document))))
 }
 
-/// A Parquet file, with the columns that a table has. Rows without a text are bad.
+/// A Parquet file, with the columns that a table has. Rows without a text or hash are bad.
 ///
 /// # Errors
 /// If the file cannot be read, or has no such column.
 pub(super) fn parquet(path: &Path, columns: &Columns) -> io::Result<Records> {
-    let names: Vec<&str> = std::iter::once(&columns.text)
+    let names: Vec<&str> = std::iter::once(columns.content.column())
         .chain(&columns.id)
         .chain(&columns.metadata)
         .map(String::as_str)
         .collect();
     let rows = files::parquet::rows(path, &names)?;
-    let (text, has_id, metadata) = (columns.text.clone(), columns.id.is_some(), columns.metadata.clone());
+    let (kind, has_id, metadata) = (columns.content.clone(), columns.id.is_some(), columns.metadata.clone());
     let document = move |values: Vec<Option<String>>| {
         let mut values = values.into_iter();
         let Some(content) = values.next().flatten() else {
-            return Found::Bad(format!("there is no text in the column {text:?}"));
+            return Found::Bad(format!("there is no value in the column {:?}", kind.column()));
         };
-        let mut document = Map::from_iter([("text".to_owned(), content.into())]);
+        let mut document = kind.document(&content);
         if has_id {
             document.insert("id".to_owned(), values.next().flatten().unwrap_or_default().into());
         }
@@ -166,7 +196,7 @@ mod tests {
     fn rows_become_documents_with_the_named_columns() {
         let columns = Columns {
             delimiter: b',',
-            text: "body".to_owned(),
+            content: Content::Text("body".to_owned()),
             id: Some("key".to_owned()),
             metadata: vec!["date".to_owned()],
         };
@@ -190,6 +220,21 @@ mod tests {
             "{found:?}"
         );
         assert!(matches!(&found[2], Found::Line(_)) && found.len() == 3, "{found:?}");
+    }
+
+    #[test]
+    fn rows_become_documents_with_hashes() {
+        let columns = |profile: Option<&str>| Columns {
+            delimiter: b'\t',
+            content: Content::Hash("simhash".to_owned(), profile.map(str::to_owned)),
+            id: Some("key".to_owned()),
+            metadata: Vec::new(),
+        };
+        let rows = b"key\tsimhash\n1\t -5\n";
+        let found = values(table(read(rows), &columns(None)).unwrap());
+        assert_eq!(found, [json!({"id": "1", "hash": "-5"})]);
+        let found = values(table(read(rows), &columns(Some("simhash@1"))).unwrap());
+        assert_eq!(found, [json!({"id": "1", "hash": "-5", "profile": "simhash@1"})]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ use memchr::memchr;
 
 use super::super::error::{Code, Problem};
 use super::super::extract::broken;
+use super::section::{Headers, Section};
 use crate::call::{Call, NoMemory, Reserved, reserve_in_time};
 use crate::service::{Limits, working_bytes};
 
@@ -42,6 +43,67 @@ const RESERVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of a line or an element, and the line or why it is refused.
 pub(super) type Line = (u64, Result<Bytes, Problem>);
 
+/// Lines without the headers of exports among them.
+#[derive(Default)]
+pub(super) struct Lines {
+    lines: Vec<Line>,
+    /// From which line on a section holds. A section holds until the next one, also in the next lines.
+    sections: Vec<(usize, Arc<Section>)>,
+}
+
+impl Lines {
+    /// Lines that begin within this section.
+    fn within(section: &Arc<Section>) -> Lines {
+        Lines { lines: Vec::new(), sections: vec![(0, Arc::clone(section))] }
+    }
+
+    /// Adds a line, or begins the section of a header.
+    fn push(&mut self, number: u64, line: Bytes, headers: &Headers) {
+        match headers(&line) {
+            None => self.lines.push((number, Ok(line))),
+            Some(Err(problem)) => self.lines.push((number, Err(problem))),
+            Some(Ok(section)) => {
+                // Of headers without a line between them the last one holds. Only that one is kept, so that
+                // a body of headers takes no memory.
+                self.sections.pop_if(|(from, _)| *from == self.lines.len());
+                self.sections.push((self.lines.len(), Arc::new(section)));
+            }
+        }
+    }
+
+    /// The section that holds after the last line.
+    fn last_section(&self) -> Arc<Section> {
+        self.sections.last().map(|(_, section)| Arc::clone(section)).unwrap_or_default()
+    }
+
+    /// The number of lines.
+    pub(super) fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The numbers of the lines.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.lines.iter().map(|(number, _)| *number)
+    }
+
+    /// Why the first document and those after it are refused, if a header says so.
+    pub(super) fn refused(&self) -> Option<&Problem> {
+        let (_, section) = self.sections.iter().rfind(|(from, _)| *from == 0)?;
+        section.refused.as_ref()
+    }
+
+    /// The lines with their sections.
+    pub(super) fn in_sections(self) -> impl Iterator<Item = (Line, Arc<Section>)> + Send {
+        let (mut sections, mut section) = (self.sections.into_iter().peekable(), Arc::default());
+        self.lines.into_iter().enumerate().map(move |(at, line)| {
+            while let Some((_, next)) = sections.next_if(|(from, _)| *from <= at) {
+                section = next;
+            }
+            (line, Arc::clone(&section))
+        })
+    }
+}
+
 /// The most bytes of a line, and of the text of a page in it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::http) struct Sizes {
@@ -57,7 +119,7 @@ impl Sizes {
 
 /// Lines that are fingerprinted and written together.
 pub(in crate::http) struct Chunk {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Lines,
     /// Dropped when they are fingerprinted.
     pub(super) in_progress: InProgress,
     /// Memory for them and for their documents. Dropped when their results are sent.
@@ -103,8 +165,11 @@ pub(in crate::http) fn lines<E: Error + Send + 'static>(
     sizes: Sizes,
     enough: usize,
     is_checked: bool,
+    headers: Headers,
 ) -> BoxStream<'static, Chunk> {
     let splitter = Splitter {
+        headers,
+        section: Arc::default(),
         body,
         sizes,
         rest: Bytes::new(),
@@ -129,7 +194,9 @@ pub(in crate::http) fn elements(
     elements: Vec<Bytes>,
     sizes: Sizes,
     is_checked: bool,
+    headers: Headers,
 ) -> BoxStream<'static, Chunk> {
+    let mut section = Arc::default();
     let mut numbered = elements.into_iter().zip(0u64..).map(move |(element, number)| {
         let fits = element.len() <= sizes.line;
         (number, if fits { Ok(element) } else { Err(too_long(sizes.line)) })
@@ -137,8 +204,15 @@ pub(in crate::http) fn elements(
     // Nothing waits for the counter, because all elements have arrived.
     let (counter, call) = (Arc::<Counter>::default(), Call::current());
     let chunks = std::iter::from_fn(move || {
-        let lines: Vec<Line> = numbered.by_ref().take(CHUNK_LINES).collect();
-        (!lines.is_empty()).then_some(lines)
+        let mut lines = Lines::within(&section);
+        for (number, element) in numbered.by_ref().take(CHUNK_LINES) {
+            match element {
+                Ok(element) => lines.push(number, element, &headers),
+                Err(problem) => lines.lines.push((number, Err(problem))),
+            }
+        }
+        section = lines.last_section();
+        (lines.len() > 0).then_some(lines)
     });
     stream::iter(chunks)
         .then(move |lines| chunk(call.clone(), lines, Arc::clone(&counter), sizes.text, is_checked))
@@ -148,14 +222,14 @@ pub(in crate::http) fn elements(
 /// A chunk of these lines. Waits until there is memory for it.
 async fn chunk(
     call: Option<Arc<Call>>,
-    mut lines: Vec<Line>,
+    mut lines: Lines,
     counter: Arc<Counter>,
     most_text: usize,
     is_checked: bool,
 ) -> Chunk {
     let len = |line: &Line| line.1.as_ref().map_or(0, Bytes::len);
-    let bytes: usize = lines.iter().map(len).sum();
-    let longest = lines.iter().map(len).max().unwrap_or_default();
+    let bytes: usize = lines.lines.iter().map(len).sum();
+    let longest = lines.lines.iter().map(len).max().unwrap_or_default();
     // The rest is for the incomplete line after these.
     let most = call.as_ref().map_or(usize::MAX, |call| call.most() / 4 * 3);
     let per_line = if is_checked { MEMORY_PER_CHECKED_LINE } else { MEMORY_PER_LINE };
@@ -164,7 +238,7 @@ async fn chunk(
         Ok(reserved) => reserved,
         // These lines fail; the lines after them may succeed.
         Err(error) => {
-            for (_, line) in &mut lines {
+            for (_, line) in &mut lines.lines {
                 *line = Err(Problem::from(error));
             }
             Reserved::default()
@@ -187,6 +261,9 @@ async fn reserve_within_timeout(call: Option<&Arc<Call>>, bytes: usize) -> Resul
 }
 
 struct Splitter<S> {
+    headers: Headers,
+    /// The section of the next line.
+    section: Arc<Section>,
     body: S,
     sizes: Sizes,
     /// The rest of the last part, which is not split.
@@ -209,21 +286,21 @@ struct Splitter<S> {
 
 impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S> {
     async fn chunk(&mut self) -> Option<Chunk> {
-        let (mut lines, mut bytes) = (Vec::new(), self.rest.len());
+        let (mut lines, mut bytes) = (Lines::within(&self.section), self.rest.len());
         if !self.rest.is_empty() {
             let rest = std::mem::take(&mut self.rest);
             self.split(rest, &mut lines);
         }
         while !self.has_ended
             && self.rest.is_empty()
-            && (lines.is_empty() || (lines.len() < CHUNK_LINES && bytes < CHUNK_BYTES))
+            && (lines.len() == 0 || (lines.len() < CHUNK_LINES && bytes < CHUNK_BYTES))
         {
             if let Err(error) = self.reserve_partial().await {
                 self.has_ended = true;
-                lines.push((self.number, Err(Problem::from(error))));
+                lines.lines.push((self.number, Err(Problem::from(error))));
                 break;
             }
-            let Some(part) = self.part(!lines.is_empty()).await else {
+            let Some(part) = self.part(lines.len() > 0).await else {
                 break;
             };
             match part {
@@ -234,7 +311,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
                 Some(Err(error)) => {
                     // The start of a line is not a document, even if it can be parsed.
                     self.has_ended = true;
-                    lines.push((self.number, Err(broken(&error))));
+                    lines.lines.push((self.number, Err(broken(&error))));
                 }
                 None => {
                     self.has_ended = true;
@@ -242,7 +319,8 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
                 }
             }
         }
-        if lines.is_empty() {
+        self.section = lines.last_section();
+        if lines.len() == 0 {
             return None;
         }
         Some(
@@ -280,7 +358,7 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
 
     /// Splits a part of the body into lines until the chunk is full. The rest of the part is for the next
     /// chunk.
-    fn split(&mut self, mut part: Bytes, lines: &mut Vec<Line>) {
+    fn split(&mut self, mut part: Bytes, lines: &mut Lines) {
         while lines.len() < CHUNK_LINES {
             let Some(end) = memchr(b'\n', &part) else {
                 self.push_partial(&part);
@@ -311,10 +389,10 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
     }
 
     /// Completes the incomplete line.
-    fn end_line(&mut self, lines: &mut Vec<Line>) {
+    fn end_line(&mut self, lines: &mut Lines) {
         let line = std::mem::take(&mut self.partial);
         if std::mem::take(&mut self.is_too_long) {
-            lines.push((self.number, Err(too_long(self.sizes.line))));
+            lines.lines.push((self.number, Err(too_long(self.sizes.line))));
             self.number += 1;
         } else {
             self.push_line(line.into(), lines);
@@ -322,9 +400,9 @@ impl<S: Stream<Item = Result<Bytes, E>> + Unpin, E: Error + 'static> Splitter<S>
     }
 
     /// Adds a line, unless it is blank. Blank lines are numbered, too.
-    fn push_line(&mut self, line: Bytes, lines: &mut Vec<Line>) {
+    fn push_line(&mut self, line: Bytes, lines: &mut Lines) {
         if !line.iter().all(u8::is_ascii_whitespace) {
-            lines.push((self.number, Ok(line)));
+            lines.push(self.number, line, &self.headers);
         }
         self.number += 1;
     }
@@ -350,14 +428,19 @@ mod tests {
         Sizes { line, text: line }
     }
 
+    /// No line is a header.
+    fn none() -> Headers {
+        Box::new(|_| None)
+    }
+
     fn flat(chunks: Vec<Chunk>) -> impl Iterator<Item = Line> {
-        chunks.into_iter().flat_map(|chunk| chunk.lines)
+        chunks.into_iter().flat_map(|chunk| chunk.lines.lines)
     }
 
     async fn split(parts: &'static [&'static str], limit: usize) -> Vec<(u64, Option<String>)> {
         let body =
             stream::iter(parts.iter().map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes()))));
-        let chunks: Vec<Chunk> = lines(body, sizes(limit), 2, false).collect().await;
+        let chunks: Vec<Chunk> = lines(body, sizes(limit), 2, false, none()).collect().await;
         let text = |line: Bytes| String::from_utf8(line.to_vec()).unwrap();
         flat(chunks).map(|(number, line)| (number, line.ok().map(text))).collect()
     }
@@ -385,7 +468,7 @@ mod tests {
             let slice = |ends: &[usize]| Bytes::copy_from_slice(&body.as_bytes()[ends[0]..ends[1]]);
             let part = |ends: &[usize]| Ok::<_, Infallible>(slice(ends));
             let parts: Vec<_> = cuts.windows(2).map(part).collect();
-            let chunks = lines(stream::iter(parts), sizes(limit), 2, false).collect();
+            let chunks = lines(stream::iter(parts), sizes(limit), 2, false, none()).collect();
             let chunks: Vec<Chunk> = futures::executor::block_on(chunks);
             let found: Vec<_> = flat(chunks).map(|(number, line)| (number, line.ok())).collect();
             let fits = |line: &str| (line.len() <= limit).then(|| Bytes::copy_from_slice(line.as_bytes()));
@@ -397,16 +480,44 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_section_holds_until_the_next_header_also_in_later_chunks() {
+        // A line "h" begins a section, all of which is refused.
+        let headers: Headers = Box::new(|line| {
+            let refused = Problem::new(Code::ProfileMismatch, "another");
+            let section = Section { refused: Some(refused), ..Section::default() };
+            let section = if line == b"e" { Section::default() } else { section };
+            matches!(line, b"h" | b"e").then_some(Ok(section))
+        });
+        let body = format!("a\nh\n{}e\nb\n{}h\nc", "x\n".repeat(600), "y\n".repeat(300));
+        let body = stream::iter(
+            body.into_bytes().into_iter().map(|byte| Ok::<_, Infallible>(Bytes::from(vec![byte]))),
+        );
+        let chunks: Vec<Chunk> = lines(body, sizes(9), 0, false, headers).collect().await;
+        assert!(chunks.len() > 3 && chunks[0].lines.refused().is_none());
+        let limits = Limits::default();
+        let found = chunks.into_iter().flat_map(|chunk| chunk.lines.in_sections());
+        let found: Vec<(u64, bool)> = found
+            .map(|((number, line), section)| {
+                let error = section.document(&line.unwrap(), None, &limits).unwrap_err();
+                (number, error.name() == Code::ProfileMismatch.name())
+            })
+            .collect();
+        let expected = (0..906).filter(|number| ![1, 602, 904].contains(number));
+        let expected = expected.map(|number| (number, (2..602).contains(&number) || number == 905));
+        assert_eq!(found, expected.collect::<Vec<_>>());
+    }
+
+    #[tokio::test]
     async fn a_chunk_does_not_wait_for_lines_while_the_pool_is_idle() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
-        let mut chunks = lines(parts, sizes(100), 1, false);
+        let mut chunks = lines(parts, sizes(100), 1, false, none());
         for number in 0..3 {
             send.unbounded_send(Ok(Bytes::from_static(b"line\nbegun"))).unwrap();
             let chunk = chunks.next().await.unwrap();
-            assert_eq!(chunk.lines.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [number]);
+            assert_eq!(chunk.lines.lines.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [number]);
         }
         drop(send);
-        assert_eq!(chunks.next().await.unwrap().lines[0].0, 3);
+        assert_eq!(chunks.next().await.unwrap().lines.lines[0].0, 3);
         assert!(chunks.next().await.is_none());
     }
 
@@ -415,7 +526,8 @@ mod tests {
         for body in [vec![], vec!["\n", " \n"]] {
             let body =
                 stream::iter(body).map(|part| Ok::<_, Infallible>(Bytes::from_static(part.as_bytes())));
-            let chunks = super::super::after_first_chunk(lines(body, sizes(100), 2, false)).await;
+            let chunks =
+                super::super::after_first_chunk(lines(body, sizes(100), 2, false, none())).await.unwrap();
             assert_eq!(chunks.count().await, 0);
         }
     }
@@ -424,12 +536,12 @@ mod tests {
     async fn a_chunk_waits_for_lines_while_the_pool_is_busy() {
         let (send, parts) = futures::channel::mpsc::unbounded::<Result<Bytes, Infallible>>();
         let push = |text: &'static str| send.unbounded_send(Ok(Bytes::from_static(text.as_bytes()))).unwrap();
-        let mut chunks = lines(parts, sizes(2 * CHUNK_BYTES), 2, false);
+        let mut chunks = lines(parts, sizes(2 * CHUNK_BYTES), 2, false, none());
         let mut in_progress = Vec::new();
         for number in 0..2 {
             push("line\n");
             let Chunk { lines, in_progress: token, .. } = chunks.next().await.unwrap();
-            assert_eq!((lines.len(), lines[0].0), (1, number));
+            assert_eq!((lines.len(), lines.lines[0].0), (1, number));
             in_progress.push(token);
         }
         push("line\n");
@@ -450,6 +562,7 @@ mod tests {
             sizes(9),
             0,
             false,
+            none(),
         );
         assert_eq!(chunks.next().now_or_never().unwrap().unwrap().lines.len(), CHUNK_LINES);
     }
@@ -458,7 +571,8 @@ mod tests {
     async fn a_line_longer_than_a_chunk_fails_alone() {
         let part = Bytes::from(vec![b'x'; CHUNK_BYTES]);
         let parts = [part.clone(), part.clone(), part, Bytes::from_static(b"\nab")].map(Ok::<_, Infallible>);
-        let chunks: Vec<Chunk> = lines(stream::iter(parts), sizes(2 * CHUNK_BYTES), 2, false).collect().await;
+        let chunks: Vec<Chunk> =
+            lines(stream::iter(parts), sizes(2 * CHUNK_BYTES), 2, false, none()).collect().await;
         let found: Vec<(u64, bool)> = flat(chunks).map(|(n, line)| (n, line.is_ok())).collect();
         assert_eq!(found, [(0, false), (1, true)]);
     }

@@ -8,6 +8,7 @@
 //! read its results, back-pressure slows the reading of its documents.
 
 mod chunks;
+mod section;
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -22,15 +23,14 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 
-use chunks::Line;
 pub(super) use chunks::{Chunk, Sizes, elements, lines};
+pub(super) use section::headers;
 
 use super::State;
 use super::error::Problem;
-use super::extract::parse_object;
-use super::wire::{DocumentIn, LineOut, Summary, SummaryOut};
+use super::wire::{LineOut, Summary, SummaryOut, in_form};
 use crate::call::{Call, Reserved, for_call};
-use crate::ids::CollectionName;
+use crate::ids::{CollectionName, HashForm};
 use crate::keys::Bucket;
 use crate::service::{Added, Admission, DuplicateRule, Patience, Prepared, Service};
 
@@ -49,6 +49,8 @@ pub(super) struct Destination {
     pub(super) unless: Option<DuplicateRule>,
     /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
+    /// The form of hashes.
+    pub(super) form: Option<HashForm>,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
     /// its client decides how long it takes.
     pub(super) end: Option<(Instant, Problem)>,
@@ -76,12 +78,21 @@ pub(super) fn enough(service: &Service) -> usize {
     service.threads() + 1
 }
 
-/// Waits for the first chunk, for a client that expects `100 Continue` before it sends the body. hyper sends
-/// that at the first read of the body, which must happen before the answer begins. For other clients this
-/// wait would be wrong: they may send the body only after the answer has begun.
-pub(super) async fn after_first_chunk(mut chunks: BoxStream<'static, Chunk>) -> BoxStream<'static, Chunk> {
+/// Waits for the first chunk, for a client that expects `100 Continue` before it sends the body, and for a
+/// body of known length. hyper sends `100 Continue` at the first read of the body, which must happen before
+/// the answer begins. For other clients this wait would be wrong: they may send the body only after the
+/// answer has begun.
+///
+/// # Errors
+/// If the body begins with the header of an export that is refused.
+pub(super) async fn after_first_chunk(
+    mut chunks: BoxStream<'static, Chunk>,
+) -> Result<BoxStream<'static, Chunk>, Problem> {
     let first = chunks.next().await;
-    stream::iter(first).chain(chunks).boxed()
+    match first.as_ref().and_then(|chunk| chunk.lines.refused()) {
+        Some(problem) => Err(problem.clone()),
+        None => Ok(stream::iter(first).chain(chunks).boxed()),
+    }
 }
 
 /// Stores the documents of the chunks and streams the result of each.
@@ -92,7 +103,7 @@ pub(super) fn respond(
 ) -> Result<Response, Problem> {
     // Checked before the status is sent: a missing collection is a 404, not a stream of errors.
     into.state.service.admit_stream(&into.collection)?;
-    let at_a_time = enough(&into.state.service) + 1;
+    let (at_a_time, form) = (enough(&into.state.service) + 1, into.form);
     let shared = Arc::new(into);
     let (preparing, call) = (Arc::clone(&shared), Call::current());
     let results = chunks
@@ -100,7 +111,7 @@ pub(super) fn respond(
         .buffered(at_a_time)
         .then(move |prepared| submit(Arc::clone(&shared), prepared))
         .buffered(STORING_CHUNKS);
-    Ok(framed(results, framing))
+    Ok(framed(results, framing, form))
 }
 
 type PreparedLine = (u64, Result<Prepared, Problem>);
@@ -119,14 +130,14 @@ async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
         in_progress = None;
         bucket.wait_for(lines.len() as u64).await;
     }
-    let numbers: Vec<u64> = lines.iter().map(|(number, _)| *number).collect();
+    let numbers: Vec<u64> = lines.numbers().collect();
     if let Some(problem) = into.too_late() {
         let lines = numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect();
         return PreparedChunk { lines, reserved };
     }
-    let limits = *into.state.service.limits();
-    let parse = move |(_, line): Line| parse_object::<DocumentIn>(&line?)?.offered(&limits);
-    let documents = lines.into_iter().map(parse);
+    let (limits, form) = (*into.state.service.limits(), into.form);
+    let documents =
+        lines.in_sections().map(move |((_, line), section)| section.document(&line?, form, &limits));
     let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, documents).await;
     drop(in_progress);
     let lines = match prepared {
@@ -208,7 +219,11 @@ impl ListedErrors {
     }
 }
 
-fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: Framing) -> Response {
+fn framed(
+    results: impl Stream<Item = ChunkResults> + Send + 'static,
+    framing: Framing,
+    form: Option<HashForm>,
+) -> Response {
     let summary = Arc::new(Mutex::new(Summary::default()));
     let counting = Arc::clone(&summary);
     let (mut errors, mut has_listed) = (ListedErrors::default(), false);
@@ -223,7 +238,7 @@ fn framed(results: impl Stream<Item = ChunkResults> + Send + 'static, framing: F
             if framing == Framing::Array && std::mem::replace(&mut has_listed, true) {
                 out.push(b',');
             }
-            write_line(&mut out, line);
+            in_form(form, || write_line(&mut out, line));
         }
         reserved.shrink_to(out.capacity());
         Ok::<_, Infallible>(reserved.bytes_of(out))

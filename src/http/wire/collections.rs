@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::values::{Bits, ExpiresIn, Hex, Timestamp, present};
+use super::hashes::Hex;
+use super::values::{Bits, ExpiresIn, Timestamp, present};
 use crate::ids::{ClusterRule, Hash, SignatureShape};
 use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};

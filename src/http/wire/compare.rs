@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::content::{PageIn, check_size, page};
+use super::hashes::{HashIn, Hex};
 use super::similar::subject;
-use super::values::{Hex, Id, SignatureHex, StatusOut};
+use super::values::{Id, SignatureHex, StatusOut};
 use crate::http::error::Problem;
 use crate::service::{
-    By, Change, ComparedPassages, Comparison, FeatureComparison, Limits, SharedPassage, Side,
+    AskedSide, By, Change, ComparedPassages, Comparison, FeatureComparison, Limits, SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
@@ -47,24 +48,27 @@ pub(in crate::http) struct SideIn {
     #[schema(value_type = Option<Id>)]
     id: Option<Id>,
     /// A hash.
-    #[schema(value_type = Option<Hex>)]
+    #[schema(value_type = Option<HashIn>)]
     hash: Option<Hex>,
     /// A signature, if the profile makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
+    /// The profile that made the hash or signature, with or without version. If it is not that of the
+    /// comparison, the request is refused (409).
+    profile: Option<String>,
 }
 
 impl CompareIn {
     /// Converts both sides for the service.
-    pub(in crate::http) fn sides(self, limits: &Limits) -> Result<[By; 2], Problem> {
-        let side = |side: SideIn, at: &str| -> Result<By, Problem> {
+    pub(in crate::http) fn sides(self, limits: &Limits) -> Result<[AskedSide; 2], Problem> {
+        let side = |side: SideIn, at: &str| -> Result<AskedSide, Problem> {
             let by = page(side.html, side.page)
                 .and_then(|html| subject(side.id, side.text, html, side.hash, side.signature))
                 .map_err(|problem| problem.within(at))?;
             if let By::Content(content) = &by {
                 check_size(at, content, limits)?;
             }
-            Ok(by)
+            Ok(AskedSide { by, profile: side.profile })
         };
         Ok([side(self.a, "/a")?, side(self.b, "/b")?])
     }

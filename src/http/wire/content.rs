@@ -4,7 +4,8 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::values::{Hex, SignatureHex};
+use super::hashes::Hex;
+use super::values::SignatureHex;
 use crate::http::error::{Code, Problem};
 use crate::service::{Content, Limits, PageText};
 

@@ -1,5 +1,7 @@
 //! Documents on the wire.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -8,7 +10,8 @@ use super::content::{PageIn, check_size, one_content, page};
 use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
-use super::values::{ExpiresIn, Hex, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
+use super::hashes::{HashIn, Hex};
+use super::values::{ExpiresIn, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Neighbours, Offered, status};
@@ -28,7 +31,7 @@ pub(in crate::http) struct DocumentIn {
     /// Which text of the page is used. Default: `main`.
     page: Option<PageIn>,
     /// Its hash, computed elsewhere with the profile of the collection.
-    #[schema(value_type = Option<Hex>)]
+    #[schema(value_type = Option<HashIn>)]
     hash: Option<Hex>,
     /// Its signature, computed elsewhere with the profile of the collection, if that makes signatures.
     #[schema(value_type = Option<SignatureHex>)]
@@ -37,6 +40,13 @@ pub(in crate::http) struct DocumentIn {
     /// weight]`, `[text, weight, hash]` or `[{"hash": hash}, weight]`, at most 10,000.
     #[schema(value_type = Option<Vec<Vec<Value>>>, example = json!([["美国", 5], ["51区", 2]]))]
     features: Option<Few<FeatureIn>>,
+    /// The profile that made its hash or signature, with or without version. If it is not that of the
+    /// collection, the document is refused (409).
+    #[schema(example = "copies-64@1")]
+    profile: Option<String>,
+    /// The number of characters of its text, if the text is not sent: the keep rule `longest` uses it. An
+    /// export has this field.
+    characters: Option<u32>,
     /// A JSON object that is returned with it, at most 16 KiB.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -65,6 +75,10 @@ impl DocumentIn {
             }
         };
         check_size("the document", &content, limits)?;
+        if self.characters.is_some() && matches!(content, Content::Text(_) | Content::Html(..)) {
+            let detail = "characters is for a document without its text, which is counted; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/characters", detail));
+        }
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
             (Some(_), Some(_)) => {
@@ -76,7 +90,9 @@ impl DocumentIn {
             (None, Some(at)) => Expires::At(at.0),
             (None, None) => Expires::Default,
         };
-        Ok(Offered { id, content, metadata: self.metadata.map(Metadata::into_string), expires })
+        let (profile, characters) = (self.profile.map(Arc::from), self.characters);
+        let metadata = self.metadata.map(Metadata::into_string);
+        Ok(Offered { id, content, profile, characters, metadata, expires })
     }
 
     /// The same for a route with the id in the path.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::few::Few;
+use super::hashes::written_wide;
 use crate::service::{Counted, GivenFeature};
 
 /// The most features whose votes an explanation lists.
@@ -72,7 +73,7 @@ impl Few<FeatureIn> {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FeatureFingerprint)]
 pub(in crate::http) struct CountedOut {
-    /// The hash, hexadecimal.
+    /// The hash in hexadecimal digits, or in the form of `hash_format`.
     #[schema(example = "27")]
     hash: String,
     /// The same hash, binary.
@@ -138,7 +139,7 @@ impl CountedOut {
             StepsOut { features, sums: voted.sums.clone() }
         };
         CountedOut {
-            hash: voted.hash.to_string(),
+            hash: written_wide(voted.hash),
             binary: voted.hash.to_binary(),
             bits: ballot.width(),
             function: ballot.function(),

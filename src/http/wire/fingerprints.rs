@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 use super::content::PageIn;
 use super::features::{CountedOut, FeatureIn};
 use super::few::Few;
-use super::values::{Hex, SignatureHex, StatusOut};
+use super::hashes::Hex;
+use super::values::{SignatureHex, StatusOut};
 use crate::service::{Explained, Fingerprinted};
 
 /// The answer to one text, to several texts, or to features.

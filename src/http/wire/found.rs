@@ -3,7 +3,8 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::values::{Hex, Id, Metadata, StatusOut, Timestamp};
+use super::hashes::{self, Hex};
+use super::values::{Id, Metadata, StatusOut, Timestamp};
 use crate::http::json;
 use crate::ids::SignatureShape;
 use crate::service::{Containment, Found, Match, Passages, SharedPassage, Work};
@@ -250,7 +251,7 @@ impl SimilarOut {
     /// matches with id, hash and distance. They are written directly, without a search for characters to
     /// escape.
     pub(in crate::http) fn write(found: Found, stats: bool, text: &mut Vec<u8>) {
-        if stats || !is_plain(&found) {
+        if stats || !is_plain(&found) || !hashes::is_plain() {
             return json::write(text, &SimilarOut::new(found, stats));
         }
         let mut number = itoa::Buffer::new();

@@ -13,6 +13,7 @@ mod features;
 mod few;
 mod fingerprints;
 mod found;
+mod hashes;
 mod key;
 mod marks;
 mod pairs;
@@ -34,14 +35,16 @@ pub(super) use content::{check_size, page};
 pub(super) use documents::{
     AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, Summary, SummaryOut,
 };
+pub use export::ExportHeader;
 pub(super) use export::{ExportOut, ExportParams};
 pub(super) use features::CountedOut;
 pub(super) use few::Few;
 pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
 pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
+pub(super) use hashes::{FormParams, HashFormat, HashIn, Hex, form_of_query, in_form};
 pub(super) use key::KeyOut;
 pub(super) use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
 pub(super) use profiles::{ProfileOut, ProfilesOut};
 pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};
-pub(super) use values::{Bits, Count, ExpiresIn, Hex, Id, Metadata, Timestamp};
+pub(super) use values::{Bits, Count, ExpiresIn, Id, Metadata, Timestamp};

@@ -2,14 +2,19 @@
 //!
 //! *Invariant*: it returns what serde returns, or `None`. serde then parses the body, and reports its errors.
 
+use super::hashes;
 use super::similar::{SeveralIn, decimal};
 use crate::ids::Hash;
 use crate::service::Ask;
 
 impl SeveralIn {
     /// Parses a body that has only `queries`, at most `most`, each with a hash and perhaps a k and a limit.
-    /// `None` for any other body, also an invalid one: serde parses it, which takes four times as long.
+    /// `None` for any other body, also an invalid one, and for hashes in another form: serde parses it, which
+    /// takes four times as long.
     pub(in crate::http) fn plain(body: &[u8], most: usize) -> Option<SeveralIn> {
+        if !hashes::is_plain() {
+            return None;
+        }
         let mut rest = Plain(body);
         rest.byte(b'{')?;
         (rest.string()? == b"queries").then_some(())?;

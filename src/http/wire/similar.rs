@@ -11,10 +11,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::content::{PageIn, one_content, page};
 use super::few::{Few, MAX_ELEMENTS};
-use super::values::{Bits, Count, Hex, Id, SignatureHex, Timestamp};
+use super::hashes::{HashFormat, HashIn, Hex};
+use super::values::{Bits, Count, Id, SignatureHex, Timestamp};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
-use crate::ids::DocumentId;
+use crate::ids::{DocumentId, HashForm};
 use crate::service::{Ask, By, Filter, Measure, PageText, Strict, told};
 
 /// Maximum number of queries of a batch that are kept. `limits.batch_items` allows no more.
@@ -75,6 +76,7 @@ macro_rules! query {
                 let cursor = self.cursor;
                 Ask {
                     by,
+                    profile: None,
                     k,
                     threshold: self.threshold,
                     limit,
@@ -98,8 +100,12 @@ macro_rules! body_query {
             $name {
                 $($own)*
                 /// The subject is a hash.
-                #[schema(value_type = Option<Hex>)]
+                #[schema(value_type = Option<HashIn>)]
                 hash: Option<Hex>,
+                /// The profile that made the hash or signature, with or without version. If it is not that of
+                /// the collection, the query is refused (409).
+                #[schema(example = "copies-64@1")]
+                profile: Option<String>,
                 /// The subject is a signature, in a collection of signatures.
                 #[schema(value_type = Option<SignatureHex>)]
                 signature: Option<SignatureHex>,
@@ -143,7 +149,9 @@ macro_rules! body_query {
                     Some(MeasureIn::Cosine) => Measure::Cosine,
                     _ => Measure::Jaccard,
                 };
-                Ok(Ask { filter, min_similarity, measure, min_containment, ..self.with_subject(by) })
+                let profile = self.profile.take().map(String::into_boxed_str);
+                let ask = self.with_subject(by);
+                Ok(Ask { profile, filter, min_similarity, measure, min_containment, ..ask })
             }
         }
     };
@@ -165,6 +173,13 @@ query! {
         /// The subject is a stored document, which is excluded from the answer.
         #[param(value_type = Option<Id>)]
         id: Option<Id>,
+        /// The profile that made the hash or signature, with or without version. If it is not that of the
+        /// collection, the query is refused (409).
+        #[param(example = "copies-64@1")]
+        profile: Option<String>,
+        /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs
+        /// no name in the request.
+        hash_format: Option<HashFormat>,
     }
 }
 
@@ -172,7 +187,10 @@ query! {
     /// A query for the neighbours of a stored document.
     #[derive(Debug, Deserialize, IntoParams)]
     #[into_params(parameter_in = Query)]
-    NearIdParams {}
+    NearIdParams {
+        /// The form of every hash in the answer. Default: `hex`.
+        hash_format: Option<HashFormat>,
+    }
 }
 
 body_query! {
@@ -261,6 +279,9 @@ pub(in crate::http) struct NearParams {
     /// `skip` also does not store a document if a stored document contains at least this share of it, above 0
     /// to 1. The collection must keep passages.
     pub(in crate::http) min_containment: Option<f64>,
+    /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
+    /// name in the request.
+    hash_format: Option<HashFormat>,
 }
 
 /// What to do with a near-duplicate of a stored document.
@@ -279,6 +300,11 @@ pub(in crate::http) enum OnDuplicate {
 }
 
 impl NearParams {
+    /// The form of hashes.
+    pub(in crate::http) fn form(&self) -> Option<HashForm> {
+        self.hash_format.map(|format| format.0)
+    }
+
     /// What to do with near-duplicates.
     pub(in crate::http) fn on_duplicate(&self) -> Result<OnDuplicate, Problem> {
         let wanted = self.on_duplicate.unwrap_or(OnDuplicate::Store);
@@ -351,7 +377,7 @@ impl SimilarIn {
     pub(in crate::http) fn has_single(&self) -> bool {
         let made = self.hash.is_some() || self.signature.is_some();
         let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
-        let by = by || self.page.is_some();
+        let by = by || self.page.is_some() || self.profile.is_some();
         let near = self.k.is_some() || self.threshold.is_some();
         let how = near || self.limit.is_some() || self.cursor.is_some();
         let check = self.min_similarity.is_some() || self.measure.is_some() || self.min_containment.is_some();
@@ -386,7 +412,13 @@ impl SimilarParams {
                 "exactly one of hash, signature, text and id is needed; POST /similar also accepts html";
             Problem::new(Code::InvalidField, detail)
         })?;
-        Ok(self.with_subject(by))
+        let profile = self.profile.take().map(String::into_boxed_str);
+        Ok(Ask { profile, ..self.with_subject(by) })
+    }
+
+    /// The form of hashes.
+    pub(in crate::http) fn form(&self) -> Option<HashForm> {
+        self.hash_format.map(|format| format.0)
     }
 }
 
@@ -397,6 +429,11 @@ pub(super) fn decimal(digits: &str) -> Option<u32> {
 }
 
 impl NearIdParams {
+    /// The form of hashes.
+    pub(in crate::http) fn form(&self) -> Option<HashForm> {
+        self.hash_format.map(|format| format.0)
+    }
+
     /// Converts it for the service, with this document as the subject.
     pub(in crate::http) fn ask(self, id: DocumentId) -> Ask {
         self.with_subject(By::Id(id))

@@ -11,7 +11,7 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, OneOfBuilder,
 use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::ids::{DocumentId, Hash, SignatureShape};
+use crate::ids::{DocumentId, SignatureShape};
 use crate::service::{EXPIRES_IN, Status};
 
 /// A Hamming distance. Its range is checked where the width of the collection is known.
@@ -23,66 +23,6 @@ pub(in crate::http) struct Bits(pub(in crate::http) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(transparent)]
 pub(in crate::http) struct Count(pub(in crate::http) usize);
-
-/// A hash as a string of hexadecimal digits, never a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::http) struct Hex(pub(in crate::http) Hash);
-
-impl Hex {
-    /// Appends its digits.
-    pub(super) fn write(self, text: &mut Vec<u8>) {
-        text.extend(&self.0.to_digits()[..self.0.width().digits()]);
-    }
-}
-
-impl Serialize for Hex {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits = self.0.to_digits();
-        let digits = &digits[..self.0.width().digits()];
-        serializer.serialize_str(std::str::from_utf8(digits).unwrap_or_default())
-    }
-}
-
-struct HexVisitor;
-
-impl HexVisitor {
-    fn number<E: de::Error>() -> E {
-        E::custom(
-            "a hash is a string of 16 or 32 hexadecimal digits, never a number: many programs round numbers \
-             above 2^53",
-        )
-    }
-}
-
-impl Visitor<'_> for HexVisitor {
-    type Value = Hex;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a string of 16 or 32 hexadecimal digits")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
-        text.parse().map(Hex).map_err(E::custom)
-    }
-
-    fn visit_u64<E: de::Error>(self, _: u64) -> Result<Hex, E> {
-        Err(HexVisitor::number())
-    }
-
-    fn visit_i64<E: de::Error>(self, _: i64) -> Result<Hex, E> {
-        Err(HexVisitor::number())
-    }
-
-    fn visit_f64<E: de::Error>(self, _: f64) -> Result<Hex, E> {
-        Err(HexVisitor::number())
-    }
-}
-
-impl<'de> Deserialize<'de> for Hex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Hex, D::Error> {
-        deserializer.deserialize_any(HexVisitor)
-    }
-}
 
 /// A signature as a string of hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -360,22 +300,6 @@ impl ToSchema for Count {
 
 fn string() -> ObjectBuilder {
     ObjectBuilder::new().schema_type(SchemaType::Type(Type::String))
-}
-
-impl PartialSchema for Hex {
-    fn schema() -> RefOr<Schema> {
-        let schema = string()
-            .pattern(Some("^(0[xX])?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})$"))
-            .description(Some("A hash: 16 hexadecimal digits (64 bits) or 32 (128 bits)."))
-            .examples(["f776119227163845"]);
-        RefOr::T(schema.into())
-    }
-}
-
-impl ToSchema for Hex {
-    fn name() -> Cow<'static, str> {
-        "Hash".into()
-    }
 }
 
 impl PartialSchema for SignatureHex {
