@@ -1,7 +1,8 @@
 //! Files of hashes: one per line, as digits or as a field of a JSON object.
 //!
 //! After digits the rest of a line is ignored, so the output of `lookalike fingerprint` can be read; lines of
-//! `lookalike export` are objects with a field `hash`. Empty lines are skipped. An error names file and line.
+//! `lookalike export` are objects with a field `hash`. Empty lines and headers of exports are skipped. An error
+//! names file and line.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::super::Failure;
 use super::super::files::unpacked;
@@ -19,7 +21,9 @@ use crate::plans::Bits;
 /// A line that is an object. Other fields are ignored.
 #[derive(Deserialize)]
 struct Object {
-    hash: String,
+    hash: Option<String>,
+    /// Only in the header of an export.
+    export: Option<IgnoredAny>,
 }
 
 /// The hashes of a file, in its order; at least one, and all of the same width.
@@ -45,11 +49,15 @@ pub(super) fn hashes(path: &Path) -> Result<Vec<Hash>, Failure> {
     Ok(found)
 }
 
-/// The hash of a line; `None` if the line is empty.
+/// The hash of a line; `None` if the line is empty or the header of an export.
 fn hash_of(line: &str) -> Result<Option<Hash>, String> {
     let digits = if line.starts_with('{') {
         let object: Object = serde_json::from_str(line).map_err(|error| error.to_string())?;
-        object.hash
+        match object.hash {
+            Some(hash) => hash,
+            None if object.export.is_some() => return Ok(None),
+            None => return Err("missing field `hash`".to_owned()),
+        }
     } else {
         match line.split_whitespace().next() {
             Some(first) => first.to_owned(),
