@@ -14,7 +14,7 @@ use std::time::Instant;
 use flate2::read::GzDecoder;
 use lookalike::corpus::{Documents, Kept, Print};
 use lookalike::fingerprint::Profile;
-use lookalike::ids::{Hash, Width};
+use lookalike::ids::{Hash, U256, Width};
 use lookalike::machine::thread_time;
 
 use crate::rounds::{ROUNDS, median, ratio, take_turns};
@@ -146,7 +146,7 @@ fn deduped(folder: &Path, profile: &str, keep: &str, times: &mut Vec<f64>) -> f6
 fn memory(documents: usize) {
     println!("## Memory of `dedupe --keep first`, {documents} documents of random hashes, all kept\n");
     println!("| bits | bytes per document |\n|---|--:|");
-    for width in [Width::Bits64, Width::Bits128] {
+    for width in Width::ALL {
         let mut all = Documents::new(width, None, 7, None);
         let mut kept = Kept::none_of(&all);
         let mut random = fastrand::Rng::with_seed(5);
@@ -154,6 +154,9 @@ fn memory(documents: usize) {
             let hash = match width {
                 Width::Bits64 => Hash::from_u64(random.u64(..)),
                 Width::Bits128 => Hash::from_u128(random.u128(..)),
+                Width::Bits256 => {
+                    Hash::from_u256(U256::from(random.u128(..)) << 128 | U256::from(random.u128(..)))
+                }
             };
             let number = all.push(&Print { hash, signature: Vec::new(), sketch: Vec::new() });
             kept.visit(&all, number);

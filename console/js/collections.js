@@ -281,7 +281,7 @@ function makeForm() {
     required: true,
     pattern: "[a-z0-9][a-z0-9_\\-]{0,63}",
   });
-  const k = h("input", { type: "number", min: "0", max: "128", class: "short" });
+  const k = h("input", { type: "number", min: "0", max: "256", class: "short" });
   const texts = h("input", { type: "checkbox", checked: true });
   const parts = h("input", { type: "checkbox" });
   const expiry = h("input", { type: "text", class: "short", placeholder: "30d" });

@@ -18,7 +18,7 @@ export function create() {
   const run = () => compare();
   sides.a = side("side.a", { onEnter: run });
   sides.b = side("side.b", { onEnter: run });
-  const k = h("input", { type: "number", min: "0", max: "128", class: "short" });
+  const k = h("input", { type: "number", min: "0", max: "256", class: "short" });
   const go = button("compare.run", run, { class: "primary" });
   const result = h("div", { class: "result", "aria-live": "polite" });
   const node = h(

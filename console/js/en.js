@@ -295,6 +295,10 @@ export const en = {
   "profile.longest-sentences": "Reprints that were cut or rearranged: the three longest sentences.",
   "profile.longest-sentences-md5": "The three longest sentences as one hash: equal or not.",
   "profile.python-simhash": "Hashes as the Python package simhash makes them, for comparison.",
+  "profile.hashes-64": "Hashes of 64 bits that you make yourself, of images for example. Takes no texts.",
+  "profile.hashes-128": "Hashes of 128 bits that you make yourself. Takes no texts.",
+  "profile.hashes-256":
+    "Hashes of 256 bits that you make yourself, such as PDQ of images. Takes no texts.",
   "delete.title": "Delete this collection",
   "delete.warning":
     "This deletes the collection {name} with its {n|document|documents}. It cannot be undone.",

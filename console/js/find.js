@@ -83,7 +83,7 @@ export function create() {
     try {
       const canReuse =
         isMove && asked?.hash && !collection.signatures && !collection.passages && value.kind !== "id";
-      const subject = canReuse ? { hash: asked.hash } : asRequest(value);
+      const subject = canReuse ? { hash: asked.hash } : asRequest(value, collection.signatures);
       const body = { ...subject, ...reach.value(), limit: LIMIT, stats: true };
       const start = performance.now();
       const answer = await post(at(collection.name, "/similar"), body, { signal: running.signal });

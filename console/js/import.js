@@ -36,7 +36,7 @@ const WAIT = 10;
 export function create() {
   const text = h("input", { type: "text", class: "mono short", value: "text", spellcheck: "false" });
   const id = h("input", { type: "text", class: "mono short", value: "id", spellcheck: "false" });
-  const k = h("input", { type: "number", min: "0", max: "128", class: "short", disabled: true });
+  const k = h("input", { type: "number", min: "0", max: "256", class: "short", disabled: true });
   const file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.csv,.tsv,.gz", class: "sr" });
   const named = h("p", { class: "lead", t: "import.drop" });
   const run = button("import.run", () => begin(), { class: "primary" });

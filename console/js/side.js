@@ -140,8 +140,10 @@ export function side(title, { onEnter, onInput = () => {} }) {
   };
 }
 
-// The members of a request for a side. A hexadecimal text that is too long for a hash is a signature.
-export function asRequest({ kind, content }) {
-  const isSignature = kind === "hash" && /^[0-9a-f]+$/i.test(content) && content.length > 34;
+// The members of a request for a side. A hexadecimal text that is too long for a hash is a signature, and so
+// is a long one in a collection of signatures.
+export function asRequest({ kind, content }, isSigned) {
+  const isLong = content.length > 34 && (content.length !== 64 || isSigned);
+  const isSignature = kind === "hash" && /^[0-9a-f]+$/i.test(content) && isLong;
   return { [isSignature ? "signature" : kind]: content };
 }

@@ -18,7 +18,7 @@ use crate::eval::{
     measure_signed, promised_table, recommended_text, report, second_check, set_aside_copies, signed_table,
     svg, table_by_length, with_edits, with_one_word_replaced, with_pages,
 };
-use crate::fingerprint::{Banding, MinHash, Profile, Profiles};
+use crate::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts};
 use crate::machine::thread_time;
 use crate::profiles;
 use crate::text::{main_text, visible_text};
@@ -269,8 +269,9 @@ fn by_length(arguments: &EvalArguments, profiles: &[&'static Profile], by: &Prof
 /// The profiles of the command line that make signatures, and the others.
 fn wanted(known: Profiles, arguments: &EvalArguments) -> Result<(Chosen, Chosen), Failure> {
     if arguments.profile.is_empty() {
-        let by_hashes =
-            |profile: &&'static Profile| profile.signatures().is_none() && !profile.finds_topics();
+        let by_hashes = |profile: &&'static Profile| {
+            profile.signatures().is_none() && !profile.finds_topics() && profile.takes_texts()
+        };
         return Ok((Vec::new(), known.iter().filter(by_hashes).collect()));
     }
     let profiles = arguments.profile.iter().map(|name| named(known, name));
@@ -288,9 +289,11 @@ fn of_signatures(set: &Set, profiles: &[&'static Profile]) -> Vec<MeasuredSigned
 }
 
 pub(super) fn named(known: Profiles, name: &str) -> Result<&'static Profile, Failure> {
-    known
-        .named(name)
-        .ok_or_else(|| Failure::new(format!("there is no profile {name:?}; there are {}", known.listing())))
+    let profile = known.named(name).ok_or_else(|| {
+        Failure::new(format!("there is no profile {name:?}; there are {}", known.listing()))
+    })?;
+    check_takes_texts(profile).map_err(Failure::new)?;
+    Ok(profile)
 }
 
 /// The second check of candidates within 11 and 15 of 64 bits or 23 and 31 of 128, at thresholds from 0.2

@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Failure;
 use super::eval::OfPage;
-use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::ids::HashForm;
 use crate::profiles;
 use crate::text::{decode, main_text, visible_text};
@@ -44,6 +44,7 @@ pub(super) struct FingerprintArguments {
 
 pub(super) fn run(arguments: &FingerprintArguments) -> Result<(), Failure> {
     let profile = profile(arguments.profiles.as_deref(), &arguments.profile)?;
+    check_takes_texts(profile).map_err(Failure::new)?;
     let mut failed = 0;
     for file in &arguments.files {
         let name = file.display().to_string();

@@ -69,7 +69,7 @@ pub(super) static KEYS: [Key; 66] = [
     number("snapshots.keep", 2, 100, "snapshots"),
     key("profiles.file", Kind::Text),
     key("collection.profile", Kind::Text),
-    number("collection.k", 0, 128, "bits"),
+    number("collection.k", 0, 256, "bits"),
     key("collection.keep_text", Kind::Switch),
     key("log.level", Kind::Text),
     key("log.format", Kind::OneOf(&["text", "json"])),

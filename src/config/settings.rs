@@ -279,7 +279,7 @@ pub struct Profiles {
 pub struct Collection {
     /// The profile, by name, not empty.
     pub profile: String,
-    /// The Hamming distance of a lookup that gives none, 0 to 128 bits; `None` is the default of the
+    /// The Hamming distance of a lookup that gives none, 0 to 256 bits; `None` is the default of the
     /// profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,

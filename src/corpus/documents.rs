@@ -68,8 +68,9 @@ impl Documents {
     /// # Panics
     /// If the print has other widths, or for 2^32 documents.
     pub fn push(&mut self, print: &Print) -> u32 {
-        let value = print.hash.value().to_be_bytes();
-        self.hashes.push(&value[value.len() - print.hash.width().bytes()..]);
+        let mut hash = Vec::with_capacity(self.width.bytes());
+        print.hash.write_bytes(&mut hash);
+        self.hashes.push(&hash);
         if let Some(signatures) = &mut self.signatures {
             signatures.push(&print.signature);
         }

@@ -171,7 +171,7 @@ impl Kept {
             self.index.announce(subject.hash, signature);
         }
         self.index.insert(subject.hash);
-        let hash_of = |number: &u32| self.hasher.hash_one(documents.hash(*number).value());
+        let hash_of = |number: &u32| self.hasher.hash_one(documents.hash(*number));
         self.numbers.insert_unique(hash_of(&number), number, hash_of);
     }
 
@@ -211,7 +211,7 @@ impl Kept {
     }
 
     fn with_hash<'a>(&'a self, documents: &'a Documents, hash: Hash) -> impl Iterator<Item = u32> + 'a {
-        let digest = self.hasher.hash_one(hash.value());
+        let digest = self.hasher.hash_one(hash);
         self.numbers.iter_hash(digest).copied().filter(move |number| documents.hash(*number) == hash)
     }
 

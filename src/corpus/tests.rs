@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::kept::BATCH;
 use super::*;
-use crate::ids::{Hash, SignatureShape, Width};
+use crate::ids::{Hash, SignatureShape, U256, Width};
 
 /// The definition of the result: visits in order and compares with every kept document.
 fn by_definition(documents: &Documents, order: &[u32]) -> Vec<Decision> {
@@ -38,19 +38,26 @@ fn prints(width: Width) -> impl Strategy<Value = Vec<Print>> {
     let one =
         (any::<u128>(), any::<prop::sample::Index>(), prop::collection::vec(0..width.bits(), 0..9), 0..4u8);
     prop::collection::vec((one, 0..3u8), 1..120).prop_map(move |seeds| {
-        let mut values: Vec<u128> = Vec::new();
-        let mask = if width == Width::Bits64 { u128::from(u64::MAX) } else { u128::MAX };
+        let mut values: Vec<U256> = Vec::new();
+        let new_value = |new: u128| match width {
+            Width::Bits64 => U256::from(new as u64),
+            Width::Bits128 => U256::from(new),
+            Width::Bits256 => U256::from(new) << 128 | U256::from(!new),
+        };
         let mut prints = Vec::new();
         for ((new, at, bits, kind), sketch) in seeds {
             let value = match kind {
-                0 => new & mask,
-                _ if values.is_empty() => new & mask,
-                _ => bits.iter().fold(values[at.index(values.len())], |value, bit| value ^ 1 << bit),
+                0 => new_value(new),
+                _ if values.is_empty() => new_value(new),
+                _ => bits
+                    .iter()
+                    .fold(values[at.index(values.len())], |value, bit| value ^ U256::from(1) << *bit),
             };
             values.push(value);
             let hash = match width {
-                Width::Bits64 => Hash::from_u64(value as u64),
-                Width::Bits128 => Hash::from_u128(value),
+                Width::Bits64 => Hash::from_u64(value.low()),
+                Width::Bits128 => Hash::from_u128(value.low_128()),
+                Width::Bits256 => Hash::from_u256(value),
             };
             prints.push(Print { hash, signature: Vec::new(), sketch: vec![sketch] });
         }
@@ -66,7 +73,7 @@ fn documents(prints: &[Print], width: Width, k: u32, is_checked: bool) -> Docume
 }
 
 fn any_width() -> impl Strategy<Value = (Width, Vec<Print>)> {
-    prop_oneof![Just(Width::Bits64), Just(Width::Bits128)].prop_flat_map(|width| (Just(width), prints(width)))
+    prop::sample::select(&Width::ALL[..]).prop_flat_map(|width| (Just(width), prints(width)))
 }
 
 /// Memory for one document, for some, and for all.

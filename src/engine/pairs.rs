@@ -19,7 +19,7 @@ use super::registry::Collection;
 use super::shared::Shared;
 use super::{Engine, EngineError};
 use crate::call::Reserved;
-use crate::ids::{CollectionId, DocumentId, Hash, SignatureShape, Width};
+use crate::ids::{CollectionId, DocumentId, Hash, SignatureShape};
 use crate::index::{NearPair, NearPairs, near_pairs};
 use crate::pool::{Cancel, Patience, Turns};
 use crate::store::View;
@@ -36,9 +36,10 @@ const PAGES: usize = 1 << 20;
 const SLICE: Duration = Duration::from_millis(50);
 /// The documents between two reservations of memory.
 const DOCUMENTS: usize = 1 << 13;
-/// The bytes of a document besides its id and signature: while documents are read and sorted, its hash in
-/// two forms, its number, and the end of its id; later the hash in two orders in place of that.
-const DOCUMENT_BYTES: usize = 56;
+/// The bytes of a document besides its id, signature and hash: its number, the end of its id, and the run of
+/// its hash. The hash is in memory twice: in two forms while documents are read and sorted, later in two
+/// orders.
+const DOCUMENT_BYTES: usize = 24;
 
 /// Two documents that are near each other, the smaller id first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -205,6 +206,8 @@ impl Pairs {
         reserved.grow_to(2 * ROUND * size_of::<Key>() + PAGES)?;
         let fixed = reserved.bytes();
         let (mut ids, mut hashes, mut signatures) = (Ids::default(), Vec::new(), Vec::new());
+        let width = collection.index.width();
+        let of_document = DOCUMENT_BYTES + 2 * width.bytes();
         let mut turns = Turns::new(Patience::Bulk);
         let view = shared.store.view();
         for row in view.rows_after(collection.id, None) {
@@ -214,34 +217,31 @@ impl Pairs {
             if row.has_lapsed(now_ms) {
                 continue;
             }
-            if hashes.len() % DOCUMENTS == 0 {
+            let documents = hashes.len() / width.bytes();
+            if documents.is_multiple_of(DOCUMENTS) {
                 let bytes = ids.text.len() + 2 * signatures.len();
                 // What is read until the next reservation, at most an eighth more.
-                let bytes = bytes + bytes / 8 + (hashes.len() + DOCUMENTS) * DOCUMENT_BYTES;
+                let bytes = bytes + bytes / 8 + (documents + DOCUMENTS) * of_document;
                 reserved.grow_to(fixed + bytes)?;
             }
             signatures.extend_from_slice(collection.signature_of(&row).unwrap_or_default());
             ids.push(&id);
-            hashes.push(row.hash.value());
+            row.hash.write_bytes(&mut hashes);
         }
         let marks = Marks::read(&view, collection.id, &ids)?;
         drop(view);
-        let mut numbers: Vec<u32> = (0..hashes.len() as u32).collect();
-        numbers.sort_unstable_by_key(|number| (hashes[*number as usize], *number));
-        let width = collection.index.width();
-        let of_value = |value: u128| match width {
-            Width::Bits64 => Hash::from_u64(value as u64),
-            Width::Bits128 => Hash::from_u128(value),
-        };
+        let hash = |number: u32| &hashes[number as usize * width.bytes()..][..width.bytes()];
+        let mut numbers: Vec<u32> = (0..(hashes.len() / width.bytes()) as u32).collect();
+        numbers.sort_unstable_by(|a, b| hash(*a).cmp(hash(*b)).then(a.cmp(b)));
         let signature_bytes = collection.signatures.map_or(0, SignatureShape::bytes);
         let mut prints = near_pairs(width, collection.signatures);
         let mut starts = Vec::new();
         for (at, &number) in numbers.iter().enumerate() {
-            let hash = hashes[number as usize];
-            if at == 0 || hashes[numbers[at - 1] as usize] != hash {
+            let own = hash(number);
+            if at == 0 || hash(numbers[at - 1]) != own {
                 starts.push(at as u32);
                 prints.push(
-                    of_value(hash),
+                    Hash::from_bytes(own).expect("a hash of this width was written"),
                     &signatures[number as usize * signature_bytes..][..signature_bytes],
                 );
             }

@@ -242,7 +242,7 @@ fn place(block: usize, offset: usize) -> u32 {
 ///
 /// ```text
 /// u16 total length   u16 length of the id   u8 hash bytes + 1 if it expires + 2 if it has metadata
-/// u32 collection   8 or 16 hash   (u64 expires)   id   (metadata)
+/// u32 collection   8, 16 or 32 hash   (u64 expires)   id   (metadata)
 /// ```
 struct Entry<'a> {
     length: usize,
@@ -288,7 +288,7 @@ impl<'a> Entry<'a> {
         let (length, id, flags) = (number(0), number(2), bytes[4]);
         let of = CollectionId(u32::from_le_bytes([bytes[5], bytes[6], bytes[7], bytes[8]]));
         let (hash, rest) = bytes[9..length].split_at(usize::from(flags & !(EXPIRES | METADATA)));
-        let hash = Hash::from_bytes(hash).expect("8 or 16 bytes, as they were written");
+        let hash = Hash::from_bytes(hash).expect("8, 16 or 32 bytes, as they were written");
         let (expires_ms, rest) = match rest.split_first_chunk::<8>() {
             Some((at, rest)) if flags & EXPIRES != 0 => (Some(u64::from_le_bytes(*at)), rest),
             _ => (None, rest),

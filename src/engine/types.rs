@@ -108,6 +108,7 @@ pub struct DuplicateRule {
 
 /// An operation on a collection.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all operations put documents")]
 pub enum Operation {
     /// Store a document. It replaces the document with the same id, if there is one.
     Put {

@@ -53,7 +53,7 @@ pub fn set_aside_copies<E>(
         near.clear();
         index.within(&signature, most, &mut near);
         for found in &near {
-            let other = found.hash.value() as u32;
+            let other = found.hash.low() as u32;
             if set.labels.positive.contains(&(other, number)) {
                 continue;
             }

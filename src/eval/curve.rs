@@ -4,7 +4,7 @@
 //! Not here: the origin of the labels (`labels`).
 
 use super::labels::{Labels, Pair};
-use crate::ids::Hash;
+use crate::ids::{Hash, U256, Width, Word};
 
 /// Pairs by distance. Index `d`, 0 to the width, counts the pairs at exactly distance d.
 #[derive(Clone, Debug)]
@@ -53,14 +53,13 @@ impl Curve {
         labels: &Labels,
         check: impl Fn() -> Result<(), E>,
     ) -> Result<Curve, E> {
-        let width = hashes.first().map_or(64, |hash| hash.width().bits()) as usize;
-        let kept: Vec<u128> =
-            hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
-        let mut wrong = if width == 64 {
-            let halves: Vec<u64> = kept.iter().map(|&value| value as u64).collect();
-            all_pairs(&halves, |a, b| (a ^ b).count_ones(), check)?
-        } else {
-            all_pairs(&kept, |a, b| (a ^ b).count_ones(), check)?
+        let of_hashes = hashes.first().map_or(Width::Bits64, |hash| hash.width());
+        let width = of_hashes.bits() as usize;
+        let kept = hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| *hash);
+        let mut wrong = match of_hashes {
+            Width::Bits64 => all_pairs::<u64, E>(kept, check)?,
+            Width::Bits128 => all_pairs::<u128, E>(kept, check)?,
+            Width::Bits256 => all_pairs::<U256, E>(kept, check)?,
         };
         let mut right = vec![0; width + 1];
         let is_taken = |&&(a, b): &&Pair| taken[a as usize] && taken[b as usize];
@@ -174,21 +173,21 @@ const FEW: u64 = 3;
 const ENOUGH: u64 = 30;
 
 /// The number of pairs at each distance. `check` is called for each two blocks of values.
-fn all_pairs<T: Copy, E>(
-    values: &[T],
-    distance: impl Fn(T, T) -> u32,
+fn all_pairs<W: Word, E>(
+    hashes: impl Iterator<Item = Hash>,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Vec<u64>, E> {
     // A block of rows and a block of columns fit the first-level cache together.
     const BLOCK: usize = 1024;
-    let mut counts = vec![0_u64; 129];
+    let values: Vec<W> = hashes.filter_map(W::from_hash).collect();
+    let mut counts = vec![0_u64; W::WIDTH.bits() as usize + 1];
     for (i, rows) in values.chunks(BLOCK).enumerate() {
         for (j, columns) in values.chunks(BLOCK).enumerate().skip(i) {
             check()?;
             for (at, &row) in rows.iter().enumerate() {
                 let from = if i == j { at + 1 } else { 0 };
                 for &column in &columns[from..] {
-                    counts[distance(row, column) as usize] += 1;
+                    counts[(row ^ column).ones() as usize] += 1;
                 }
             }
         }
@@ -237,8 +236,8 @@ mod tests {
 
     #[test]
     fn every_pair_is_counted_once() {
-        let values: Vec<u64> = (0..2500).collect();
-        let counts = all_pairs(&values, |_, _| 0, || Ok::<_, ()>(()));
-        assert_eq!(counts.unwrap()[0], 2500 * 2499 / 2);
+        let hashes = (0..2500).map(Hash::from_u64);
+        let counts = all_pairs::<u64, ()>(hashes, || Ok(()));
+        assert_eq!(counts.unwrap().iter().sum::<u64>(), 2500 * 2499 / 2);
     }
 }

@@ -60,7 +60,7 @@ pub fn banded<E>(
         index.within(signature, u32::from(shape.cells), &mut near);
         pairs.extend(
             near.into_iter()
-                .map(|found| ((found.hash.value() as u32, number as u32), shape.similarity(found.distance))),
+                .map(|found| ((found.hash.low() as u32, number as u32), shape.similarity(found.distance))),
         );
         index.insert(Hash::from_u128(number as u128), signature);
     }

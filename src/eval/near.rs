@@ -13,7 +13,7 @@ use super::Set;
 use super::curve::Curve;
 use super::edits::Random;
 use super::labels::{Labels, Pair};
-use crate::ids::{Hash, Width};
+use crate::ids::{Hash, U256, Width, Word};
 
 /// The maximum number of wrong pairs that are listed. At larger distances there are so many that their number
 /// varies by no larger a share than within the last listed distance.
@@ -69,13 +69,10 @@ impl Near {
         let reach = curves.strict.reach(LISTED);
         let counted = (0_u32..).zip(hashes).filter_map(|(number, hash)| Some((number, (*hash)?)));
         let counted: Vec<(u32, Hash)> = counted.collect();
-        let is_narrow = counted.first().is_some_and(|(_, hash)| hash.width() == Width::Bits64);
-        let near = if is_narrow {
-            let values: Vec<u64> = counted.iter().map(|(_, hash)| hash.value() as u64).collect();
-            pairs_within(&values, |a, b| (a ^ b).count_ones(), reach, check)?
-        } else {
-            let values: Vec<u128> = counted.iter().map(|(_, hash)| hash.value()).collect();
-            pairs_within(&values, |a, b| (a ^ b).count_ones(), reach, check)?
+        let near = match counted.first().map(|(_, hash)| hash.width()) {
+            None | Some(Width::Bits64) => pairs_within::<u64, E>(&counted, reach, check)?,
+            Some(Width::Bits128) => pairs_within::<u128, E>(&counted, reach, check)?,
+            Some(Width::Bits256) => pairs_within::<U256, E>(&counted, reach, check)?,
         };
         let number = |at: u32| counted[at as usize].0;
         let near = near.into_iter().map(|(a, b, distance)| ((number(a), number(b)), distance));
@@ -187,19 +184,19 @@ fn connected<'p>(texts: usize, pairs: impl Iterator<Item = &'p Pair>) -> Vec<u32
 }
 
 /// The pairs of values within a distance, and their distances.
-fn pairs_within<T: Copy, E>(
-    values: &[T],
-    distance: impl Fn(T, T) -> u32,
+fn pairs_within<W: Word, E>(
+    hashes: &[(u32, Hash)],
     reach: i64,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Vec<(u32, u32, u32)>, E> {
+    let values: Vec<W> = hashes.iter().filter_map(|(_, hash)| W::from_hash(*hash)).collect();
     let mut pairs = Vec::new();
-    for (a, &first) in (0_u32..).zip(values) {
+    for (a, &first) in (0_u32..).zip(&values) {
         if a % 16 == 0 {
             check()?;
         }
         for (b, &second) in (a + 1..).zip(&values[a as usize + 1..]) {
-            let distance = distance(first, second);
+            let distance = (first ^ second).ones();
             if i64::from(distance) <= reach {
                 pairs.push((a, b, distance));
             }

@@ -5,6 +5,7 @@
 
 use super::labels::{Judged, Labels};
 use crate::fingerprint::{Fingerprint, Status};
+use crate::ids::Hash;
 
 /// Judges the pairs of which the first text, which is the original of a copy, finds the second one.
 ///
@@ -15,16 +16,16 @@ pub fn at_own_k<E>(
     labels: &Labels,
     check: impl Fn() -> Result<(), E>,
 ) -> Result<Judged, E> {
-    let stored: Vec<(u32, u128)> = (0_u32..)
+    let stored: Vec<(u32, Hash)> = (0_u32..)
         .zip(made)
         .filter(|(_, one)| one.status != Status::Empty)
-        .map(|(number, one)| (number, one.hash.value()))
+        .map(|(number, one)| (number, one.hash))
         .collect();
     let mut found = Vec::new();
     for (at, &(a, hash)) in stored.iter().enumerate() {
         check()?;
         let k = made[a as usize].k;
-        let near = stored[at + 1..].iter().filter(|(_, other)| (hash ^ other).count_ones() <= k);
+        let near = stored[at + 1..].iter().filter(|(_, other)| hash.distance(*other) <= Some(k));
         found.extend(near.map(|&(b, _)| (a, b)).filter(|pair| !labels.ignored.contains(pair)));
     }
     Ok(labels.judge(found.into_iter()))
@@ -35,7 +36,6 @@ mod tests {
     use super::*;
     use crate::eval::Pair;
     use crate::fingerprint::Profile;
-    use crate::ids::Hash;
 
     #[test]
     fn each_text_is_looked_up_with_its_own_k() {

@@ -39,7 +39,7 @@ pub fn second_check(
     for (a, one) in made.iter().enumerate().filter(|(_, made)| made.status != Status::Empty) {
         for (b, other) in made.iter().enumerate().skip(a + 1) {
             let pair = (a as u32, b as u32);
-            let is_near = (one.hash.value() ^ other.hash.value()).count_ones() <= k;
+            let is_near = one.hash.distance(other.hash) <= Some(k);
             if is_near && other.status != Status::Empty && !set.labels.ignored.contains(&pair) {
                 candidates.push(pair);
             }

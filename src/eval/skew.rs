@@ -22,13 +22,14 @@ pub struct Skew {
 
 /// The skew of the hashes for which `taken` is true.
 pub fn skew(hashes: &[Hash], taken: &[bool]) -> Skew {
-    let distinct: HashSet<u128> =
-        hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| hash.value()).collect();
+    let distinct: HashSet<Hash> =
+        hashes.iter().zip(taken).filter(|(_, taken)| **taken).map(|(hash, _)| *hash).collect();
     let blocks = hashes.first().map_or(64, |hash| hash.width().bits()) / 16;
     let (mut fullest, mut worst, mut sum) = (0, 0.0_f64, 0.0);
     for block in 0..blocks {
         let mut counts = vec![0_u64; 1 << 16];
-        distinct.iter().for_each(|value| counts[(value >> (16 * block)) as usize & 0xffff] += 1);
+        let value = |hash: &Hash| (hash.value() >> (16 * block)).low() as usize & 0xffff;
+        distinct.iter().for_each(|hash| counts[value(hash)] += 1);
         fullest = fullest.max(counts.iter().copied().max().unwrap_or(0));
         let pairs: u64 = counts.iter().map(|count| count * count.saturating_sub(1)).sum();
         worst = worst.max(pairs as f64);

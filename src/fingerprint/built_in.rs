@@ -38,7 +38,21 @@ pub(super) fn profiles() -> Vec<Profile> {
          not. Any change in these sentences makes another hash.",
         longest_three_as_one(),
     ));
+    all.extend(Width::ALL.map(supplied));
     all
+}
+
+/// The profile of hashes of this width that the client makes. Its k is the same share of the bits as the 31
+/// of 256 that the authors of PDQ recommend.
+fn supplied(width: Width) -> Profile {
+    let bits = width.bits();
+    let summary = format!(
+        "Hashes of {bits} bits that the client makes: perceptual hashes of images and videos such as PDQ \
+         (256 bits), binary embeddings, hashes of other programs. Takes no texts."
+    );
+    let recipe =
+        Recipe { preparation: Preparation::Nothing, ..recipe(width, bits / 8 - 1, Features::Supplied) };
+    named(&format!("hashes-{bits}"), &summary, recipe)
 }
 
 fn simhashes() -> Vec<Profile> {

@@ -72,9 +72,9 @@ impl HashComparison {
     pub fn of(a: Hash, b: Hash) -> Option<HashComparison> {
         let distance = a.distance(b)?;
         let difference = a.value() ^ b.value();
-        let block_of = |block: u32| (difference >> (block * BLOCK_BITS)) as u16;
+        let block_of = |block: u32| (difference >> (block * BLOCK_BITS)).low() as u16;
         let width = a.width().bits();
-        let bits = (0..width).filter(|bit| difference >> bit & 1 == 1).collect();
+        let bits = (0..width).filter(|bit| a.bit(*bit) != b.bit(*bit)).collect();
         let blocks = (0..width / BLOCK_BITS).map(|block| block_of(block) == 0).collect();
         Some(HashComparison { distance, bits, blocks })
     }
@@ -92,10 +92,9 @@ impl FeatureComparison {
         let distinct = all.len();
         let mut changed: Vec<Pair<'_>> =
             all.into_iter().filter(|feature| feature.difference() > f64::EPSILON).collect();
-        let difference = a.fingerprint.hash.value() ^ b.fingerprint.hash.value();
         let greatest = first(&mut changed, LISTED, Pair::order).to_vec();
         let flips = (0..a.votes.len().min(b.votes.len()) as u32)
-            .filter(|bit| difference >> bit & 1 == 1)
+            .filter(|bit| a.fingerprint.hash.bit(*bit) != b.fingerprint.hash.bit(*bit))
             .map(|bit| flip(bit, [a, b], &greatest, &changed))
             .collect();
         let listed = |pair: &Pair<'_>| DifferingFeature { text: pair.text.to_owned(), weights: pair.weights };
@@ -159,7 +158,7 @@ fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pa
     let margins = sides.map(|side| side.votes[bit as usize]);
     let towards = if margins[1] >= margins[0] { 1.0 } else { -1.0 };
     let pushes = |pair: &&Pair<'_>| {
-        let sign = if pair.hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
+        let sign = if pair.hash.bit(bit) { 1.0 } else { -1.0 };
         (pair.weights[1] - pair.weights[0]) * sign * towards > 0.0
     };
     // A feature that contributes to the change does so by its difference, so the order is the same for
@@ -176,7 +175,7 @@ fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pa
 
 /// Whether the weight of the greatest feature that votes for the actual value of the bit reaches the margin.
 fn is_held_by_one(side: &Explanation, bit: u32) -> bool {
-    let of_bit = |hash: Hash| hash.value() >> bit & 1;
+    let of_bit = |hash: Hash| hash.bit(bit);
     let is = of_bit(side.fingerprint.hash);
     let ahead = side.votes[bit as usize].abs();
     match side.features.iter().find(|feature| of_bit(feature.hash) == is) {
@@ -230,7 +229,7 @@ mod tests {
                         side.features.iter().find(|other| other.text == feature.text).map(|found| found.hash)
                     };
                     let hash = of(&a).or_else(|| of(&b)).unwrap();
-                    let sign = if hash.value() >> bit & 1 == 1 { 1.0 } else { -1.0 };
+                    let sign = if hash.bit(bit as u32) { 1.0 } else { -1.0 };
                     sign * (feature.weights[1] - feature.weights[0])
                 })
                 .sum();

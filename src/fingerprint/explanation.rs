@@ -30,6 +30,19 @@ pub struct Explanation {
     pub(super) all: Features,
 }
 
+impl Explanation {
+    /// The explanation of a fingerprint that no features vote for.
+    pub(super) fn without_features(fingerprint: Fingerprint) -> Explanation {
+        Explanation {
+            fingerprint,
+            signature: None,
+            features: Vec::new(),
+            votes: Vec::new(),
+            all: Features::default(),
+        }
+    }
+}
+
 /// All features of a text, in the order of their digests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Features {

@@ -4,7 +4,7 @@
 //! elsewhere. The fingerprint has 4 to 160 bits. With the hash function, width and tie rule of a profile, it
 //! is a fingerprint of that profile. Not here: texts (`recipe`).
 
-use super::profile::Profile;
+use super::profile::{Profile, check_takes_texts};
 use super::vote::Tie;
 use crate::features::{HashFunction, ONE, fixed, low_bytes};
 use crate::ids::WideHash;
@@ -52,6 +52,9 @@ pub enum WrongBallot {
     /// The profile does not vote.
     #[error("the profile makes signatures: features need a profile that votes")]
     Signature,
+    /// The profile takes only hashes.
+    #[error("{0}")]
+    Supplied(String),
     /// The width is out of range.
     #[error("bits takes {} to {}", WideHash::WIDTHS.start(), WideHash::WIDTHS.end())]
     Width,
@@ -108,6 +111,7 @@ impl Ballot {
         if profile.signatures().is_some() {
             return Err(WrongBallot::Signature);
         }
+        check_takes_texts(profile).map_err(WrongBallot::Supplied)?;
         let recipe = profile.recipe();
         let function = function.map(|name| choice("function", &HashFunction::NAMES, name)).transpose()?;
         let tie = tie.map(|name| choice("tie", &Tie::NAMES, name)).transpose()?;

@@ -25,7 +25,7 @@ pub use containment::{Containment, MIN_SHARED_GRAMS, SharedPassage};
 pub use explanation::Explanation;
 pub use given::{Ballot, GivenFeature, Voted, WrongBallot};
 pub use minhash::{Banding, MinHash, Signature, Sketch, jaccard, signature_name, signature_of};
-pub use profile::{Profile, ProfileId, Profiles, makes_the_same};
+pub use profile::{Profile, ProfileId, Profiles, check_takes_texts, makes_the_same};
 pub use recipe::simhash_of;
 pub(crate) use recipe::{Features, IdfChoice, Recipe, Top, Weights};
 pub use sensitivity::Moved;

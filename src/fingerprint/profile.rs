@@ -112,6 +112,12 @@ impl Profile {
         self.recipe.k
     }
 
+    /// Whether it makes fingerprints of texts and features. Otherwise the client makes the hashes, and every
+    /// text is empty.
+    pub fn takes_texts(&self) -> bool {
+        !matches!(self.recipe.features, Features::Supplied)
+    }
+
     /// Whether its features are those of short texts. A second check then compares them as well, because
     /// one changed character changes fewer of them than of the pairs of words.
     pub fn is_for_short_texts(&self) -> bool {
@@ -183,6 +189,27 @@ impl Profile {
     }
 }
 
+/// Why a profile does not take a text, and which built-in ones do.
+///
+/// # Errors
+/// With that reason, if the client makes the hashes of the profile.
+pub fn check_takes_texts(profile: &Profile) -> Result<(), String> {
+    if profile.takes_texts() {
+        return Ok(());
+    }
+    Err(format!(
+        "profile {} takes no text, page or features, only a hash of {} hexadecimal digits that the client \
+         makes; profiles that take texts are {}",
+        profile.id,
+        profile.width().digits(),
+        listing(Profile::all().iter().filter(|profile| profile.takes_texts()))
+    ))
+}
+
+fn listing<'a>(profiles: impl Iterator<Item = &'a Profile>) -> String {
+    profiles.map(|profile| profile.id.to_string()).collect::<Vec<_>>().join(", ")
+}
+
 /// The profiles of a process: the built-in ones and those of the user. They are loaded once and live as
 /// long as the process, so collections, requests and jobs hold `'static` references without reference
 /// counts.
@@ -224,7 +251,7 @@ impl Profiles {
 
     /// The ids of all profiles, separated by commas, for messages.
     pub fn listing(self) -> String {
-        self.iter().map(|profile| profile.id.to_string()).collect::<Vec<_>>().join(", ")
+        listing(self.iter())
     }
 }
 

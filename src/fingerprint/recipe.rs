@@ -72,6 +72,8 @@ pub(crate) enum Features {
     },
     /// Words, pairs and grams, by script, of which one word changes the same share in every script.
     ShortTexts,
+    /// None: the client makes the hashes, and texts have no fingerprint.
+    Supplied,
 }
 
 /// The weight of a feature.
@@ -173,6 +175,8 @@ impl Recipe {
         let fingerprint = match self.width {
             Width::Bits64 => self.fingerprint_in::<1, E>(&prepared, check)?,
             Width::Bits128 => self.fingerprint_in::<2, E>(&prepared, check)?,
+            // Hashes of this width are supplied.
+            Width::Bits256 => self.reliable(Hash::zero(self.width), 0, Moved::default()),
         };
         Ok(Signed { fingerprint, signature: None })
     }
@@ -186,6 +190,7 @@ impl Recipe {
         match self.width {
             Width::Bits64 => self.explain_in::<1>(text),
             Width::Bits128 => self.explain_in::<2>(text),
+            Width::Bits256 => Explanation::without_features(self.fingerprint(text)),
         }
     }
 
@@ -369,7 +374,7 @@ impl Recipe {
                     found.iter().for_each(|sentence| each(Kind::Word, sentence));
                 }
             }
-            Features::ShortTexts => {}
+            Features::ShortTexts | Features::Supplied => {}
         }
         bag.count(whole, self.weigh(ONE));
         bag.count(half, self.weigh(ONE / 2));

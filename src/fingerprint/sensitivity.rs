@@ -138,7 +138,7 @@ impl Touched {
             }
             // Every second token is a word.
             Features::Code(length) => words(*length as f64 / 2.0),
-            Features::Sentences { .. } => words(1.0),
+            Features::Sentences { .. } | Features::Supplied => words(1.0),
             Features::ShortTexts => Touched::of_short_texts(units, letters),
         }
     }

@@ -25,6 +25,12 @@ pub enum Contradiction {
     /// Names of signatures have 128 bits.
     #[error("bits is valid only with profiles that vote: names of signatures have 128 bits")]
     Signature,
+    /// Fingerprints of texts have fewer bits.
+    #[error(
+        "bits takes 64 or 128 with features of texts; 256 needs hashes that the client makes: like = \
+         \"hashes-256\" without features"
+    )]
+    Supplied,
     /// A signature cannot have this shape.
     #[error(
         "bands × rows takes 1 to {}, and cells that number to {}",
@@ -50,7 +56,11 @@ impl Profile {
         recipe: Recipe,
         files: &[(&str, Option<String>)],
     ) -> Result<Profile, Contradiction> {
-        if recipe.width.bits() > recipe.hash.bits() {
+        let is_supplied = matches!(recipe.features, Features::Supplied);
+        if recipe.width == Width::Bits256 && !is_supplied {
+            return Err(Contradiction::Supplied);
+        }
+        if !is_supplied && recipe.width.bits() > recipe.hash.bits() {
             return Err(Contradiction::Width(recipe.hash.bits()));
         }
         if recipe.signature.is_some_and(|shape| shape.checked().is_none()) {
@@ -97,6 +107,7 @@ fn canonical(recipe: &Recipe, files: &[(&str, Option<String>)]) -> String {
             format!("sentences {count}{}", if *as_one { " as one" } else { "" })
         }
         Features::ShortTexts => "short texts".to_owned(),
+        Features::Supplied => "supplied".to_owned(),
     };
     let weights = match &recipe.weights {
         Weights::One => "one".to_owned(),

@@ -246,7 +246,7 @@ const HUGE: &str = "the number is too large";
 /// which is not known here.
 fn with_range(name: &str, detail: String) -> String {
     let range = match name {
-        "k" => "k ranges from 0 to the bits of the collection's hashes, 64 or 128",
+        "k" => "k ranges from 0 to the bits of the collection's hashes, 64, 128 or 256",
         "min_size" => "min_size is 1 or more",
         _ => return detail,
     };

@@ -17,7 +17,7 @@ use super::wide::WideHash;
 type Number = [u64; 4];
 
 /// The widths, and the decimal digits of the largest number of each.
-const WIDTHS: [(Width, usize); 2] = [(Width::Bits64, 20), (Width::Bits128, 39)];
+const WIDTHS: [(Width, usize); 3] = [(Width::Bits64, 20), (Width::Bits128, 39), (Width::Bits256, 78)];
 
 /// A form of hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -498,8 +498,10 @@ mod tests {
             any::<u64>().prop_map(u128::from),
             (any::<u128>(), 0..128_u32).prop_map(|(value, shift)| value >> shift),
         ];
-        (value, any::<bool>()).prop_map(|(value, is_wide)| {
-            if is_wide { Hash::from_u128(value) } else { Hash::from_u64(value as u64) }
+        (value, any::<u128>(), 0..3_u8).prop_map(|(value, upper, width)| match width {
+            0 => Hash::from_u64(value as u64),
+            1 => Hash::from_u128(value),
+            _ => Hash::from_bytes(&[upper.to_be_bytes(), value.to_be_bytes()].concat()).unwrap(),
         })
     }
 
@@ -518,9 +520,10 @@ mod tests {
 
         #[test]
         fn numbers_are_those_of_the_machine(value in any::<u128>(), narrow in any::<u64>()) {
-            let (wide, hash) = (Hash::from_u128(value | 1 << 127), Hash::from_u64(narrow));
-            let signed = wide.value().cast_signed();
-            prop_assert_eq!(HashForm::Decimal.write(wide), wide.value().to_string());
+            let value = value | 1 << 127;
+            let (wide, hash) = (Hash::from_u128(value), Hash::from_u64(narrow));
+            let signed = value.cast_signed();
+            prop_assert_eq!(HashForm::Decimal.write(wide), value.to_string());
             if signed.unsigned_abs() >> 64 > 0 {
                 prop_assert_eq!(HashForm::Signed.write(wide), signed.to_string());
             }
@@ -530,7 +533,7 @@ mod tests {
 
         #[test]
         fn a_text_is_a_hash_without_a_named_form_only_if_no_other_form_takes_it(
-            text in "[-0-9a-fA-F]{0,40}|(0x)?[0-9a-f]{1,34}|[A-Za-z0-9+/_-]{10,23}={0,2}|-?[0-9]{1,40}",
+            text in "[-0-9a-fA-F]{0,68}|(0x)?[0-9a-f]{1,66}|[A-Za-z0-9+/_-]{10,44}={0,2}|-?[0-9]{1,80}",
         ) {
             if let Ok(hash) = HashForm::read(&text, None) {
                 let is_padded = text.ends_with('=');

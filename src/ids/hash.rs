@@ -1,10 +1,12 @@
-//! `Hash`: a fingerprint of 64 or 128 bits, its hexadecimal form, and the machine words behind it.
+//! `Hash`: a fingerprint of 64, 128 or 256 bits, its hexadecimal form, and the machine words behind it.
 //!
 //! The digit string is the big-endian value. Bit `j` of a hash is bit `j` of that value, the least
 //! significant bit being bit 0. A hash knows its width: two hashes of different widths are never equal.
 
 use std::fmt;
 use std::str::FromStr;
+
+use super::u256::U256;
 
 /// The number of bits in a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -15,28 +17,31 @@ pub enum Width {
     Bits64,
     /// 128 bits, 32 hexadecimal digits.
     Bits128,
+    /// 256 bits, 64 hexadecimal digits.
+    Bits256,
 }
 
 impl Width {
-    /// The width in bits: 64 or 128.
+    /// All widths, the smallest first.
+    pub const ALL: [Width; 3] = [Width::Bits64, Width::Bits128, Width::Bits256];
+
+    /// The width in bits: 64, 128 or 256.
     pub const fn bits(self) -> u32 {
         match self {
             Width::Bits64 => 64,
             Width::Bits128 => 128,
+            Width::Bits256 => 256,
         }
     }
 
-    /// The number of hexadecimal digits of a hash of this width: 16 or 32.
+    /// The number of hexadecimal digits of a hash of this width: 16, 32 or 64.
     pub const fn digits(self) -> usize {
-        match self {
-            Width::Bits64 => 16,
-            Width::Bits128 => 32,
-        }
+        self.bits() as usize / 4
     }
 
-    /// The number of bytes of a hash of this width: 8 or 16.
+    /// The number of bytes of a hash of this width: 8, 16 or 32.
     pub const fn bytes(self) -> usize {
-        self.digits() / 2
+        self.bits() as usize / 8
     }
 
     /// The width with this many bits, if there is one.
@@ -44,6 +49,7 @@ impl Width {
         match bits {
             64 => Some(Width::Bits64),
             128 => Some(Width::Bits128),
+            256 => Some(Width::Bits256),
             _ => None,
         }
     }
@@ -67,7 +73,7 @@ const VALUES: [u8; 256] = {
 /// The value of a byte that is not a digit: it has bits that no digit has.
 const NO_DIGIT: u8 = 0xf0;
 
-/// A fingerprint of 64 or 128 bits.
+/// A fingerprint of 64, 128 or 256 bits.
 ///
 /// ```
 /// use lookalike::ids::Hash;
@@ -76,19 +82,17 @@ const NO_DIGIT: u8 = 0xf0;
 /// assert_eq!(a.distance(Hash::from_u64(0xa1b2_c3d4_e5f6_0719)), Some(1));
 /// # Ok::<(), lookalike::ids::HashError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash {
     width: Width,
-    // Two words, because the alignment of one word of 128 bits would enlarge every type that holds a hash.
-    upper: u64,
-    lower: u64,
+    value: U256,
 }
 
 /// Why a string is not a hash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HashError {
-    /// Neither 16 nor 32 digits.
-    #[error("a hash has 16 hexadecimal digits (64 bits) or 32 (128 bits); this has {0}")]
+    /// Not 16, 32 or 64 digits.
+    #[error("a hash has 16 hexadecimal digits (64 bits), 32 (128 bits) or 64 (256 bits); this has {0}")]
     Length(usize),
     /// A character that is not a hexadecimal digit.
     #[error("character {position} of the hash is {found:?}, which is not a hexadecimal digit")]
@@ -103,12 +107,23 @@ pub enum HashError {
 impl Hash {
     /// A hash of 64 bits.
     pub const fn from_u64(value: u64) -> Hash {
-        Hash { width: Width::Bits64, upper: 0, lower: value }
+        Hash { width: Width::Bits64, value: U256::from_words([0, 0, 0, value]) }
     }
 
     /// A hash of 128 bits.
     pub const fn from_u128(value: u128) -> Hash {
-        Hash { width: Width::Bits128, upper: (value >> 64) as u64, lower: value as u64 }
+        let words = [0, 0, (value >> 64) as u64, value as u64];
+        Hash { width: Width::Bits128, value: U256::from_words(words) }
+    }
+
+    /// A hash of 256 bits.
+    pub const fn from_u256(value: U256) -> Hash {
+        Hash { width: Width::Bits256, value }
+    }
+
+    /// The hash of this width whose bits are all zero.
+    pub const fn zero(width: Width) -> Hash {
+        Hash { width, value: U256::from_words([0; 4]) }
     }
 
     /// The number of bits.
@@ -116,42 +131,63 @@ impl Hash {
         self.width
     }
 
-    /// Its value as a number; the upper half is zero if it has 64 bits.
-    pub const fn value(self) -> u128 {
-        (self.upper as u128) << 64 | self.lower as u128
+    /// Its value as a number; the bits above its width are zero.
+    pub const fn value(self) -> U256 {
+        self.value
+    }
+
+    /// Its last 64 bits.
+    pub const fn low(self) -> u64 {
+        self.value.low()
+    }
+
+    /// Whether a bit is one; bit 0 is the least significant.
+    pub fn bit(self, bit: u32) -> bool {
+        (self.value >> bit).low() & 1 == 1
+    }
+
+    /// Its words, the most significant one first.
+    fn words(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.value.words().into_iter().skip(4 - self.width.bytes() / 8)
     }
 
     /// Its digits: `Width::digits` of them in lower case, at the beginning of the array.
-    pub fn to_digits(self) -> [u8; 32] {
-        let mut digits = [0; 32];
-        match self.width {
-            Width::Bits64 => digits[..16].copy_from_slice(&digits_of(self.lower)),
-            Width::Bits128 => {
-                digits[..16].copy_from_slice(&digits_of(self.upper));
-                digits[16..].copy_from_slice(&digits_of(self.lower));
-            }
-        }
+    pub fn to_digits(self) -> [u8; 64] {
+        let mut digits = [0; 64];
+        let places = digits.as_chunks_mut::<16>().0;
+        places.iter_mut().zip(self.words()).for_each(|(place, word)| *place = digits_of(word));
         digits
     }
 
     /// The Hamming distance, 0 to the width; `None` if the widths differ.
     pub fn distance(self, other: Hash) -> Option<u32> {
-        (self.width == other.width).then(|| (self.value() ^ other.value()).count_ones())
+        (self.width == other.width).then(|| (self.value ^ other.value).count_ones())
     }
 
-    /// The big-endian bytes: 8 or 16 of them, so that byte order is the order of values.
+    /// The big-endian bytes: 8, 16 or 32 of them, so that byte order is the order of values.
     pub fn write_bytes(self, out: &mut Vec<u8>) {
-        let bytes = self.value().to_be_bytes();
-        out.extend_from_slice(&bytes[bytes.len() - self.width.bytes()..]);
+        self.words().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));
     }
 
-    /// Reads the bytes of [`Hash::write_bytes`]; `None` if there are neither 8 nor 16.
+    /// Reads the bytes of [`Hash::write_bytes`]; `None` if there are not 8, 16 or 32.
     pub fn from_bytes(bytes: &[u8]) -> Option<Hash> {
-        match bytes.len() {
-            8 => Some(Hash::from_u64(u64::from_be_bytes(bytes.try_into().ok()?))),
-            16 => Some(Hash::from_u128(u128::from_be_bytes(bytes.try_into().ok()?))),
-            _ => None,
-        }
+        let width = Width::from_bits(u32::try_from(bytes.len()).ok()?.checked_mul(8)?)?;
+        let words = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_be_bytes(*word));
+        Some(Hash::of_words(width, words))
+    }
+
+    /// The hash with these words, the most significant one first.
+    fn of_words(width: Width, words: impl DoubleEndedIterator<Item = u64>) -> Hash {
+        let mut all = [0; 4];
+        all.iter_mut().rev().zip(words.rev()).for_each(|(place, word)| *place = word);
+        Hash { width, value: U256::from_words(all) }
+    }
+}
+
+/// Only the words of its width, because maps of hashes of 64 bits are asked most often.
+impl std::hash::Hash for Hash {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.words().for_each(|word| state.write_u64(word));
     }
 }
 
@@ -160,17 +196,23 @@ impl FromStr for Hash {
 
     fn from_str(text: &str) -> Result<Hash, HashError> {
         let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
-        let parsed = match digits.as_bytes().as_chunks::<16>() {
-            ([lower], []) => word(lower).map(Hash::from_u64),
-            ([upper, lower], []) => word(upper).zip(word(lower)).map(|(upper, lower)| Hash {
-                width: Width::Bits128,
-                upper,
-                lower,
-            }),
-            _ => None,
-        };
-        parsed.ok_or_else(|| why_not(digits))
+        parsed(digits).ok_or_else(|| why_not(digits))
     }
+}
+
+fn parsed(digits: &str) -> Option<Hash> {
+    let width = match digits.len() {
+        16 => Width::Bits64,
+        32 => Width::Bits128,
+        64 => Width::Bits256,
+        _ => return None,
+    };
+    let mut words = [0; 4];
+    let places = words.iter_mut().rev().zip(digits.as_bytes().as_chunks::<16>().0.iter().rev());
+    for (place, digits) in places {
+        *place = word(digits)?;
+    }
+    Some(Hash { width, value: U256::from_words(words) })
 }
 
 /// The 16 digits of a word, computed together. If they were written two at a time, a read of all of them
@@ -221,7 +263,7 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// The machine word behind a hash, so that code for both widths is written once.
+/// The number behind a hash, so that code for all widths is written once.
 pub trait Word:
     Copy + Ord + Send + Sync + fmt::Debug + std::hash::Hash + std::ops::BitXor<Output = Self> + 'static
 {
@@ -239,7 +281,7 @@ pub trait Word:
 }
 
 macro_rules! word {
-    ($word:ty, $width:expr, $to_hash:expr) => {
+    ($word:ty, $width:expr, $of_value:expr, $to_hash:expr) => {
         impl Word for $word {
             const WIDTH: Width = $width;
 
@@ -249,7 +291,7 @@ macro_rules! word {
             }
 
             fn from_hash(hash: Hash) -> Option<Self> {
-                (hash.width == $width).then(|| hash.value() as $word)
+                (hash.width == $width).then(|| $of_value(hash.value))
             }
 
             fn to_hash(self) -> Hash {
@@ -259,8 +301,9 @@ macro_rules! word {
     };
 }
 
-word!(u64, Width::Bits64, Hash::from_u64);
-word!(u128, Width::Bits128, Hash::from_u128);
+word!(u64, Width::Bits64, U256::low, Hash::from_u64);
+word!(u128, Width::Bits128, U256::low_128, Hash::from_u128);
+word!(U256, Width::Bits256, std::convert::identity, Hash::from_u256);
 
 #[cfg(test)]
 mod tests {
@@ -268,9 +311,16 @@ mod tests {
 
     #[test]
     fn digits_and_bytes_of_a_hash_read_back() {
-        for text in ["0000000000000000", "f776119227163845", "ffffffffffffffff0000000000000001"] {
+        let texts = [
+            "0000000000000000",
+            "f776119227163845",
+            "ffffffffffffffff0000000000000001",
+            "f8f8f0cce0f4e84d0e370a22028f67f0b36e2ed596623e1d33e6b39c4e9c9b22",
+        ];
+        for text in texts {
             let hash: Hash = text.parse().unwrap();
             assert_eq!(hash.to_string(), text);
+            assert_eq!(hash.width().digits(), text.len());
             let mut bytes = Vec::new();
             hash.write_bytes(&mut bytes);
             assert_eq!(Hash::from_bytes(&bytes), Some(hash));
@@ -308,5 +358,6 @@ mod tests {
     fn widths_do_not_mix() {
         assert_eq!(Hash::from_u64(1).distance(Hash::from_u128(1)), None);
         assert_ne!(Hash::from_u64(1), Hash::from_u128(1));
+        assert_eq!(Hash::from_u128(1).distance(Hash::from_u256(1.into())), None);
     }
 }

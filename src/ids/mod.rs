@@ -13,6 +13,7 @@ mod keep;
 mod mark;
 mod names;
 mod signature;
+mod u256;
 mod wide;
 
 pub use forms::{FormError, HashForm, NoForm};
@@ -23,4 +24,5 @@ pub use mark::Mark;
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;
 pub use signature::{SignatureShape, share_caught};
+pub use u256::U256;
 pub use wide::WideHash;

@@ -1,6 +1,7 @@
 //! Hashes of any width from 4 to 160 bits, which are computed and shown, and never stored.
 //!
-//! Stored hashes have 64 or 128 bits ([`Hash`](struct@Hash)), because the index is built for these widths.
+//! Stored hashes have 64, 128 or 256 bits ([`Hash`](struct@Hash)), because the index is built for these
+//! widths.
 //! *Absent*: distances.
 
 use std::fmt::{self, Write};

@@ -158,7 +158,7 @@ impl<'p> Work for FindEntries<'_, 'p> {
         let FindEntries { probes, near, numbers } = self;
         let mut compare_line = |segment: &'p Segment<u64>, line: usize, entry: u64| {
             // A back is the hash of the band without its lead, then the first bits of the number.
-            let back = BAND.store(entry).1;
+            let [back] = BAND.store(entry).1;
             for place in cells(segment.backs()[line].near(compare, back, LEAD_BITS)) {
                 near.push(NearEntry { segment, line, place, entry });
             }

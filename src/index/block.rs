@@ -4,17 +4,19 @@
 //! the block. The mixed bits only spread the hashes of one block: they lead a writer directly to the line of
 //! a hash, even if many similar hashes share its block.
 //!
-//! A segment stores a hash in two halves, in two lines: the back begins with the block, and the front has the
-//! remaining bits. A query reads the run of its own block, so the bits of the block say little about the
-//! distance and the other bits say much. Therefore only fronts are compared, and a back is read if its front
-//! is near. That halves the memory that a query reads.
+//! A segment stores a hash in two parts, in different lines: the back begins with the block, and the front
+//! has the remaining bits, at most 62. A query reads the run of its own block, so the bits of the block say
+//! little about the distance and the other bits say much. Therefore only fronts are compared, and a back is
+//! read if its front is near. That halves the memory that a query reads, or more.
 //!
 //! The position of a hash in a table implies the first two bits of its key. They are not stored; the front
 //! has the state of the entry in their place: empty, occupied or removed. So every value of a hash can be
 //! stored, an entry is as large as the hash, and one read returns the state and the front.
 
-use super::memory::{Line, Line32, Line64, Packed, Packed48, Packed112};
-use crate::ids::Word;
+use std::fmt;
+
+use super::memory::{Compare, Line, Line32, Line64, Packed, Packed48, Packed112, Packed240};
+use crate::ids::{U256, Word};
 
 /// The bits of a key: those of the widest block, and enough more to distinguish the hashes of one block.
 pub(super) const KEY_BITS: u32 = 56;
@@ -25,13 +27,30 @@ pub(super) const LEAD_BITS: u32 = 2;
 
 /// A hash that an index can hold.
 pub trait Filed: Word {
-    /// The lines of a segment, which hold its halves.
+    /// The lines of a segment: one of fronts, then [`Filed::BACKS`] of backs.
     type Line: Line;
+    /// The cells of a back.
+    type Back: Copy + Default + PartialEq + fmt::Debug + AsRef<[u64]> + Send + Sync + 'static;
+    /// The number of cells of a back.
+    const BACKS: usize;
     /// The lines of a bucket, which hold it without the bits that its position implies.
     type Packed: Packed<Whole = Self>;
     /// The distance of fronts at which about one line in three has a front that is near by chance. From this
     /// distance on, fronts and backs are compared together.
     const BOTH_FROM: u32;
+
+    /// The back of these cells.
+    fn back_of(cell: impl FnMut(usize) -> u64) -> Self::Back;
+
+    /// Bit i is set if entry i is within `k` bits of the query, front and back together. `backs` has
+    /// [`Filed::BACKS`] lines.
+    fn near_whole<C: Compare>(
+        compare: C,
+        front: &Self::Line,
+        backs: &[Self::Line],
+        query: (u64, Self::Back),
+        k: u32,
+    ) -> u32;
 
     /// The 32 bits below bit `top`, downwards; after bit 0 they continue at the highest bit.
     fn below(self, top: u32) -> u32;
@@ -40,10 +59,10 @@ pub trait Filed: Word {
     fn mixed(self) -> u64;
 
     /// Its parts, in the bit order of [`Filed::below`].
-    fn parts(self, top: u32) -> Parts;
+    fn parts(self, top: u32) -> Parts<Self::Back>;
 
     /// The hash that has these parts.
-    fn from_parts(parts: Parts, top: u32) -> Self;
+    fn from_parts(parts: Parts<Self::Back>, top: u32) -> Self;
 
     /// Rotated so that it begins with bit `top` - 1.
     #[must_use]
@@ -57,12 +76,12 @@ pub trait Filed: Word {
 
 /// The parts of a hash of w bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct Parts<B> {
     /// The first two bits.
     lead: u32,
-    /// The w/2 bits after them.
-    back: u64,
-    /// The last w/2 - 2 bits.
+    /// The bits after them: w/2, or 192 of 256.
+    back: B,
+    /// The rest.
     front: u64,
 }
 
@@ -71,7 +90,25 @@ macro_rules! filed {
         impl Filed for $word {
             type Line = $line;
             type Packed = $packed;
+            type Back = [u64; 1];
+            const BACKS: usize = 1;
             const BOTH_FROM: u32 = $both_from;
+
+            #[inline(always)]
+            fn back_of(cell: impl FnMut(usize) -> u64) -> [u64; 1] {
+                [0].map(cell)
+            }
+
+            #[inline(always)]
+            fn near_whole<C: Compare>(
+                compare: C,
+                front: &$line,
+                backs: &[$line],
+                query: (u64, [u64; 1]),
+                k: u32,
+            ) -> u32 {
+                front.near_both(compare, &backs[0], (query.0, query.1[0]), k)
+            }
 
             #[inline]
             fn below(self, top: u32) -> u32 {
@@ -87,18 +124,18 @@ macro_rules! filed {
             }
 
             #[inline]
-            fn parts(self, top: u32) -> Parts {
+            fn parts(self, top: u32) -> Parts<[u64; 1]> {
                 const HALF: u32 = <$word>::BITS / 2;
                 let turned = self.rotate_right(top);
                 Parts {
                     lead: (turned >> (<$word>::BITS - 2)) as u32,
-                    back: (turned << 2 >> HALF) as u64,
+                    back: [(turned << 2 >> HALF) as u64],
                     front: (turned << (HALF + 2) >> (HALF + 2)) as u64,
                 }
             }
 
             #[inline]
-            fn from_parts(Parts { lead, back, front }: Parts, top: u32) -> $word {
+            fn from_parts(Parts { lead, back: [back], front }: Parts<[u64; 1]>, top: u32) -> $word {
                 const HALF: u32 = <$word>::BITS / 2;
                 let turned = <$word>::from(lead) << (<$word>::BITS - 2)
                     | <$word>::from(back) << (HALF - 2)
@@ -122,6 +159,73 @@ macro_rules! filed {
 filed!(u64, Line32, Packed48, 9);
 filed!(u128, Line64, Packed112, 24);
 
+/// The number of bits of the front of a hash of 256 bits, and a number of that many ones.
+const FRONT: u32 = u64::BITS - LEAD_BITS;
+const FRONT_MASK: u64 = u64::MAX >> LEAD_BITS;
+
+impl Filed for U256 {
+    type Line = Line64;
+    type Back = [u64; 3];
+    type Packed = Packed240;
+    const BACKS: usize = 3;
+    const BOTH_FROM: u32 = 24;
+
+    #[inline(always)]
+    fn back_of(cell: impl FnMut(usize) -> u64) -> [u64; 3] {
+        [0, 1, 2].map(cell)
+    }
+
+    #[inline(always)]
+    fn near_whole<C: Compare>(
+        compare: C,
+        front: &Line64,
+        backs: &[Line64],
+        (of_front, [a, b, c]): (u64, [u64; 3]),
+        k: u32,
+    ) -> u32 {
+        compare.all64([front, &backs[0], &backs[1], &backs[2]], [of_front, a, b, c], k).into()
+    }
+
+    #[inline]
+    fn below(self, top: u32) -> u32 {
+        (self.window(top) >> 32) as u32
+    }
+
+    #[inline]
+    fn mixed(self) -> u64 {
+        let fold =
+            |folded: u64, word: &u64| folded.wrapping_mul(0xa24b_aed4_963e_e407).rotate_left(29) ^ word;
+        let folded = self.words().iter().fold(0, fold);
+        let mixed = (folded ^ (folded >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    #[inline]
+    fn parts(self, top: u32) -> Parts<[u64; 3]> {
+        let [a, b, c, d] = self.rotate_right(top).words();
+        let join = |upper: u64, lower: u64| upper << LEAD_BITS | lower >> FRONT;
+        let lead = (a >> FRONT) as u32;
+        Parts { lead, back: [join(a, b), join(b, c), join(c, d)], front: d & FRONT_MASK }
+    }
+
+    #[inline]
+    fn from_parts(Parts { lead, back: [a, b, c], front }: Parts<[u64; 3]>, top: u32) -> U256 {
+        let join = |upper: u64, lower: u64| upper << FRONT | lower >> LEAD_BITS;
+        let words = [join(lead.into(), a), join(a, b), join(b, c), c << FRONT | front];
+        U256::from_words(words).rotate_left(top)
+    }
+
+    #[inline]
+    fn turned(self, top: u32) -> U256 {
+        self.rotate_right(top)
+    }
+
+    #[inline]
+    fn joined(first: u32, rest: U256, top: u32) -> U256 {
+        (U256::from(first) << Packed240::BITS | rest).rotate_left(top)
+    }
+}
+
 /// The number of first bits of a block that the position of a [`Packed`] entry implies.
 pub(super) const IMPLIED_BITS: u32 = 16;
 
@@ -133,15 +237,15 @@ const REMOVED: u64 = 0b10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// The bit above its highest bit.
-    top: u8,
+    top: u16,
     bits: u8,
 }
 
 impl Block {
     /// The block of the `bits` bits from bit `shift` upwards: 2 to 32, at most half of the hash.
     pub(super) const fn new(shift: u32, bits: u32) -> Block {
-        assert!(bits >= LEAD_BITS && bits <= MAX_BITS && shift + bits <= 128);
-        Block { top: (shift + bits) as u8, bits: bits as u8 }
+        assert!(bits >= LEAD_BITS && bits <= MAX_BITS && shift + bits <= 256);
+        Block { top: (shift + bits) as u16, bits: bits as u8 }
     }
 
     /// The number of its bits.
@@ -186,16 +290,16 @@ impl Block {
         W::joined(first, rest, self.top.into())
     }
 
-    /// The stored halves of a hash: front and back.
+    /// The stored parts of a hash: front and back.
     #[inline(always)]
-    pub(super) fn store<W: Filed>(self, hash: W) -> (u64, u64) {
+    pub(super) fn store<W: Filed>(self, hash: W) -> (u64, W::Back) {
         let Parts { back, front, .. } = hash.parts(self.top.into());
         (front | OCCUPIED << state_at::<W>(), back)
     }
 
-    /// The hash of these halves, whose key begins with `lead`; `None` if the entry is not occupied.
+    /// The hash of these parts, whose key begins with `lead`; `None` if the entry is not occupied.
     #[inline(always)]
-    pub(super) fn load<W: Filed>(self, (front, back): (u64, u64), lead: u32) -> Option<W> {
+    pub(super) fn load<W: Filed>(self, (front, back): (u64, W::Back), lead: u32) -> Option<W> {
         if front >> state_at::<W>() != OCCUPIED {
             return None;
         }
@@ -230,8 +334,10 @@ mod tests {
         assert!(!is_empty(front));
         assert_eq!(block.load::<W>((front, back), lead), Some(hash));
         assert_eq!(block.load::<W>((removed_front::<W>(), back), lead), None);
-        assert_eq!(block.load::<W>((0, 0), lead), None);
-        assert!(<W::Line as Line>::BITS == 64 || front | back < 1 << <W::Line as Line>::BITS);
+        assert_eq!(block.load::<W>((0, W::Back::default()), lead), None);
+        let all = back.as_ref().iter().fold(front, |all, cell| all | cell);
+        assert!(<W::Line as Line>::BITS == 64 || all < 1 << <W::Line as Line>::BITS);
+        assert_eq!(W::back_of(|at| back.as_ref()[at]), back);
     }
 
     /// The fronts do not contain the bits of the block: a differing bit is not counted in both.
@@ -267,6 +373,12 @@ mod tests {
             }
             for block in [Block::new(51, 26), Block::new(102, 26), Block::new(0, 26), Block::new(40, 26)] {
                 [hash, 0, u128::MAX].into_iter().for_each(|hash| check_round_trip(block, hash));
+                check_fronts_exclude_the_block(block, hash, other);
+            }
+            let long = |upper: u128, lower: u128| U256::from(upper) << 128 | U256::from(lower);
+            for block in [Block::new(232, 24), Block::new(0, 23), Block::new(115, 23), Block::new(54, 24)] {
+                let (hash, other) = (long(hash, other), long(other, !hash));
+                [hash, U256::default(), U256::MAX].into_iter().for_each(|hash| check_round_trip(block, hash));
                 check_fronts_exclude_the_block(block, hash, other);
             }
         }

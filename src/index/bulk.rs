@@ -280,6 +280,7 @@ impl<W: Filed> Builder<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
     use crate::index::Neighbour;
 
     fn spread(number: u64) -> u64 {
@@ -302,7 +303,7 @@ mod tests {
     /// insertions and removals.
     fn check<W: Filed>(hashes: Vec<W>, other: impl Fn(W) -> W) {
         let runs = in_runs(hashes);
-        let thresholds = |buckets, three| Thresholds { buckets: [buckets; 2], three };
+        let thresholds = |buckets, three| Thresholds { buckets: [buckets; 3], three };
         let never = usize::MAX;
         let ways = [(never, never, 1), (never, never, 5), (1, never, 2), (1, 1, 1), (1, 1, 5)];
         for (buckets, three, threads) in ways {
@@ -348,6 +349,9 @@ mod tests {
         check((0..count).chain([u64::MAX]).collect::<Vec<u64>>(), |hash| hash ^ 1 << 40);
         let wide = |i: u64| u128::from(spread(i)) << 64 | u128::from(spread(i + 9));
         check((0..count).map(wide).chain([0, u128::MAX]).collect::<Vec<u128>>(), |hash| hash ^ 1 << 77);
+        let wider = |i: u64| U256::from(wide(i)) << 100 | U256::from(spread(i + 3));
+        let wider = (0..count).map(wider).chain([U256::default(), U256::MAX]);
+        check(wider.collect::<Vec<U256>>(), |hash| hash ^ U256::from(1) << 177);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! One type of index for both widths and for signatures, for callers that know the width only at run time.
+//! One type of index for all widths and for signatures, for callers that know the width only at run time.
 //!
 //! Costs: a virtual call and a conversion per query, some nanoseconds. The tables are those of [`Index`].
 
@@ -8,7 +8,7 @@ use super::bands::Bands;
 use super::block::Filed;
 use super::scan::Neighbour;
 use super::sharded::{Index, Report};
-use crate::ids::{Hash, SignatureShape, Width};
+use crate::ids::{Hash, SignatureShape, U256, Width};
 
 /// The subject of a query: a hash, which may be the name of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +90,7 @@ pub fn of_width(width: Width) -> Arc<dyn HashIndex> {
     match width {
         Width::Bits64 => Arc::new(Index::<u64>::new()),
         Width::Bits128 => Arc::new(Index::<u128>::new()),
+        Width::Bits256 => Arc::new(Index::<U256>::new()),
     }
 }
 

@@ -4,7 +4,8 @@
 //! blocks of 16 bits answer k = 3 with four reads of three lines. At a hundred million, each of those reads
 //! would be 1,500 hashes long; three blocks of 21 and 22 bits answer with 24 short reads and take a quarter
 //! less memory. Hashes of 128 bits have six tables: five would take a sixth less memory, but 2.2 times as
-//! long at k = 23 among a million.
+//! long at k = 23 among a million. Hashes of 256 bits have eleven: the radii for k = 31, the limit that PDQ
+//! recommends, are then 2 and less (ADR 37).
 //!
 //! Few hashes are stored in segments: an empty segment takes almost no memory, but a probe must search. Many
 //! hashes are stored in buckets: an empty table takes megabytes, but a probe needs no search.
@@ -17,20 +18,21 @@ use super::table::{InsertBatch, Table};
 use crate::ids::Width;
 
 /// The maximum number of blocks of a layout.
-pub(super) const MAX_BLOCKS: usize = 6;
+pub(super) const MAX_BLOCKS: usize = 11;
 
 /// The numbers of hashes from which on an index uses another layout.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Thresholds {
-    /// Hashes of 64 bits use buckets from the first number on, those of 128 bits from the second.
-    pub(super) buckets: [usize; 2],
+    /// Hashes of 64, 128 and 256 bits use buckets from these numbers on.
+    pub(super) buckets: [usize; 3],
     /// Hashes of 64 bits use three tables instead of four from this number on.
     pub(super) three: usize,
 }
 
 impl Thresholds {
     /// The measured numbers at which the faster layout is worth its memory.
-    pub(super) const MEASURED: Thresholds = Thresholds { buckets: [300_000, 4 << 20], three: 3 << 20 };
+    pub(super) const MEASURED: Thresholds =
+        Thresholds { buckets: [300_000, 4 << 20, 300_000], three: 3 << 20 };
 }
 
 /// A way to cut hashes into blocks and to store them. A growing index uses the kinds in this order.
@@ -46,10 +48,14 @@ pub(super) enum Kind {
     Six,
     /// 128 bits, blocks of 21 and 22, in buckets.
     SixInBuckets,
+    /// 256 bits, blocks of 23 and 24, in segments.
+    Eleven,
+    /// 256 bits, blocks of 23 and 24, in buckets.
+    ElevenInBuckets,
 }
 
 /// The number of kinds.
-pub(super) const KINDS: usize = 5;
+pub(super) const KINDS: usize = 7;
 
 const FOUR: [Block; 4] = [Block::new(0, 16), Block::new(16, 16), Block::new(32, 16), Block::new(48, 16)];
 const THREE: [Block; 3] = [Block::new(0, 21), Block::new(21, 21), Block::new(42, 22)];
@@ -61,6 +67,19 @@ const SIX: [Block; 6] = [
     Block::new(85, 21),
     Block::new(106, 22),
 ];
+const ELEVEN: [Block; 11] = [
+    Block::new(0, 23),
+    Block::new(23, 23),
+    Block::new(46, 23),
+    Block::new(69, 23),
+    Block::new(92, 23),
+    Block::new(115, 23),
+    Block::new(138, 23),
+    Block::new(161, 23),
+    Block::new(184, 24),
+    Block::new(208, 24),
+    Block::new(232, 24),
+];
 
 impl Kind {
     /// The kind for this many hashes of this width.
@@ -71,6 +90,8 @@ impl Kind {
             Width::Bits64 => Kind::Four,
             Width::Bits128 if hashes >= from.buckets[1] => Kind::SixInBuckets,
             Width::Bits128 => Kind::Six,
+            Width::Bits256 if hashes >= from.buckets[2] => Kind::ElevenInBuckets,
+            Width::Bits256 => Kind::Eleven,
         }
     }
 
@@ -80,18 +101,19 @@ impl Kind {
             Kind::Four | Kind::FourInBuckets => &FOUR,
             Kind::Three => &THREE,
             Kind::Six | Kind::SixInBuckets => &SIX,
+            Kind::Eleven | Kind::ElevenInBuckets => &ELEVEN,
         }
     }
 
     /// Whether hashes are stored in buckets.
     pub(super) fn is_in_buckets(self) -> bool {
-        matches!(self, Kind::FourInBuckets | Kind::Three | Kind::SixInBuckets)
+        matches!(self, Kind::FourInBuckets | Kind::Three | Kind::SixInBuckets | Kind::ElevenInBuckets)
     }
 
     /// The fill of segments.
     pub(super) fn fill(self) -> Fill {
         match self {
-            Kind::Six => Fill { built: 0.75, full: 0.93 },
+            Kind::Six | Kind::Eleven => Fill { built: 0.75, full: 0.93 },
             _ => Fill { built: 0.72, full: 0.93 },
         }
     }
@@ -239,16 +261,18 @@ fn insert_in_buckets<W: Filed>(layout: &Replaceable<Layout<W>>, hashes: &mut Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
 
     #[test]
     fn blocks_partition_the_hash() {
-        for (kind, width) in [(Kind::Four, 64), (Kind::Three, 64), (Kind::Six, 128)] {
+        for (kind, width) in [(Kind::Four, 64), (Kind::Three, 64), (Kind::Six, 128), (Kind::Eleven, 256)] {
             let bits: u32 = kind.blocks().iter().map(|block| block.bits()).sum();
             assert_eq!(bits, width);
             for bit in 0..width {
                 let owns = |block: &&Block| match width {
                     64 => block.first(1u64 << bit, block.bits()) != 0,
-                    _ => block.first(1u128 << bit, block.bits()) != 0,
+                    128 => block.first(1u128 << bit, block.bits()) != 0,
+                    _ => block.first(U256::from(1) << bit, block.bits()) != 0,
                 };
                 assert_eq!(kind.blocks().iter().filter(owns).count(), 1, "bit {bit}");
             }

@@ -27,9 +27,10 @@ use std::sync::OnceLock;
 
 use super::block::{Block, Filed, LEAD_BITS};
 use super::layout::{KINDS, Kind, MAX_BLOCKS};
-use super::memory::Packed;
+use super::memory::{Line, Packed};
 use super::segment::Segment;
 use super::shard::{SHARD_BITS, Shape};
+use crate::ids::Width;
 
 /// The cost of beginning a run.
 const RUN_COST: f64 = 9.0;
@@ -51,6 +52,8 @@ const NS_PER_LINE: f64 = 4.0;
 const FILL: f64 = 0.8;
 /// The number of classes of the number of hashes: two per octave.
 const CLASSES: usize = 72;
+/// The bits of the widest hash.
+const MAX_WIDTH: usize = Width::Bits256.bits() as usize;
 /// The maximum radius of a block. A scan is cheaper than any plan with a larger radius.
 const MAX_RADIUS: usize = 12;
 
@@ -80,9 +83,9 @@ impl Plan {
     /// class.
     #[inline]
     fn cached<W: Filed>(kind: Kind, k: u32, hashes: usize) -> Option<&'static (Plan, u64)> {
-        type OfKind = [[OnceLock<Option<(Plan, u64)>>; 129]; CLASSES];
+        type OfKind = [[OnceLock<Option<(Plan, u64)>>; MAX_WIDTH + 1]; CLASSES];
         static PLANS: [OfKind; KINDS] =
-            [const { [const { [const { OnceLock::new() }; 129] }; CLASSES] }; KINDS];
+            [const { [const { [const { OnceLock::new() }; MAX_WIDTH + 1] }; CLASSES] }; KINDS];
         let class = class(hashes);
         let known = PLANS[kind as usize][class][k as usize].get_or_init(|| {
             let expectation = Expectation::of::<W>(kind, k, hashes_of(class));
@@ -178,9 +181,11 @@ impl Expectation {
             (kind.blocks().iter().map(shape).collect(), differing.map(cost).collect())
         } else {
             // Either a line of fronts and sometimes a back, or a line of fronts with its backs.
-            let fronts =
-                |ones| BACK_COST * near(W::WIDTH.bits() / 2 - LEAD_BITS, Segment::<W>::PER_LINE, k, ones);
-            let cost = |ones| if k.saturating_sub(ones) >= W::BOTH_FROM { 2.0 } else { 1.0 + fronts(ones) };
+            let bits = <W::Line as Line>::BITS - LEAD_BITS;
+            let fronts = |ones| BACK_COST * near(bits, Segment::<W>::PER_LINE, k, ones);
+            let whole = 1.0 + W::BACKS as f64;
+            let is_whole = |ones| k.saturating_sub(ones) >= W::BOTH_FROM;
+            let cost = |ones| if is_whole(ones) { whole } else { 1.0 + fronts(ones) };
             (Vec::new(), differing.map(cost).collect())
         };
         let lines = hashes as f64 / (FILL * Segment::<W>::PER_LINE as f64);
@@ -324,6 +329,7 @@ fn binomial(bits: u32, ones: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
 
     fn covers(plan: &Plan, k: u32) -> bool {
         plan.radii().iter().map(|&radius| i32::from(radius) + 1).sum::<i32>() > k as i32
@@ -351,6 +357,12 @@ mod tests {
                     assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
                 }
             }
+            for k in 0..=256 {
+                for kind in [Kind::Eleven, Kind::ElevenInBuckets] {
+                    let plan = Plan::expected::<U256>(kind, k, hashes);
+                    assert!(plan.is_none_or(|plan| covers(plan, k)), "{plan:?}");
+                }
+            }
         }
     }
 
@@ -362,6 +374,8 @@ mod tests {
         assert_eq!(at_ten.radii().iter().sum::<i8>(), 1);
         assert!(Plan::expected::<u64>(Kind::Four, 3, 20).is_none(), "twenty hashes are scanned");
         assert!(Plan::expected::<u64>(Kind::Three, 40, 100_000_000).is_none(), "k = 40 is scanned");
+        let wide = Plan::expected::<U256>(Kind::Eleven, 31, 10_000_000).expect("cheaper than a scan");
+        assert!(wide.radii().iter().all(|radius| *radius <= 2), "{wide:?}");
         let [few, many] = [8_000, 800_000].map(|n| Plan::expected::<u64>(Kind::Four, 6, n));
         assert!(few.zip(many).is_none_or(|(few, many)| few.bits()[0] <= many.bits()[0]));
     }

@@ -12,8 +12,8 @@ pub struct Progress {
     hashes: AtomicU64,
 }
 
-/// Divisible by 3, 4 and 6, the possible numbers of tables: each table is an equal share of the work.
-const UNITS: u64 = 12;
+/// Divisible by 3, 4, 6 and 11, the possible numbers of tables: each table is an equal share of the work.
+const UNITS: u64 = 132;
 
 impl Progress {
     /// Sets the expected number of hashes.
@@ -58,11 +58,11 @@ mod tests {
         let progress = Progress::default();
         assert_eq!(progress.percent(), None);
         progress.expect(200);
-        for tables in [3, 4, 6] {
+        for tables in [3, 4, 6, 11] {
             (0..tables).for_each(|_| progress.add_filed(20, tables));
         }
-        assert_eq!((progress.hashes(), progress.percent()), ((60, 200), Some(30)));
-        progress.add(140);
+        assert_eq!((progress.hashes(), progress.percent()), ((80, 200), Some(40)));
+        progress.add(120);
         assert_eq!(progress.percent(), Some(100));
         progress.reset();
         assert_eq!((progress.hashes(), progress.percent()), ((0, 0), None));

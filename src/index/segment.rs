@@ -106,7 +106,8 @@ impl Cuts {
 #[repr(C, align(64))]
 pub(super) struct Segment<W: Filed> {
     homes: Homes,
-    /// The fronts of the entries, line by line, then the backs in the same order. They are one allocation:
+    /// The fronts of the entries, line by line, then the backs in the same order, [`Filed::BACKS`] lines for
+    /// each line of fronts. They are one allocation:
     /// the allocator reuses the memory of earlier segments better if allocations are large.
     lines: Box<[W::Line]>,
     block: Block,
@@ -148,21 +149,21 @@ impl<W: Filed> Segment<W> {
         }
         let spare = (lines as usize / 16).clamp(usize::from(lines > 2), 4);
         let count = places.end.max(lines as usize) + spare;
-        let halves: Box<[W::Line]> = empty_lines(2 * count);
-        let (fronts, backs) = halves.split_at(count);
+        let all: Box<[W::Line]> = empty_lines((1 + W::BACKS) * count);
+        let (fronts, backs) = all.split_at(count);
         for (&hash, home) in hashes.iter().zip(at_home) {
             let next = &mut places.next[home as usize];
             let (line, entry) = (*next as usize / Self::PER_LINE, *next as usize % Self::PER_LINE);
             *next += 1;
             let (front, back) = block.store(hash);
-            backs[line].write(entry, back);
+            write_back::<W>(backs_of::<W>(backs, line), entry, back);
             fronts[line].publish(entry, front);
         }
         let room = (count * Self::PER_LINE) as f64;
         let len = hashes.len() as u32;
         Segment {
             homes,
-            lines: halves,
+            lines: all,
             block,
             counts: Counts {
                 full: ((room * fill.full) as u32).max(len + 1),
@@ -193,13 +194,26 @@ impl<W: Filed> Segment<W> {
     /// The fronts, line by line.
     #[inline(always)]
     pub(super) fn fronts(&self) -> &[W::Line] {
-        &self.lines[..self.lines.len() / 2]
+        &self.lines[..self.lines.len() / (1 + W::BACKS)]
     }
 
-    /// The backs, line by line.
+    /// The backs, [`Filed::BACKS`] lines for each line of fronts.
     #[inline(always)]
     pub(super) fn backs(&self) -> &[W::Line] {
-        &self.lines[self.lines.len() / 2..]
+        &self.lines[self.lines.len() / (1 + W::BACKS)..]
+    }
+
+    /// The lines of backs of a line of fronts.
+    #[inline(always)]
+    pub(super) fn backs_of(&self, line: usize) -> &[W::Line] {
+        backs_of::<W>(self.backs(), line)
+    }
+
+    /// The back of an entry that its front published, which was read before.
+    #[inline(always)]
+    fn back(&self, line: usize, entry: usize) -> W::Back {
+        let backs = self.backs_of(line);
+        W::back_of(|cell| backs[cell].read_beside(entry))
     }
 
     /// The home lines of the keys from `first` to `last`: positions in units of 2^-64 of all keys.
@@ -215,7 +229,7 @@ impl<W: Filed> Segment<W> {
     #[inline(always)]
     pub(super) fn hash(&self, line: usize, entry: usize, lead: u32) -> Option<W> {
         let front = self.fronts()[line].read(entry);
-        self.block.load((front, self.backs()[line].read_beside(entry)), lead)
+        self.block.load((front, self.back(line, entry)), lead)
     }
 
     /// Calls `each` with every hash, nearly in the order of their keys.
@@ -228,10 +242,8 @@ impl<W: Filed> Segment<W> {
     #[inline(always)]
     pub(super) fn for_each_from(&self, from: usize, homes: usize, lead: u32, mut each: impl FnMut(W)) {
         for line in self.run(from, homes) {
-            let (fronts, backs) = (&self.fronts()[line], &self.backs()[line]);
             for entry in 0..Self::PER_LINE {
-                let front = fronts.read(entry);
-                if let Some(hash) = self.block.load((front, backs.read_beside(entry)), lead) {
+                if let Some(hash) = self.hash(line, entry, lead) {
                     each(hash);
                 }
             }
@@ -284,7 +296,7 @@ impl<W: Filed> Segment<W> {
         };
         let entry = first_free::<W>(&self.fronts()[line]);
         let (front, back) = self.block.store(hash);
-        self.backs()[line].write(entry, back);
+        write_back::<W>(self.backs_of(line), entry, back);
         self.fronts()[line].publish(entry, front);
         self.counts.used.store(used + 1, Ordering::Relaxed);
         self.counts.held.store(self.counts.held.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -323,7 +335,7 @@ impl<W: Filed> Segment<W> {
     #[inline(always)]
     pub(super) fn prefetch_line(&self, line: usize) {
         prefetch(&self.fronts()[line..], 1);
-        prefetch(&self.backs()[line..], 1);
+        prefetch(self.backs_of(line), W::BACKS);
     }
 
     #[inline]
@@ -348,7 +360,7 @@ impl<W: Filed> Work for Find<'_, W> {
         for line in segment.run(home, 1) {
             for entry in cells(segment.fronts()[line].near(compare, front, 0)) {
                 // Read again with acquire ordering: the comparison guarantees no order.
-                let stored = (segment.fronts()[line].read(entry), segment.backs()[line].read_beside(entry));
+                let stored = (segment.fronts()[line].read(entry), segment.back(line, entry));
                 if stored == (front, back) {
                     return Some((line, entry));
                 }
@@ -356,6 +368,18 @@ impl<W: Filed> Work for Find<'_, W> {
         }
         None
     }
+}
+
+/// The lines of backs of a line of fronts.
+#[inline(always)]
+fn backs_of<W: Filed>(backs: &[W::Line], line: usize) -> &[W::Line] {
+    &backs[line * W::BACKS..][..W::BACKS]
+}
+
+/// Writes the back of an entry that its front will publish.
+#[inline(always)]
+fn write_back<W: Filed>(backs: &[W::Line], entry: usize, back: W::Back) {
+    backs.iter().zip(back.as_ref()).for_each(|(line, cell)| line.write(entry, *cell));
 }
 
 /// Whether a line has a free entry: its last entry is free. Entries are used in order and never become free
@@ -415,6 +439,7 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
 
     const FILL: Fill = Fill { built: 0.7, full: 0.9 };
 
@@ -486,5 +511,7 @@ mod tests {
         model(Block::new(48, 16), 48, &few);
         let one_wide: Vec<u128> = (0..4_000u128).map(|i| 77 << 102 | i).collect();
         model(Block::new(102, 26), 54, &one_wide);
+        let wider: Vec<U256> = one_wide.iter().map(|hash| U256::from(*hash) << 128).collect();
+        model(Block::new(230, 26), 54, &wider);
     }
 }

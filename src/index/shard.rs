@@ -95,19 +95,27 @@ pub(super) struct Shape {
 }
 
 impl Shape {
+    /// The smallest shape.
+    fn least<W: Filed>() -> Shape {
+        Shape { depth: IMPLIED_BITS, width: W::Packed::LEAST_LINES }
+    }
+
     /// The smallest shape of a shard of this block for this number of hashes.
     pub(super) fn suited<W: Filed>(block: Block, hashes: usize) -> Shape {
-        let mut shape = Shape { depth: IMPLIED_BITS, width: 1 };
+        let mut shape = Shape::least::<W>();
         while shape.room::<W>(block) < hashes {
-            shape = shape.next(block);
+            shape = shape.next::<W>(block);
         }
         shape
     }
 
-    /// The next larger shape: twice as many buckets, or larger buckets.
-    fn next(self, block: Block) -> Shape {
-        if self.depth < block.bits() {
-            Shape { depth: self.depth + 1, ..self }
+    /// The next larger shape: larger buckets, or twice as many of the least size.
+    fn next<W: Filed>(self, block: Block) -> Shape {
+        let least = W::Packed::LEAST_LINES;
+        if self.depth < block.bits() && self.width + 1 < 2 * least {
+            Shape { width: self.width + 1, ..self }
+        } else if self.depth < block.bits() {
+            Shape { depth: self.depth + 1, width: least }
         } else {
             Shape { width: if self.width < 4 { self.width + 1 } else { self.width * 3 / 2 }, ..self }
         }
@@ -176,7 +184,7 @@ impl<W: Filed> Shard<W> {
                     return shard;
                 }
             }
-            shape = shape.next(block);
+            shape = shape.next::<W>(block);
         }
     }
 
@@ -215,7 +223,7 @@ impl<W: Filed> Shard<W> {
     /// A shard of the same hashes that has space for more.
     pub(super) fn rebuilt(&self, number: usize) -> Shard<W> {
         let is_half_full = self.len() * 2 > self.shape.room::<W>(self.block);
-        let shape = if is_half_full { self.shape.next(self.block) } else { self.shape };
+        let shape = if is_half_full { self.shape.next::<W>(self.block) } else { self.shape };
         Shard::built(self.block, shape, &self.hashes(number))
     }
 
@@ -241,8 +249,7 @@ impl<W: Filed> Shard<W> {
 
     /// Whether so many hashes were removed that a much smaller shape is sufficient.
     pub(super) fn is_sparse(&self) -> bool {
-        let smallest = self.shape == Shape { depth: IMPLIED_BITS, width: 1 };
-        !smallest && self.len() * 8 < self.shape.room::<W>(self.block)
+        self.shape != Shape::least::<W>() && self.len() * 8 < self.shape.room::<W>(self.block)
     }
 
     /// The line at which extents begin.
@@ -470,6 +477,7 @@ impl<'a, W: Filed> Work for Find<'a, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
 
     fn spread(number: u64) -> u64 {
         number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23) ^ number
@@ -514,6 +522,8 @@ mod tests {
         model(Block::new(42, 22), &even);
         let wide: Vec<u128> = even.iter().map(|hash| u128::from(*hash) << 64 | 0x77).collect();
         model(Block::new(106, 22), &wide);
+        let wider: Vec<U256> = wide.iter().map(|hash| U256::from(*hash) << 128).collect();
+        model(Block::new(232, 24), &wider);
     }
 
     #[test]
@@ -524,6 +534,8 @@ mod tests {
         model(Block::new(42, 22), &one);
         let wide: Vec<u128> = one.iter().map(|hash| u128::from(*hash) << 64 | 0x77).collect();
         model(Block::new(106, 22), &wide);
+        let wider: Vec<U256> = wide.iter().map(|hash| U256::from(*hash) << 128).collect();
+        model(Block::new(232, 24), &wider);
     }
 
     #[test]

@@ -117,7 +117,7 @@ impl<W: Filed> Index<W> {
     /// An empty index that stores hashes in buckets from `buckets` hashes on, and hashes of 64 bits in three
     /// tables instead of four from `three` on. This changes the cost of queries, not their answers.
     pub fn with_layouts_from(buckets: usize, three: usize) -> Index<W> {
-        Index::with_layouts(Thresholds { buckets: [buckets; 2], three })
+        Index::with_layouts(Thresholds { buckets: [buckets; 3], three })
     }
 
     fn with_layouts(thresholds: Thresholds) -> Index<W> {

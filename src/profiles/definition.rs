@@ -161,7 +161,7 @@ impl Definition {
                 set(&mut plan.stop_words, stop_words.or(built_in));
             }
             Features::Characters { length, .. } => set(length, self.gram.take()),
-            Features::Code(_) | Features::Sentences { .. } | Features::ShortTexts => {}
+            Features::Code(_) | Features::Sentences { .. } | Features::ShortTexts | Features::Supplied => {}
         }
     }
 
@@ -374,5 +374,7 @@ fn words<'de, D: Deserializer<'de>>(value: D) -> Result<Option<(usize, usize)>, 
 fn bits<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Width>, D::Error> {
     let bits = u32::deserialize(value)?;
     let width = Width::from_bits(bits);
-    width.map(Some).ok_or_else(|| D::Error::invalid_value(Unexpected::Unsigned(bits.into()), &"64 or 128"))
+    width
+        .map(Some)
+        .ok_or_else(|| D::Error::invalid_value(Unexpected::Unsigned(bits.into()), &"64, 128 or 256"))
 }

@@ -15,7 +15,7 @@ use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use super::calibrated::Calibrated;
-use super::fingerprints::profile_named;
+use super::fingerprints::{profile_named, takes_texts};
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
 use crate::eval::{Assumed, CANDIDATES, Candidate, EDITS, best};
@@ -210,6 +210,14 @@ impl Service {
     fn plan(&self, collection: &CollectionName, wanted: WantedCalibration) -> Result<Plan, ServiceError> {
         let info = self.engine()?.collection(collection)?;
         let settings = &info.settings;
+        if let Some(profile) = self.profiles().named(&settings.profile).filter(|own| !own.takes_texts()) {
+            let detail = format!(
+                "the documents of collection \"{collection}\" are hashes ({}), and a calibration compares \
+                 texts: choose k by hashes that you know to be near or far",
+                profile.id()
+            );
+            return Err(ServiceError::invalid("profiles", detail));
+        }
         if let Some(texts) = &wanted.texts {
             check("texts", texts.len(), MIN_TEXTS, CALIBRATION_TEXTS)?;
             if !wanted.pairs.is_empty() {
@@ -247,6 +255,7 @@ impl Service {
         let mut profiles: Vec<&'static Profile> = Vec::new();
         let mut add = |name: &str| {
             let profile = profile_named(self.profiles(), name)?;
+            takes_texts(profile, "profiles")?;
             if !profiles.iter().any(|other| other.id() == profile.id()) {
                 profiles.push(profile);
             }

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation};
+use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation, takes_texts};
 use super::given::hash_of;
 use super::{By, Service, ServiceError};
 use crate::call::Reserved;
@@ -200,6 +200,7 @@ fn compare(
                 signatures.push(signature);
             }
             Content::Text(_) | Content::Html(..) => {
+                takes_texts(profile, field)?;
                 cancel.check()?;
                 let text = side.into_text(most, cancel)?.unwrap_or_default();
                 cancel.check()?;
@@ -422,10 +423,9 @@ mod tests {
             // For each bit that differs, the sum of the votes without each feature in turn.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
-                let one = compared.sides[side].hash.value() >> bit & 1 == 1;
+                let one = compared.sides[side].hash.bit(bit);
                 features.iter().any(|feature| {
-                    let vote =
-                        if feature.hash.value() >> bit & 1 == 1 { feature.weight } else { -feature.weight };
+                    let vote = if feature.hash.bit(bit) { feature.weight } else { -feature.weight };
                     let left = votes[bit as usize] - vote;
                     if one { left <= 0.0 && vote > 0.0 } else { left >= 0.0 && vote < 0.0 }
                 })

@@ -7,14 +7,17 @@ use metrics::Counter;
 
 use super::Service;
 use crate::engine::Answer;
-use crate::ids::SignatureShape;
+use crate::ids::Width;
+
+/// The largest distance: that of hashes of 256 bits. Signatures have at most 255 cells.
+const LARGEST: u32 = Width::Bits256.bits();
 
 /// Counts answered matches by their distance.
 pub(super) struct Distances(Vec<AtomicU64>);
 
 impl Default for Distances {
     fn default() -> Distances {
-        Distances((0..=SignatureShape::MAX_CELLS).map(|_| AtomicU64::new(0)).collect())
+        Distances((0..=LARGEST).map(|_| AtomicU64::new(0)).collect())
     }
 }
 

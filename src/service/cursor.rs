@@ -1,7 +1,7 @@
 //! Cursors: the position at which the next page of an answer begins. They are opaque to clients and bound to
 //! their query.
 //!
-//! A cursor has two hexadecimal digits of distance, eight digits of a checksum over hash and k, and the
+//! A cursor has four hexadecimal digits of distance, eight digits of a checksum over hash and k, and the
 //! bytes of the id in hexadecimal. The checksum detects a cursor that is sent with another query; it does
 //! not prevent forgery.
 
@@ -14,7 +14,7 @@ use crate::ids::{DocumentId, Hash};
 /// The cursor of a position in the answer to a query.
 pub(super) fn write(position: &Position, hash: Hash, k: u32) -> String {
     let id: String = position.id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("{:02x}{:08x}{id}", position.distance, binding(hash, k))
+    format!("{:04x}{:08x}{id}", position.distance, binding(hash, k))
 }
 
 /// Decodes the position of a cursor.
@@ -26,9 +26,9 @@ fn parse(cursor: &str, hash: Hash, k: u32) -> Option<Position> {
     if !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) || !cursor.len().is_multiple_of(2) {
         return None;
     }
-    let distance = u32::from_str_radix(cursor.get(..2)?, 16).ok()?;
-    let bound = u32::from_str_radix(cursor.get(2..10)?, 16).ok()?;
-    let digits = cursor.get(10..)?.as_bytes();
+    let distance = u32::from_str_radix(cursor.get(..4)?, 16).ok()?;
+    let bound = u32::from_str_radix(cursor.get(4..12)?, 16).ok()?;
+    let digits = cursor.get(12..)?.as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
     let id = DocumentId::new(&String::from_utf8(bytes?).ok()?).ok()?;
@@ -36,7 +36,7 @@ fn parse(cursor: &str, hash: Hash, k: u32) -> Option<Position> {
 }
 
 fn binding(hash: Hash, k: u32) -> u32 {
-    let mut bytes = Vec::with_capacity(20);
+    let mut bytes = Vec::with_capacity(36);
     hash.write_bytes(&mut bytes);
     bytes.extend(k.to_be_bytes());
     (xxh3_64(&bytes) >> 32) as u32
@@ -48,13 +48,13 @@ mod tests {
 
     #[test]
     fn a_cursor_is_valid_only_for_its_own_query() {
-        let position = Position { distance: 7, id: DocumentId::new("新闻/1").unwrap() };
+        let position = Position { distance: 256, id: DocumentId::new("新闻/1").unwrap() };
         let hash = Hash::from_u64(42);
         let cursor = write(&position, hash, 9);
         assert_eq!(read(&cursor, hash, 9).unwrap(), position);
         assert!(read(&cursor, hash, 8).is_err());
         assert!(read(&cursor, Hash::from_u64(43), 9).is_err());
-        for bad in ["", "zz", "07", "0700000000", &cursor[..cursor.len() - 1], "＋1"] {
+        for bad in ["", "zz", "07", "000700000000", &cursor[..cursor.len() - 1], "＋1"] {
             assert!(read(bad, hash, 9).is_err(), "{bad:?}");
         }
     }

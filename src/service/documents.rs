@@ -12,7 +12,7 @@ use super::Service;
 use super::clusters::placement_of;
 use super::error::ServiceError;
 use super::fingerprints::{
-    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint,
+    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, takes_texts,
 };
 use super::given::hash_of;
 use super::limits::Limits;
@@ -122,6 +122,7 @@ impl Preparation {
             }
             content => {
                 let field = content.field();
+                takes_texts(self.profile, field)?;
                 let text = content.into_text(self.limits.document_bytes, cancel)?.unwrap_or_default();
                 let Signed { fingerprint, signature } =
                     self.profile.checked_sign(&text, || cancel.check())?;

@@ -7,7 +7,8 @@ use super::error::ServiceError;
 use crate::call::{self, NoMemory, Reserved};
 use crate::engine::EngineError;
 use crate::fingerprint::{
-    Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, makes_the_same, signature_name,
+    Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, check_takes_texts,
+    makes_the_same, signature_name,
 };
 use crate::ids::{CollectionName, Hash};
 use crate::pool::{Cancel, Patience, PoolError};
@@ -185,6 +186,9 @@ impl Service {
         let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
             let mut made = Vec::with_capacity(contents.len());
+            if let Some(first) = contents.first() {
+                takes_texts(profile, first.field())?;
+            }
             for content in contents {
                 cancel.check()?;
                 let _working = reserve_for_fingerprint(profile, &content, most)?;
@@ -207,6 +211,7 @@ impl Service {
         profile: &'static Profile,
         content: Content,
     ) -> Result<Explained, ServiceError> {
+        takes_texts(profile, content.field())?;
         let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
             // Not released here: the features and their text are a part of the answer.
@@ -265,6 +270,11 @@ pub(super) fn check_profile(
     }
     let given = given.chars().take(80).collect();
     Err(ServiceError::ProfileMismatch { field, given, own: own.to_owned() })
+}
+
+/// Checks that a profile makes fingerprints of the texts or features in a field.
+pub(super) fn takes_texts(profile: &Profile, field: &'static str) -> Result<(), ServiceError> {
+    check_takes_texts(profile).map_err(|detail| ServiceError::invalid(field, detail))
 }
 
 /// Checks that a signature made by the client fits this profile.

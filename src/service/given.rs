@@ -67,7 +67,7 @@ fn counted(profile: &'static Profile, given: Given) -> Result<Counted, ServiceEr
 pub(super) fn hash_of(profile: &Profile, features: &[GivenFeature]) -> Result<Hash, ServiceError> {
     let voted = Ballot::of(profile, None, None, None).and_then(|ballot| ballot.count(features));
     let hash = voted.map_err(|error| wrong(&error))?.hash;
-    Ok(hash.to_hash().expect("a profile has 64 or 128 bits"))
+    Ok(hash.to_hash().expect("a profile that votes has 64 or 128 bits"))
 }
 
 fn wrong(error: &WrongBallot) -> ServiceError {
@@ -77,7 +77,9 @@ fn wrong(error: &WrongBallot) -> ServiceError {
         WrongBallot::Narrow { .. } => "function",
         WrongBallot::Choice { key, .. } => key,
         WrongBallot::Sum(_) => "sums",
-        WrongBallot::Count | WrongBallot::Weight(_) | WrongBallot::Hash { .. } => "features",
+        WrongBallot::Count | WrongBallot::Weight(_) | WrongBallot::Hash { .. } | WrongBallot::Supplied(_) => {
+            "features"
+        }
     };
     ServiceError::invalid(field, error.to_string())
 }

@@ -284,8 +284,7 @@ impl Service {
         self.pool.waiting()
     }
 
-    /// The number of matches at each distance from 0 to
-    /// [`SignatureShape::MAX_CELLS`](crate::ids::SignatureShape::MAX_CELLS), since the start.
+    /// The number of matches at each distance from 0 to the largest one of all widths, since the start.
     pub fn answered_distances(&self) -> Vec<u64> {
         self.flush_counts();
         self.distances.counts()

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::error::SnapshotError;
 use super::format::{Chunk, FORMAT, Flaw, Header, OUT_OF_ORDER, Reader, Section, Writer};
 use super::gaps::Number;
-use crate::ids::{Hash, Sequence, Width};
+use crate::ids::{Hash, Sequence, U256, Width};
 use crate::index::HashIndex;
 
 const SUFFIX: &str = ".snapshot";
@@ -212,6 +212,7 @@ impl Order {
         let last = match section.width {
             Width::Bits64 => last_of::<u64>(&chunk),
             Width::Bits128 => last_of::<u128>(&chunk),
+            Width::Bits256 => last_of::<U256>(&chunk),
         };
         if last.is_none() || self.last.is_some_and(|before| before >= chunk.packed.first) {
             return Err(Flaw::Damage { offset: chunk.offset, what: OUT_OF_ORDER });

@@ -17,7 +17,7 @@ use std::io::{self, Read, Write};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 use super::gaps::{CHUNK, Number, PAD, Packed, most_bytes};
-use crate::ids::{CollectionId, Hash, Sequence, Width};
+use crate::ids::{CollectionId, Hash, Sequence, U256, Width};
 
 /// The first bytes of every snapshot.
 pub(super) const MAGIC: &[u8; 8] = b"lklsnap\n";
@@ -165,6 +165,7 @@ pub(super) fn pack(width: Width, hashes: &[Hash]) -> Option<Packed> {
     match width {
         Width::Bits64 => packed::<u64>(hashes),
         Width::Bits128 => packed::<u128>(hashes),
+        Width::Bits256 => packed::<U256>(hashes),
     }
 }
 

@@ -20,7 +20,7 @@
 
 use std::ops::{Add, BitOr, Shl, Shr, Sub};
 
-use crate::ids::{Hash, Width};
+use crate::ids::{Hash, U256, Width};
 use crate::index::Filed;
 
 /// The most hashes in a chunk: few enough to fit the cache of a processor, and to adapt `rice` to the local
@@ -53,7 +53,7 @@ pub(super) trait Number:
 }
 
 macro_rules! number {
-    ($word:ty) => {
+    ($word:ty, $low:expr) => {
         impl Number for $word {
             const BITS: u32 = <$word>::BITS;
 
@@ -64,7 +64,7 @@ macro_rules! number {
 
             #[inline]
             fn low(self) -> u64 {
-                self as u64
+                $low(self)
             }
 
             #[inline]
@@ -80,8 +80,9 @@ macro_rules! number {
     };
 }
 
-number!(u64);
-number!(u128);
+number!(u64, std::convert::identity);
+number!(u128, |number| number as u64);
+number!(U256, U256::low);
 
 /// A packed chunk of ascending hashes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,9 +113,8 @@ impl Packed {
         let rice = best(&gaps, last - first);
         let mut bits = Bits::default();
         for gap in &gaps {
-            bits.put(gap.low(), rice.min(64));
-            if rice > 64 {
-                bits.put((*gap >> 64).low(), rice - 64);
+            for from in (0..rice).step_by(64) {
+                bits.put((*gap >> from).low(), (rice - from).min(64));
             }
         }
         bits.end_byte();
@@ -154,9 +154,9 @@ impl Packed {
             };
             at = next;
             let place = number * rice as usize;
-            let mut gap = W::of(self.word(place, rice.min(64)));
-            if rice > 64 {
-                gap = gap | W::of(self.word(place + 64, rice - 64)) << 64;
+            let mut gap = W::of(0);
+            for from in (0..rice).step_by(64) {
+                gap = gap | W::of(self.word(place + from as usize, (rice - from).min(64))) << from;
             }
             let quotient = W::of(quotient);
             if quotient.zeros() < rice {

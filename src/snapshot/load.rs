@@ -14,7 +14,7 @@ use super::error::SnapshotError;
 use super::files::{flawed, read};
 use super::format::{Chunk, Flaw, OUT_OF_ORDER, Section, pack};
 use super::gaps::{CHUNK, Number};
-use crate::ids::{Hash, Sequence, Width};
+use crate::ids::{Hash, Sequence, U256, Width};
 use crate::index::{BadRun, HashIndex, Index, Progress, Runs};
 
 /// A snapshot whose indexes are in memory.
@@ -116,6 +116,7 @@ fn built(width: Width, chunks: &Chunks, progress: &Progress) -> Result<Arc<dyn H
     let index: Result<Arc<dyn HashIndex>, BadRun> = match width {
         Width::Bits64 => Index::<u64>::built(chunks, threads, progress).map(|index| Arc::new(index) as _),
         Width::Bits128 => Index::<u128>::built(chunks, threads, progress).map(|index| Arc::new(index) as _),
+        Width::Bits256 => Index::<U256>::built(chunks, threads, progress).map(|index| Arc::new(index) as _),
     };
     index.map_err(|BadRun(run)| Flaw::Damage { offset: chunks.0[run].offset, what: OUT_OF_ORDER })
 }

@@ -5,16 +5,18 @@ use std::collections::HashSet;
 use std::f64::consts::LOG2_E;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
 
 use super::gaps::{CHUNK, Number, Packed, most_bytes};
 use super::{Content, Loaded, Section, SnapshotError, load, write};
-use crate::ids::{CollectionId, Hash, Sequence, Width};
+use crate::ids::{CollectionId, Hash, Sequence, U256, Width};
 use crate::index::{HashIndex, Progress, of_width};
 
-const GOLDEN: &[u8] = include_bytes!("../../tests/golden/format-1.snapshot");
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/format-1.snapshot");
+/// Made by this test with `LOOKALIKE_MAKE_GOLDEN=1`, only for a new format.
+static GOLDEN: LazyLock<Vec<u8>> = LazyLock::new(|| fs::read(PATH).unwrap());
 
 fn spread(i: u64) -> u64 {
     let mixed = (i ^ (i >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,11 +35,17 @@ fn wide() -> Vec<Hash> {
     (1..=300).map(hash).chain([0, u128::MAX]).map(Hash::from_u128).collect()
 }
 
-fn golden_sections() -> [(u32, Width, &'static str, Vec<Hash>); 3] {
+fn wider() -> Vec<Hash> {
+    let hash = |i: u64| U256::from_words([spread(i), spread(i << 32), i, spread(i + 7)]);
+    (1..=200).map(hash).chain([U256::default(), U256::MAX]).map(Hash::from_u256).collect()
+}
+
+fn golden_sections() -> [(u32, Width, &'static str, Vec<Hash>); 4] {
     [
         (1, Width::Bits64, "copies-64@1", narrow()),
         (2, Width::Bits64, "keywords-zh@1", vec![]),
         (7, Width::Bits128, "copies-128@1", wide()),
+        (8, Width::Bits256, "hashes-256@1", wider()),
     ]
 }
 
@@ -64,7 +72,7 @@ fn loaded(bytes: &[u8]) -> Result<Loaded, SnapshotError> {
 
 fn is_golden(loaded: &Loaded) {
     assert_eq!((loaded.from, loaded.through), (Sequence(41), Sequence(43)));
-    assert_eq!(loaded.sections.len(), 3);
+    assert_eq!(loaded.sections.len(), 4);
     for ((section, index), (number, width, profile, mut expected)) in
         loaded.sections.iter().zip(golden_sections())
     {
@@ -76,12 +84,15 @@ fn is_golden(loaded: &Loaded) {
 
 #[test]
 fn a_snapshot_is_written_and_read_unchanged() {
-    is_golden(&loaded(GOLDEN).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let sections =
         golden_sections().map(|(number, width, profile, all)| content(number, width, profile, &all));
     let file = write(dir.path(), Sequence(41), &sections, &|| Ok(()), || Ok(Sequence(43))).unwrap();
-    assert!(fs::read(file.path).unwrap() == GOLDEN);
+    if std::env::var_os("LOOKALIKE_MAKE_GOLDEN").is_some() {
+        fs::copy(&file.path, PATH).unwrap();
+    }
+    is_golden(&loaded(&GOLDEN).unwrap());
+    assert!(fs::read(file.path).unwrap() == *GOLDEN);
 }
 
 /// Flips bits throughout the golden file, one at a time, and truncates or extends the file.
@@ -109,7 +120,7 @@ fn damage_anywhere_is_reported_with_its_place() {
     for length in (0..GOLDEN.len()).step_by(31).chain([GOLDEN.len() - 1]) {
         refused(&GOLDEN[..length]);
     }
-    refused(&[GOLDEN, &[0]].concat());
+    refused(&[&GOLDEN[..], &[0]].concat());
 }
 
 fn pack<W: Number>(mut hashes: Vec<W>) -> (Vec<W>, Packed) {
@@ -154,6 +165,11 @@ fn all_distributions_of_hashes_unpack_and_have_bounded_size() {
     round_trip::<u64>((0..64).map(|bit| 1 << bit).collect());
     round_trip::<u128>((0..128).map(|bit| 1 << bit).collect());
     round_trip::<u128>((0..128).map(|bit| u128::MAX >> bit).collect());
+    round_trip::<U256>((0..256).map(|bit| U256::from(1) << bit).collect());
+    round_trip::<U256>((0..256).map(|bit| U256::MAX >> bit).collect());
+    let wider = |i: u64| U256::from_words([spread(i), spread(i << 32), i, i]);
+    assert!(round_trip::<U256>(all.clone().map(wider).collect()) < 256.0 - 14.0 + LOG2_E + 0.12);
+    round_trip::<U256>(vec![U256::default(), U256::MAX]);
 }
 
 #[test]
@@ -181,6 +197,8 @@ proptest! {
     fn packed_hashes_unpack_unchanged(hashes in clusters()) {
         round_trip::<u128>(hashes.clone());
         round_trip::<u64>(hashes.iter().map(|hash| (hash >> 64) as u64).collect());
+        let wider = |hash: &u128| U256::from(*hash) << 90 | U256::from(!*hash);
+        round_trip::<U256>(hashes.iter().map(wider).collect());
     }
 
     /// Arbitrary bits yield ascending hashes or a refusal: never a panic, never more hashes than `count`.
@@ -192,12 +210,16 @@ proptest! {
         mut bits in prop::collection::vec(prop_oneof![Just(0u8), Just(255), any::<u8>()], 0..4_000),
     ) {
         bits.resize(bits.len() + super::gaps::PAD, 0);
-        for first in [Hash::from_u64(first as u64), Hash::from_u128(first)] {
+        let wider = Hash::from_u256(U256::from(first) << 128 | U256::from(first));
+        for first in [Hash::from_u64(first as u64), Hash::from_u128(first), wider] {
             let packed = Packed { count, rice, first, bits: bits.clone() };
             if let Some(hashes) = unpacked::<u64>(&packed) {
                 prop_assert!(hashes.len() == count as usize && hashes.is_sorted_by(|a, b| a < b));
             }
             if let Some(hashes) = unpacked::<u128>(&packed) {
+                prop_assert!(hashes.len() == count as usize && hashes.is_sorted_by(|a, b| a < b));
+            }
+            if let Some(hashes) = unpacked::<U256>(&packed) {
                 prop_assert!(hashes.len() == count as usize && hashes.is_sorted_by(|a, b| a < b));
             }
         }
@@ -223,7 +245,7 @@ proptest! {
         match loaded(&bytes) {
             Ok(loaded) => {
                 is_golden(&loaded);
-                prop_assert!(bytes == GOLDEN);
+                prop_assert!(bytes == *GOLDEN);
             }
             Err(SnapshotError::Damaged { offset, .. }) => prop_assert!(offset <= bytes.len() as u64),
             Err(SnapshotError::Newer { .. }) => {}

@@ -65,12 +65,12 @@ pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {
 
 /// The width of the hashes of a deleted collection, which is needed to read its postings.
 pub(super) fn write_width(width: Width) -> [u8; 1] {
-    [width.bits() as u8]
+    [width.bytes() as u8]
 }
 
 pub(super) fn read_width(value: &[u8]) -> Result<Width, StoreError> {
     let width = match value {
-        [bits] => Width::from_bits(u32::from(*bits)),
+        [bytes] => Width::from_bits(u32::from(*bytes) * 8),
         _ => None,
     };
     width.ok_or(StoreError::Damaged("deleted collection"))

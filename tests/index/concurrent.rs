@@ -3,6 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use lookalike::ids::U256;
 use lookalike::index::{Filed, Index};
 
 const STEADY: u64 = 2_000;
@@ -89,6 +90,14 @@ fn readers_of_128_bits_find_exactly_the_stable_hashes() {
     for buckets in [usize::MAX, 1, 2_100] {
         let hash = |kind, number| u128::from(member(kind, number)) << 40 | u128::from(kind << 9);
         history::<u128>((buckets, usize::MAX), hash);
+    }
+}
+
+#[test]
+fn readers_of_256_bits_find_exactly_the_stable_hashes() {
+    for buckets in [usize::MAX, 1, 2_100] {
+        let hash = |kind, number| U256::from(member(kind, number)) << 150 | U256::from(kind << 9);
+        history::<U256>((buckets, usize::MAX), hash);
     }
 }
 

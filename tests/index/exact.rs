@@ -1,7 +1,7 @@
-//! Compares the index with the scan: random, clustered and adversarial sets, both widths, every k, every
+//! Compares the index with the scan: random, clustered and adversarial sets, all widths, every k, every
 //! split.
 
-use lookalike::ids::Word;
+use lookalike::ids::{U256, Word};
 use lookalike::index::{Filed, Index, Neighbour, scan};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,6 +17,15 @@ fn spread(number: u64) -> u64 {
 /// The hash that differs from `centre` in the bits of `flips`.
 fn around(centre: u128, flips: &[u32]) -> u128 {
     flips.iter().fold(centre, |hash, bit| hash ^ (1 << bit))
+}
+
+/// A hash of 256 bits for each of 128: the distances between them stay, or double.
+fn long(kind: u8, hash: u128) -> U256 {
+    match kind % 3 {
+        0 => U256::from(hash) << 128 | U256::from(0x5555_u64),
+        1 => U256::from(hash) << 61,
+        _ => U256::from(hash) << 128 | U256::from(hash),
+    }
 }
 
 /// Sets of hashes as they occur: evenly spread, around a few centres, with shared blocks, or with few bits.
@@ -122,15 +131,33 @@ proptest! {
         }
     }
 
+    #[test]
+    fn every_answer_at_256_bits_equals_the_scan(
+        stored in hashes(), removed in vec(any::<prop::sample::Index>(), 0..40), kind in any::<u8>(),
+        seed in any::<u128>(), pick in any::<usize>(), near in any::<bool>(), flips in vec(0u32..256, 0..50),
+    ) {
+        let stored: Vec<U256> = stored.iter().map(|&hash| long(kind, hash)).collect();
+        let removed: Vec<U256> =
+            if stored.is_empty() { vec![] } else { removed.iter().map(|at| *at.get(&stored)).collect() };
+        let (index, list) = filled(&stored, &removed);
+        let mask = flips.iter().fold(U256::default(), |mask, bit| mask ^ U256::from(1) << *bit);
+        let query = query_near(&list, long(kind, seed), pick, near, mask);
+        for k in (0..=256).step_by(5).chain([31]) {
+            check(&index, &list, query, k)?;
+        }
+    }
+
     /// All radii that cover k give the answer of the scan, for any number of prefix bits.
     #[test]
     fn every_split_of_k_is_exact(
-        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 24), bits in vec(2u8..=20, 6),
+        stored in hashes(), k in 0u32..20, cuts in vec(any::<u8>(), 32), bits in vec(2u8..=20, 11),
         pick in any::<usize>(), flips in vec(0u32..64, 0..12),
     ) {
         let narrow: Vec<u64> = stored.iter().map(|&hash| hash as u64).collect();
         every_split(&narrow, k.min(16), &cuts, &bits, pick, around(0, &flips) as u64)?;
         every_split(&stored, k, &cuts, &bits, pick, around(0, &flips))?;
+        let long_ones: Vec<U256> = stored.iter().map(|&hash| long(bits[0], hash)).collect();
+        every_split(&long_ones, k, &cuts, &bits, pick, long(1, around(0, &flips)))?;
     }
 }
 
@@ -290,6 +317,10 @@ fn long_lists_with_duplicates_are_sets_in_every_table() {
     for thresholds in [(never, never), (200_000, never)] {
         long_lists_with_duplicates(thresholds, wide, |hash, bit| hash ^ 1 << bit);
     }
+    let wider = |number| long(2, wide(number));
+    for thresholds in [(never, never), (200_000, never)] {
+        long_lists_with_duplicates(thresholds, wider, |hash, bit| hash ^ U256::from(1) << bit);
+    }
 }
 
 #[test]
@@ -308,12 +339,14 @@ fn sorted_runs_are_the_stored_hashes_in_order() {
 
 #[test]
 fn a_collection_of_a_few_documents_costs_kilobytes() {
-    let (narrow, wide) = (Index::<u64>::new(), Index::<u128>::new());
+    let (narrow, wide, wider) = (Index::<u64>::new(), Index::<u128>::new(), Index::<U256>::new());
     for number in 1..=20u64 {
         let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         narrow.insert(hash);
         wide.insert(u128::from(hash) << 64 | u128::from(!hash));
+        wider.insert(U256::from_words([hash, !hash, number, hash]));
     }
     assert!(narrow.bytes() < 8 << 10, "{} bytes", narrow.bytes());
     assert!(wide.bytes() < 12 << 10, "{} bytes", wide.bytes());
+    assert!(wider.bytes() < 24 << 10, "{} bytes", wider.bytes());
 }

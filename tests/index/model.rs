@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lookalike::ids::U256;
 use lookalike::index::{Filed, Index, Neighbour};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -24,7 +25,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(kind, from, count)| Step::InsertMany(kind, from, count)),
         2 => (0u8..4, 0u16..600).prop_map(|(kind, number)| Step::Remove(kind, number)),
         1 => (0u8..4, 0u16..600, many).prop_map(|(kind, from, count)| Step::RemoveMany(kind, from, count)),
-        4 => (0u8..4, 0u16..600, 0u32..24, any::<u64>())
+        4 => (0u8..4, 0u16..600, 0u32..36, any::<u64>())
             .prop_map(|(kind, number, k, flips)| Step::Ask(kind, number, k, flips)),
         1 => Just(Step::List),
     ]
@@ -47,6 +48,10 @@ fn wide(kind: u8, number: u16) -> u128 {
         1 => u128::from(number),
         _ => u128::from(narrow(kind, number)) << 64 | u128::from(narrow(kind, number ^ 0x55)),
     }
+}
+
+fn wider(kind: u8, number: u16) -> U256 {
+    U256::from(wide(kind, number)) << 71 | U256::from(narrow(kind, number ^ 0x1f))
 }
 
 fn run<W: Filed>(
@@ -113,5 +118,6 @@ proptest! {
     fn an_index_is_a_set(steps in vec(step(), 1..80), buckets in 0usize..2_000, three in 0usize..4_000) {
         run(narrow, |flips| flips & flips >> 7 & flips >> 19, (buckets, three), &steps)?;
         run(wide, |flips| u128::from(flips & flips >> 9) << 31, (buckets, three), &steps)?;
+        run(wider, |flips| U256::from(flips & flips >> 5) << 90, (buckets, three), &steps)?;
     }
 }

@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, MultiGzDecoder};
 use flate2::write::GzEncoder;
 use lookalike::fingerprint::{Profile, Signature, Sketch};
-use lookalike::ids::SignatureShape;
+use lookalike::ids::{Hash, SignatureShape};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::{Value, json};
 
@@ -91,7 +91,7 @@ pub fn generated_texts() -> Vec<String> {
 
 /// Whether two texts are near, and their distance, without the index.
 struct Near {
-    prints: Vec<(u128, Option<Vec<u8>>)>,
+    prints: Vec<(Hash, Option<Vec<u8>>)>,
     sketches: Vec<Sketch>,
     shape: Option<SignatureShape>,
     is_empty: Vec<bool>,
@@ -106,7 +106,7 @@ impl Near {
         let sketch = |text: &String| Signature::of(&features.feature_set(text), 1024).sketch(1);
         Near {
             is_empty: signed.iter().map(|signed| signed.fingerprint.features == 0).collect(),
-            prints: signed.into_iter().map(|one| (one.fingerprint.hash.value(), one.signature)).collect(),
+            prints: signed.into_iter().map(|one| (one.fingerprint.hash, one.signature)).collect(),
             sketches: texts.iter().map(sketch).collect(),
             shape: profile.signatures(),
             k,
@@ -117,7 +117,7 @@ impl Near {
     fn distance(&self, a: usize, b: usize) -> u32 {
         match (self.shape, &self.prints[a].1, &self.prints[b].1) {
             (Some(shape), Some(a), Some(b)) => shape.distance(a, b),
-            _ => (self.prints[a].0 ^ self.prints[b].0).count_ones(),
+            _ => self.prints[a].0.distance(self.prints[b].0).unwrap(),
         }
     }
 

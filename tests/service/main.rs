@@ -52,6 +52,7 @@ mod server;
 mod settings;
 mod signatures;
 mod skipped;
+mod supplied;
 mod tls;
 #[cfg(not(feature = "opentelemetry"))]
 mod traces;

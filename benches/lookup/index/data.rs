@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use lookalike::ids::U256;
 use lookalike::index::Filed;
 
 use crate::data::Even;
@@ -28,15 +29,17 @@ impl fmt::Display for Spread {
 
 /// A hash made from random words.
 pub trait Hash: Filed {
-    fn made(words: [u64; 2]) -> Self;
+    fn made(word: impl FnMut() -> u64) -> Self;
     /// The hash with one bit flipped.
     fn flipped(self, bit: u64) -> Self;
     fn with_top_16(self) -> Self;
 }
 
 impl Hash for u64 {
-    fn made([word, _]: [u64; 2]) -> u64 {
-        word
+    fn made(mut word: impl FnMut() -> u64) -> u64 {
+        let made = word();
+        word();
+        made
     }
     fn flipped(self, bit: u64) -> u64 {
         self ^ 1 << (bit % 64)
@@ -47,8 +50,8 @@ impl Hash for u64 {
 }
 
 impl Hash for u128 {
-    fn made([high, low]: [u64; 2]) -> u128 {
-        u128::from(high) << 64 | u128::from(low)
+    fn made(mut word: impl FnMut() -> u64) -> u128 {
+        u128::from(word()) << 64 | u128::from(word())
     }
     fn flipped(self, bit: u64) -> u128 {
         self ^ 1 << (bit % 128)
@@ -58,11 +61,23 @@ impl Hash for u128 {
     }
 }
 
+impl Hash for U256 {
+    fn made(mut word: impl FnMut() -> u64) -> U256 {
+        U256::from_words(std::array::from_fn(|_| word()))
+    }
+    fn flipped(self, bit: u64) -> U256 {
+        self ^ U256::from(1) << (bit % 256) as u32
+    }
+    fn with_top_16(self) -> U256 {
+        U256::from(0xbeef) << 240 | self >> 16
+    }
+}
+
 /// Distinct hashes.
 pub fn hashes<W: Hash>(count: usize, spread: Spread) -> Vec<W> {
     let mut even = Even(if spread == Spread::Fresh { 1 << 50 } else { 1 });
     let mut next = move || even.next().unwrap_or_default();
-    let mut made = move || W::made([next(), next()]);
+    let mut made = move || W::made(&mut next);
     if spread != Spread::Skewed {
         return (0..count).map(|_| made()).collect();
     }
@@ -96,7 +111,7 @@ pub fn queries<W: Hash>(stored: &[W], count: usize, k: u32, seed: u64) -> Vec<W>
     (0..count)
         .map(|number| {
             if number % 2 == 1 {
-                return W::made([next(), next()]);
+                return W::made(&mut next);
             }
             let hash = stored[(next() % stored.len() as u64) as usize];
             (0..next() % u64::from(k + 1)).fold(hash, |hash, _| hash.flipped(next()))

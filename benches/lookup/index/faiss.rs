@@ -1,5 +1,5 @@
-//! The index compared with faiss (`IndexBinaryMultiHash`), which runs in a separate process, with the same
-//! queries in turn. Python is that of the tests, or `LOOKALIKE_BENCH_PYTHON`. Without `faiss-cpu` the
+//! The index compared with binary indexes of faiss, which run in a separate process, with the same queries
+//! in turn. Python is that of the tests, or `LOOKALIKE_BENCH_PYTHON`. Without `faiss-cpu` the
 //! comparison is skipped with a message.
 
 use std::io::{BufRead, BufReader, Write};
@@ -7,14 +7,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use lookalike::ids::U256;
 use lookalike::index::Index;
 use tempfile::NamedTempFile;
 
+use super::data::Hash;
 use super::{QUERIES, SLICE, data};
 use crate::rounds::{ROUNDS, median, ratio};
 
 /// The largest distance is 12, because there a query of faiss among ten million takes half a second.
 const DISTANCES: [u32; 7] = [0, 3, 6, 7, 8, 10, 12];
+/// The distances at 256 bits.
+const WIDE: [u32; 3] = [7, 15, 31];
+/// The index of 64 bits, and those of 256 bits: name, arguments of the program, whether it finds everything.
+const NARROW: Peer = ("IndexBinaryMultiHash, 4 maps", ["multi", "4"], true);
+const PEERS: [Peer; 3] = [
+    ("IndexBinaryMultiHash, 16 maps", ["multi", "16"], true),
+    ("IndexBinaryFlat", ["flat", "0"], true),
+    ("IndexBinaryHash, 24 bits", ["hash", "24"], false),
+];
+
+type Peer = (&'static str, [&'static str; 2], bool);
 
 /// A process with the hashes in an index of faiss.
 struct Faiss {
@@ -24,13 +37,15 @@ struct Faiss {
 }
 
 impl Faiss {
-    fn start(stored: &[u64]) -> Option<Faiss> {
+    fn start<W: Hash>(stored: &[W], arguments: [&str; 2]) -> Option<Faiss> {
         let hashes = file_of(stored);
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/lookup/index/multi_hash.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/lookup/index/binary_index.py");
         let mut command = Command::new(python());
         command
             .arg(script)
             .arg(hashes.path())
+            .arg(W::WIDTH.bits().to_string())
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
@@ -41,7 +56,7 @@ impl Faiss {
     }
 
     /// Nanoseconds per query, and the number of hashes that all queries found.
-    fn look(&mut self, queries: &[u64], k: u32) -> (f64, u64) {
+    fn look<W: Hash>(&mut self, queries: &[W], k: u32) -> (f64, u64) {
         let file = file_of(queries);
         writeln!(self.orders, "{k} {}", file.path().display()).expect("it takes orders");
         let line = self.line();
@@ -70,22 +85,35 @@ fn python() -> PathBuf {
     std::env::var_os("LOOKALIKE_BENCH_PYTHON").map_or(of_tests, PathBuf::from)
 }
 
-fn file_of(words: &[u64]) -> NamedTempFile {
+fn file_of<W: Hash>(hashes: &[W]) -> NamedTempFile {
     let mut file = NamedTempFile::new().expect("a temporary file");
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut bytes = Vec::with_capacity(hashes.len() * W::WIDTH.bytes());
+    hashes.iter().for_each(|hash| hash.to_hash().write_bytes(&mut bytes));
     file.write_all(&bytes).expect("room for it");
     file
 }
 
 pub fn report(index: &Index<u64>, stored: &[u64]) {
-    let Some(mut faiss) = Faiss::start(stored) else {
+    compare(NARROW, index, stored, &DISTANCES);
+}
+
+/// As [`report`], for 256 bits.
+pub fn report_wide(index: &Index<U256>, stored: &[U256]) {
+    PEERS.into_iter().for_each(|peer| compare(peer, index, stored, &WIDE));
+}
+
+fn compare<W: Hash>((name, arguments, is_exact): Peer, index: &Index<W>, stored: &[W], distances: &[u32]) {
+    let Some(mut faiss) = Faiss::start(stored, arguments) else {
         println!(
             "\nfaiss: skipped, since Python has none; `target/python/bin/pip install faiss-cpu` brings it\n"
         );
         return;
     };
-    println!("\n| k | faiss, ns a query | lookalike | its ns ÷ lookalike's |\n|---|---|---|---|");
-    for k in DISTANCES {
+    println!(
+        "\n| k | {name}, ns a query | lookalike | its ns ÷ lookalike's | it finds |\n|---|---|---|---|---|"
+    );
+    for &k in distances {
+        let (mut all, mut of_all) = (0, 0);
         let (mut theirs, mut own) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
             let sample = data::queries(stored, QUERIES.0, k, 1_000 + round as u64);
@@ -102,9 +130,16 @@ pub fn report(index: &Index<u64>, stored: &[u64]) {
                 matches += near.len() as u64;
             }
             own.push(start.elapsed().as_nanos() as f64 / asked as f64);
-            assert_eq!(matches, found, "faiss differs at k = {k}");
+            assert!(!is_exact || matches == found, "faiss differs at k = {k}");
+            (all, of_all) = (all + matches, of_all + found);
         }
         let figures = [&theirs, &own].map(|figures| median(figures.iter().copied()));
-        println!("| {k} | {:.0} | {:.0} | {:.2} |", figures[0], figures[1], ratio(&theirs, &own));
+        let share = of_all as f64 / all.max(1) as f64;
+        println!(
+            "| {k} | {:.0} | {:.0} | {:.2} | {share:.3} |",
+            figures[0],
+            figures[1],
+            ratio(&theirs, &own)
+        );
     }
 }

@@ -11,7 +11,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lookalike::index::{Filed, GROUP, Index};
+use lookalike::ids::U256;
+use lookalike::index::{Filed, GROUP, Index, Progress};
 
 use crate::rounds::{ROUNDS, median, ratio};
 use data::{Hash, Spread};
@@ -28,9 +29,10 @@ const MAPS_TO: usize = 10_000_000;
 
 const K64: [u32; 10] = [0, 3, 6, 7, 8, 10, 12, 14, 16, 20];
 const K128: [u32; 5] = [3, 6, 15, 23, 31];
+const K256: [u32; 6] = [3, 7, 15, 31, 40, 48];
 
 /// The parts that can be selected separately.
-pub const PARTS: [&str; 7] = ["built", "even", "skewed", "wide", "threads", "pairs", "minhash"];
+pub const PARTS: [&str; 8] = ["built", "even", "skewed", "wide", "wider", "threads", "pairs", "minhash"];
 
 pub fn run(counts: &[usize], parts: &[&str]) {
     let wanted = |part: &str| parts.contains(&part);
@@ -46,6 +48,9 @@ pub fn run(counts: &[usize], parts: &[&str]) {
         }
         if wanted("wide") && count <= MAPS_TO {
             wide(count);
+        }
+        if wanted("wider") && count <= MAPS_TO {
+            wider(count);
         }
         if wanted("threads") && count <= MAPS_TO {
             beside(count);
@@ -84,6 +89,23 @@ fn wide(count: usize) {
     let stored = data::hashes::<u128>(count, Spread::Even);
     let index = grown(&stored);
     print_lookups(&mut [Box::new(Own(&index, Vec::new())), Box::new(Scan(stored.clone()))], &stored, &K128);
+}
+
+/// Compares lookups of 256 bits with the scan and with faiss.
+fn wider(count: usize) {
+    for spread in [Spread::Even, Spread::Skewed] {
+        println!("\n## {count} hashes of 256 bits, {spread}\n");
+        let stored = data::hashes::<U256>(count, spread);
+        let index = built(&stored);
+        println!("{:.1} bytes a hash by its own account\n", index.bytes() as f64 / count as f64);
+        let mut contenders: [Box<dyn Contender<U256> + '_>; 2] =
+            [Box::new(Own(&index, Vec::new())), Box::new(Scan(stored.clone()))];
+        print_lookups(&mut contenders, &stored, &K256);
+        drop(contenders);
+        if spread == Spread::Even {
+            faiss::report_wide(&index, &stored);
+        }
+    }
 }
 
 /// Compares two threads with one, and a reader during writes with a reader alone.
@@ -150,20 +172,28 @@ fn beside(count: usize) {
 }
 
 /// The contenders, each of which is built in a separate process to measure its memory.
-const BUILT: [&str; 5] = ["lookalike", "mih-rs", "DashMap ×4", "lookalike, 128 bits", "lookalike, skewed"];
+const BUILT: [&str; 6] =
+    ["lookalike", "mih-rs", "DashMap ×4", "lookalike, 128 bits", "lookalike, 256 bits", "lookalike, skewed"];
 
 /// Builds one contender in this process, which does nothing else, and prints the bytes of memory per hash and
 /// the hashes per second.
 pub fn build(name: &str, count: usize) {
     let spread = if name.ends_with("skewed") { Spread::Skewed } else { Spread::Even };
-    let wide: Vec<u128> = if name.ends_with("bits") { data::hashes(count, spread) } else { Vec::new() };
-    let narrow: Vec<u64> = if wide.is_empty() { data::hashes(count, spread) } else { Vec::new() };
+    let wide: Vec<u128> = if name.ends_with("128 bits") { data::hashes(count, spread) } else { Vec::new() };
+    let wider: Vec<U256> = if name.ends_with("256 bits") { data::hashes(count, spread) } else { Vec::new() };
+    let is_narrow = wide.is_empty() && wider.is_empty();
+    let narrow: Vec<u64> = if is_narrow { data::hashes(count, spread) } else { Vec::new() };
     let (before, start) = (resident(), Instant::now());
     let built: (Box<dyn std::any::Any>, usize) = match name {
         "mih-rs" => (Box::new(mih_rs::Index::new(narrow.clone()).expect("there are hashes")), 0),
         "DashMap ×4" => (Box::new(FourMaps::new(&narrow)), 0),
         "lookalike, 128 bits" => {
             let index = grown(&wide);
+            let bytes = index.bytes();
+            (Box::new(index), bytes)
+        }
+        "lookalike, 256 bits" => {
+            let index = grown(&wider);
             let bytes = index.bytes();
             (Box::new(index), bytes)
         }
@@ -196,6 +226,15 @@ fn grown<W: Filed>(stored: &[W]) -> Index<W> {
     let index = Index::<W>::new();
     index.insert_all(stored.iter().copied());
     index
+}
+
+/// The index built at once, as at the start of a server.
+fn built<W: Filed>(stored: &[W]) -> Index<W> {
+    let mut sorted = stored.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let runs: Vec<Vec<W>> = sorted.chunks(1 << 14).map(<[W]>::to_vec).collect();
+    Index::built(&runs, 2, &Progress::default()).expect("the runs ascend")
 }
 
 /// Looks up every query, in groups whose memory is prefetched together, and passes on how many it finds.

@@ -13,9 +13,9 @@ use super::record::{Content, Maker};
 const SAMPLED: u64 = 500;
 /// The files that are read; the others count like their mean.
 const FILES: usize = 100;
-/// The bytes of the index and of the table of numbers for each kept document: for hashes of 64 and of 128
+/// The bytes of the index and of the table of numbers for each kept document: for hashes of 64, 128 and 256
 /// bits, and for signatures (docs/performance.md).
-const INDEX_BYTES: [u64; 3] = [54, 183, 1_240];
+const INDEX_BYTES: [u64; 4] = [54, 183, 620, 1_240];
 
 /// Prints the estimate.
 pub(super) fn print(inputs: &Inputs, maker: &Maker) {
@@ -44,8 +44,9 @@ pub(super) fn print(inputs: &Inputs, maker: &Maker) {
     let own = (sizes.hash + sizes.signature + sizes.sketch) as u64;
     let index = match (sizes.signature, sizes.hash) {
         (0, 8) => INDEX_BYTES[0],
-        (0, _) => INDEX_BYTES[1],
-        _ => INDEX_BYTES[2],
+        (0, 16) => INDEX_BYTES[1],
+        (0, _) => INDEX_BYTES[2],
+        _ => INDEX_BYTES[3],
     };
     // Two passes hold a key, a place in the order and a decision for each document.
     let of_order = if maker.keep == Keep::FIRST { 0 } else { 25 };

@@ -134,6 +134,13 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
             profile.id()
         )));
     }
+    if arguments.hash_field.is_none() && !profile.takes_texts() {
+        return Err(Failure::new(format!(
+            "{} takes only hashes that were made earlier: name their field with --hash-field, or another \
+             profile for texts",
+            profile.id()
+        )));
+    }
     if arguments.hash_field.is_some() && arguments.keep == Keep::By(KeepRule::Longest) {
         return Err(Failure::new("--keep longest needs texts, and --hash-field does not read them"));
     }

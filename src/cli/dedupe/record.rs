@@ -276,7 +276,7 @@ impl Maker {
         let text: Cow<'_, str> = if fields.is_page { main_text(text).into() } else { text.into() };
         let key = self.keep.key(fields.key.as_deref(), &text)?;
         if let Some(print) = fields.print.clone() {
-            return Ok(Stored { kind: Kind::Document, key, digest: print.hash.value() as u64, print });
+            return Ok(Stored { kind: Kind::Document, key, digest: print.hash.low(), print });
         }
         let signed = self.profile.sign(&text);
         let sketch = if self.sizes.sketch == 0 { Vec::new() } else { sketch(&text) };

@@ -113,7 +113,7 @@ impl Sizes {
 
     /// The print of a record that is not compared.
     pub(super) fn blank(self) -> Print {
-        let hash = Hash::from_bytes(&vec![0; self.hash]).expect("8 or 16 bytes");
+        let hash = Hash::from_bytes(&vec![0; self.hash]).expect("8, 16 or 32 bytes");
         Print { hash, signature: vec![0; self.signature], sketch: vec![0; self.sketch] }
     }
 }

@@ -1,8 +1,8 @@
 //! Files of hashes: one per line, as digits or as a field of a JSON object.
 //!
 //! After digits the rest of a line is ignored, so the output of `lookalike fingerprint` can be read; lines of
-//! `lookalike export` are objects with a field `hash`. Empty lines and headers of exports are skipped. An error
-//! names file and line.
+//! `lookalike export` are objects with a field `hash`. Empty lines and headers of exports are skipped. An
+//! error names file and line.
 
 use std::collections::HashSet;
 use std::io::BufRead;

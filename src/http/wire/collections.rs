@@ -104,7 +104,7 @@ pub(in crate::http) struct CollectionOut {
     /// The profile of its fingerprints.
     #[schema(example = "copies-128@1")]
     profile: String,
-    /// The width of its hashes: 64 or 128.
+    /// The width of its hashes: 64, 128 or 256.
     bits: u32,
     /// The distance of queries that name none.
     k: u32,

@@ -314,10 +314,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ids::{DocumentId, Hash};
+    use crate::ids::{DocumentId, Hash, U256};
 
     fn hashes() -> impl Strategy<Value = Hash> {
-        prop_oneof![any::<u64>().prop_map(Hash::from_u64), any::<u128>().prop_map(Hash::from_u128)]
+        prop_oneof![
+            any::<u64>().prop_map(Hash::from_u64),
+            any::<u128>().prop_map(Hash::from_u128),
+            any::<u128>().prop_map(|half| Hash::from_u256(U256::from(half) << 128 | U256::from(!half)))
+        ]
     }
 
     fn matches() -> impl Strategy<Value = Match> {

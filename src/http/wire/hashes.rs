@@ -122,7 +122,7 @@ impl Visitor<'_> for HexVisitor {
     type Value = Hex;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a hash: a string of 16 or 32 hexadecimal digits")
+        f.write_str("a hash: a string of 16, 32 or 64 hexadecimal digits")
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Hex, E> {
@@ -151,9 +151,9 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// A hash of 64 or 128 bits in any form. Not every text of this pattern is one.
-const PATTERN: &str = "^((0[xX])?([0-9a-fA-F]{16}|[0-9a-fA-F]{32})|0[xX][0-9a-fA-F]{1,32}|-?[0-9]{1,40}|\
-                       [0-9a-zA-Z+/_-]{11,22}={0,2})$";
+/// A hash of 64, 128 or 256 bits in any form. Not every text of this pattern is one.
+const PATTERN: &str = "^((0[xX])?([0-9a-fA-F]{16}|[0-9a-fA-F]{32}|[0-9a-fA-F]{64})|0[xX][0-9a-fA-F]{1,64}|\
+                       -?[0-9]{1,79}|[0-9a-zA-Z+/_-]{11,43}={0,2})$";
 
 /// The schema of strings of hashes in any form.
 fn text(about: &str) -> ObjectBuilder {
@@ -168,7 +168,7 @@ impl PartialSchema for Hex {
     fn schema() -> RefOr<Schema> {
         RefOr::T(
             text(
-                "A hash: 16 hexadecimal digits (64 bits) or 32 (128 bits), or the form of `hash_format`. \
+                "A hash: 16, 32 or 64 hexadecimal digits (64, 128, 256 bits), or the form of `hash_format`. \
                  Numbers are strings too, because many programs round numbers above 2^53.",
             )
             .into(),
@@ -194,7 +194,7 @@ impl PartialSchema for HashIn {
             .maximum(Some(usize::MAX))
             .description(Some("With `hash_format` `decimal` or `signed`: a whole number of 64 bits."));
         let text = text(
-            "16 hexadecimal digits (64 bits) or 32 (128 bits), perhaps after `0x`; base64 of the bytes, the \
+            "16, 32 or 64 hexadecimal digits (64, 128, 256 bits), perhaps after `0x`; base64 of the bytes, the \
              least significant first, with padding; or the form of `hash_format`.",
         );
         RefOr::T(OneOfBuilder::new().item(text).item(number).description(Some("A hash in a request.")).into())

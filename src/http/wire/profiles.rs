@@ -22,8 +22,11 @@ pub(in crate::http) struct ProfileOut {
     profile: String,
     /// What it is for, in a few sentences.
     summary: String,
-    /// The width of its hashes: 64 or 128.
+    /// The width of its hashes: 64, 128 or 256.
     bits: u32,
+    /// Whether it makes hashes of texts, pages and features. If not, documents and queries are hashes that
+    /// the client makes.
+    takes_texts: bool,
     /// The distance up to which two documents are near-duplicates, unless a request or a collection has
     /// another one: in bits, or in cells of signatures.
     k: u32,
@@ -42,6 +45,7 @@ impl From<&Profile> for ProfileOut {
             profile: profile.id().to_string(),
             summary: profile.summary().to_owned(),
             bits: profile.width().bits(),
+            takes_texts: profile.takes_texts(),
             k: profile.default_k(),
             threshold: shape.map(|shape| shape.similarity(profile.default_k())),
             cells: shape.map(|shape| shape.cells),

@@ -276,7 +276,7 @@ fn number(least: usize, most: usize, about: &str) -> RefOr<Schema> {
 
 impl PartialSchema for Bits {
     fn schema() -> RefOr<Schema> {
-        number(0, 128, "A Hamming distance in bits, at most the width of the collection's hashes.")
+        number(0, 256, "A Hamming distance in bits, at most the width of the collection's hashes.")
     }
 }
 

@@ -12,7 +12,7 @@ use std::arch::x86_64::{
     _mm512_set1_epi16, _mm512_set1_epi32, _mm512_set1_epi64, _mm512_xor_si512,
 };
 
-use super::packed::{Packed48, Packed112, Pattern, Words};
+use super::packed::{Packed48, Packed112, Packed240, Pattern, Words};
 use super::{Compare, Line32, Line64, OnceLock, Work};
 
 /// Whether the processor has the instructions.
@@ -65,6 +65,12 @@ impl Compare for Avx512 {
     }
 
     #[inline(always)]
+    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
+        // SAFETY: the token exists only if the processor has the instructions.
+        unsafe { all64(lines, query, k) }
+    }
+
+    #[inline(always)]
     fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
         // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near48(line, pattern, k) }
@@ -74,6 +80,12 @@ impl Compare for Avx512 {
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
         // SAFETY: the token exists only if the processor has the instructions.
         unsafe { near112(line, pattern, k) }
+    }
+
+    #[inline(always)]
+    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
+        // SAFETY: the token exists only if the processor has the instructions.
+        unsafe { near240(line, pattern, k) }
     }
 
     #[inline(always)]
@@ -138,6 +150,17 @@ fn both64(lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8 {
     _mm512_cmple_epu64_mask(_mm512_add_epi64(ones(0), ones(1)), _mm512_set1_epi64(i64::from(k)))
 }
 
+#[inline]
+#[target_feature(enable = "avx512f,avx512vpopcntdq")]
+fn all64(lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
+    let ones = |part: usize| {
+        let query = _mm512_set1_epi64(query[part].cast_signed());
+        _mm512_popcnt_epi64(_mm512_xor_si512(load(lines[part]), query))
+    };
+    let sums = _mm512_add_epi64(_mm512_add_epi64(ones(0), ones(1)), _mm512_add_epi64(ones(2), ones(3)));
+    _mm512_cmple_epu64_mask(sums, _mm512_set1_epi64(i64::from(k)))
+}
+
 /// A permutation that replaces each word by the word `by` positions further.
 const fn shifted(by: u16) -> Pattern {
     let mut words = [0; 32];
@@ -180,6 +203,18 @@ fn near112(line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
     let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
     let sums = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
     u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0xf
+}
+
+/// Fifteen words per entry, two entries: adds the first fifteen of the sixteen groups of two words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512bitalg")]
+fn near240(line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
+    let ones = _mm512_maskz_popcnt_epi16(0x3fff_ffff, _mm512_xor_si512(load(line), words(pattern)));
+    let halves = _mm256_add_epi16(_mm512_castsi512_si256(ones), _mm512_extracti64x4_epi64::<1>(ones));
+    let quarters = _mm_add_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256::<1>(halves));
+    let eighths = _mm_add_epi16(quarters, _mm_srli_si128::<8>(quarters));
+    let sums = _mm_add_epi16(eighths, _mm_srli_si128::<4>(eighths));
+    u32::from(_mm_cmple_epu16_mask(sums, _mm_set1_epi16(k as i16))) & 0b11
 }
 
 #[inline]

@@ -22,7 +22,7 @@ use crossbeam_epoch::{Atomic, Guard, Owned};
 mod avx512;
 mod packed;
 
-pub use packed::{Packed, Packed48, Packed112, Pattern, Words};
+pub use packed::{Packed, Packed48, Packed112, Packed240, Pattern, Words};
 
 /// A cache line of cells, each of which is read and written atomically. It cannot be used outside this crate.
 pub trait Line: Cells + Default + Send + Sync + 'static {
@@ -122,6 +122,8 @@ unsafe impl Cells for Line64 {}
 unsafe impl Cells for Packed48 {}
 // SAFETY: an array of atomic integers and one more at the end.
 unsafe impl Cells for Packed112 {}
+// SAFETY: an array of atomic integers and one more at the end.
+unsafe impl Cells for Packed240 {}
 
 /// Lines whose cells are all 0. Memory that the system has cleared is not written to again.
 pub(super) fn empty_lines<L: Cells>(count: usize) -> Box<[L]> {
@@ -178,11 +180,17 @@ pub trait Compare: Copy {
     /// Bit i is set if the distances of cell i of both lines add up to at most `k` bits.
     fn both64(self, lines: [&Line64; 2], query: [u64; 2], k: u32) -> u8;
 
+    /// Bit i is set if the distances of cell i of all lines add up to at most `k` bits.
+    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8;
+
     /// Bit i is set if entry i of the line is within `k` bits of the pattern.
     fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32;
 
     /// Bit i is set if entry i of the line is within `k` bits of the pattern.
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32;
+
+    /// Bit i is set if entry i of the line is within `k` bits of the pattern.
+    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32;
 
     /// See [`Words::equal`].
     fn words<L: Words>(self, line: &L, word: u16) -> u32;
@@ -222,12 +230,26 @@ impl Compare for Portable {
     }
 
     #[inline(always)]
+    fn all64(self, lines: [&Line64; 4], query: [u64; 4], k: u32) -> u8 {
+        let ones = |part: usize, at: usize| {
+            (loaded(lines[part].0[at].load(Ordering::Relaxed)) ^ query[part]).count_ones()
+        };
+        let sum = |at: usize| (0..4).map(|part| ones(part, at)).sum::<u32>();
+        (0..8).fold(0, |all, at| all | u8::from(sum(at) <= k) << at)
+    }
+
+    #[inline(always)]
     fn near48(self, line: &Packed48, pattern: &Pattern, k: u32) -> u32 {
         line.near_by_words(pattern, k)
     }
 
     #[inline(always)]
     fn near112(self, line: &Packed112, pattern: &Pattern, k: u32) -> u32 {
+        line.near_by_words(pattern, k)
+    }
+
+    #[inline(always)]
+    fn near240(self, line: &Packed240, pattern: &Pattern, k: u32) -> u32 {
         line.near_by_words(pattern, k)
     }
 
@@ -369,6 +391,7 @@ impl<T> Drop for Replaceable<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::U256;
 
     /// Compares a line alone, and together with another one.
     struct Each<'a, L>([&'a L; 2], [u64; 2], u32);
@@ -381,6 +404,31 @@ mod tests {
             let Each([line, other], query, k) = self;
             [line.near(compare, query[0], k), line.near_both(compare, other, (query[0], query[1]), k)]
         }
+    }
+
+    /// Compares four lines together.
+    struct All<'a>([&'a Line64; 4], [u64; 4], u32);
+
+    impl Work for All<'_> {
+        type Output = u8;
+
+        #[inline(always)]
+        fn run<C: Compare>(self, compare: C) -> u8 {
+            compare.all64(self.0, self.1, self.2)
+        }
+    }
+
+    fn check_all(mut cell: impl FnMut(u64) -> u64, [one, other]: [u64; 2], k: u32) {
+        let (lines, query): ([Line64; 4], _) = (Default::default(), [one, other, !one, one ^ other]);
+        let lines = &lines;
+        for at in 0..32 {
+            lines[at % 4].publish(at / 4, cell(query[at % 4]));
+        }
+        let ones = |at: usize| (0..4).map(move |part| (lines[part].read(at) ^ query[part]).count_ones());
+        let expected = (0..8).fold(0, |all, at| all | u8::from(ones(at).sum::<u32>() <= k) << at);
+        let all = || All(lines.each_ref(), query, k);
+        assert_eq!(with_best(all()), expected, "{} and k = {k}", best());
+        assert_eq!(all().run(Portable), expected, "k = {k}");
     }
 
     /// Checks the best comparison of this processor and the portable one against the contract of [`Compare`].
@@ -416,13 +464,19 @@ mod tests {
                 2 => query ^ (1 << (next() % 64)),
                 _ => [0, u64::MAX, query, !query][(next() % 4) as usize],
             };
-            for k in [0, 1, 3, 7, 8, 16, 31, 32, 63, 64, 100, 128] {
+            for k in [0, 1, 3, 7, 8, 16, 31, 32, 63, 64, 100, 128, 200] {
                 check::<Line32>(&mut cell, queries, k);
                 check::<Line64>(&mut cell, queries, k);
                 check_packed::<Packed48>(|| cell(queries[0]), queries[0], k);
                 let wide = |high, low| u128::from(high) << 64 | u128::from(low);
                 let query = wide(queries[0], queries[1]);
                 check_packed::<Packed112>(|| wide(cell(queries[0]), cell(queries[1])), query, k);
+                let wider = |cell: &mut dyn FnMut(u64) -> u64| {
+                    U256::from_words([queries[0], queries[1], queries[0], queries[1]].map(cell))
+                };
+                let query = wider(&mut |word| word);
+                check_packed::<Packed240>(|| wider(&mut cell), query, k);
+                check_all(&mut cell, queries, k);
             }
         }
     }
@@ -439,20 +493,21 @@ mod tests {
         }
     }
 
-    fn check_packed<P: Packed<Whole: Into<u128>>>(
+    fn check_packed<P: Packed<Whole: Into<U256>>>(
         mut entry: impl FnMut() -> P::Whole,
         query: P::Whole,
         k: u32,
     ) {
-        let (line, mask) = (P::default(), u128::MAX >> (128 - P::BITS));
+        let (line, unused) = (P::default(), U256::BITS - P::BITS);
+        let stored = |whole: U256| whole << unused >> unused;
         let mut expected = 0;
         // No head may be taken for an entry.
         line.set_head(u32::MAX);
         for at in 0..P::ENTRIES {
             let whole = entry();
             line.write(at, whole);
-            assert_eq!(line.read(at).into(), whole.into() & mask);
-            let ones = ((whole.into() ^ query.into()) & mask).count_ones();
+            assert_eq!(line.read(at).into(), stored(whole.into()));
+            let ones = stored(whole.into() ^ query.into()).count_ones();
             expected |= u32::from(ones <= k) << at;
         }
         assert_eq!(line.head(), u32::MAX);
@@ -460,7 +515,7 @@ mod tests {
         assert_eq!(with_best(entries()), expected, "{} and k = {k}", best());
         assert_eq!(entries().run(Portable), expected, "k = {k}");
         // The first word of the first entry. Other entries may have the same word.
-        let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)) as u16;
+        let first = |at: usize| (line.read(at).into() >> (P::BITS - 16)).low() as u16;
         let expected = (0..P::ENTRIES).fold(0, |all, at| all | u32::from(first(at) == first(0)) << at);
         let beginning = || Beginning(&line, first(0));
         assert_eq!(with_best(beginning()), expected, "{}", best());

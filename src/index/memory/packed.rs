@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 
 use super::{Cells, Compare, loaded, step};
+use crate::ids::U256;
 
 /// The bits of a word.
 const WORD: u32 = 16;
@@ -24,6 +25,8 @@ pub trait Packed: Cells + Default + Send + Sync + 'static {
     const ENTRIES: usize;
     /// The number of bits of an entry.
     const BITS: u32;
+    /// The minimum number of lines of a bucket: of fewer entries it would overflow too often.
+    const LEAST_LINES: u32;
 
     /// Reads the head (acquire): what its writer wrote before it is visible.
     fn head(&self) -> u32;
@@ -66,7 +69,10 @@ impl Pattern {
 }
 
 macro_rules! packed {
-    ($(#[$about:meta])* $line:ident, $whole:ty, $entries:expr, $words:expr, $near:ident) => {
+    (
+        $(#[$about:meta])* $line:ident, $whole:ty, $low:expr, $entries:expr, $words:expr, $least_lines:expr,
+        $near:ident
+    ) => {
         $(#[$about])*
         #[repr(C, align(64))]
         #[derive(Default)]
@@ -79,6 +85,7 @@ macro_rules! packed {
             type Whole = $whole;
             const ENTRIES: usize = $entries;
             const BITS: u32 = $words * WORD;
+            const LEAST_LINES: u32 = $least_lines;
 
             #[inline(always)]
             fn head(&self) -> u32 {
@@ -96,14 +103,14 @@ macro_rules! packed {
             fn read(&self, at: usize) -> $whole {
                 step();
                 let word = |word: usize| self.words[word * $entries + at].load(Ordering::Relaxed);
-                (0..$words).fold(0, |whole, at| whole << WORD | <$whole>::from(word(at)))
+                (0..$words).fold(<$whole>::default(), |whole, at| whole << WORD | <$whole>::from(word(at)))
             }
 
             #[inline(always)]
             fn write(&self, at: usize, whole: $whole) {
                 step();
                 for word in 0..$words {
-                    let value = (whole >> (($words - 1 - word) as u32 * WORD)) as u16;
+                    let value = $low(whole >> (($words - 1 - word) as u32 * WORD));
                     self.words[word * $entries + at].store(value, Ordering::Relaxed);
                 }
             }
@@ -112,7 +119,7 @@ macro_rules! packed {
             fn pattern(whole: $whole) -> Pattern {
                 let mut words = [0; 32];
                 for word in 0..$words {
-                    let value = (whole >> (($words - 1 - word) as u32 * WORD)) as u16;
+                    let value = $low(whole >> (($words - 1 - word) as u32 * WORD));
                     words[word * $entries..][..$entries].fill(value);
                 }
                 Pattern(words)
@@ -158,9 +165,13 @@ macro_rules! packed {
 
 packed!(
     /// A line of ten entries of 48 bits.
-    Packed48, u64, 10, 3, near48
+    Packed48, u64, |whole| whole as u16, 10, 3, 1, near48
 );
 packed!(
     /// A line of four entries of 112 bits.
-    Packed112, u128, 4, 7, near112
+    Packed112, u128, |whole| whole as u16, 4, 7, 1, near112
+);
+packed!(
+    /// A line of two entries of 240 bits.
+    Packed240, U256, |whole: U256| whole.low() as u16, 2, 15, 4, near240
 );

@@ -13,7 +13,7 @@ mod hashes;
 mod parts;
 mod signatures;
 
-use crate::ids::{Hash, SignatureShape, Width};
+use crate::ids::{Hash, SignatureShape, U256, Width};
 
 /// Two places of the list that are near each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +54,7 @@ pub fn near_pairs(width: Width, signatures: Option<SignatureShape>) -> Box<dyn N
         (Some(shape), _) => Box::new(signatures::SignaturePairs::new(shape)),
         (None, Width::Bits64) => Box::new(hashes::HashPairs::<u64>::new()),
         (None, Width::Bits128) => Box::new(hashes::HashPairs::<u128>::new()),
+        (None, Width::Bits256) => Box::new(hashes::HashPairs::<U256>::new()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::super::erased::{HashIndex, Subject, index_for};
 use super::*;
+use crate::ids::U256;
 
 fn spread(number: u64) -> u64 {
     let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -38,6 +39,7 @@ fn hashes(count: u64, width: Width) -> Vec<Hash> {
         match width {
             Width::Bits64 => Hash::from_u64(word),
             Width::Bits128 => Hash::from_u128(u128::from(group) << 64 | u128::from(word)),
+            Width::Bits256 => Hash::from_u256(U256::from_words([group, 7, word, group])),
         }
     };
     (0..count).map(made).collect::<BTreeSet<_>>().into_iter().collect()
@@ -45,12 +47,12 @@ fn hashes(count: u64, width: Width) -> Vec<Hash> {
 
 #[test]
 fn all_pairs_of_hashes_equal_those_of_two_nested_loops() {
-    for width in [Width::Bits64, Width::Bits128] {
+    for width in Width::ALL {
         for count in [0, 1, 2, 3_000] {
             let stored = hashes(count, width);
             let mut pairs = near_pairs(width, None);
             stored.iter().for_each(|hash| pairs.push(*hash, &[]));
-            for k in [0, 1, 3, 7, 12, 23, 40, 64, 100, 128] {
+            for k in [0, 1, 3, 7, 12, 23, 31, 40, 64, 100, 128, 256] {
                 let k = k.min(width.bits());
                 let mut expected = Vec::new();
                 for (second, b) in stored.iter().enumerate() {

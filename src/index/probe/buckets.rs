@@ -38,8 +38,10 @@ pub(super) fn probe<W: Filed>(
 ) -> bool {
     let found_before = found.len();
     let &Question { query, k, .. } = question;
-    let (bits, patterns) = ([0; MAX_BLOCKS], [Pattern::EMPTY; MAX_BLOCKS]);
+    // Not part of the reader, which is moved, and without a value at first: most tables are few.
+    let (bits, mut patterns) = ([0; MAX_BLOCKS], ArrayVec::new());
     let blocks = plan.kind.blocks();
+    let patterns = &mut patterns;
     let reader = Reader { plan, blocks, bits, patterns, query, k, stop_if_hot, found, touched };
     let (found, is_complete) = with_best(Probing { reader, tables, pin });
     if !is_complete {
@@ -155,8 +157,8 @@ struct Reader<'a, W: Filed> {
     blocks: &'static [Block],
     /// The number of prefix bits of each block.
     bits: [u32; MAX_BLOCKS],
-    /// The query in the form of each table.
-    patterns: [Pattern; MAX_BLOCKS],
+    /// The query in the form of each table up to the one that is read.
+    patterns: &'a mut ArrayVec<Pattern, MAX_BLOCKS>,
     query: W,
     k: u32,
     stop_if_hot: bool,
@@ -181,11 +183,12 @@ impl<'a, W: Filed> Work for Probing<'a, W> {
         let (mut filling, mut waiting) = (&mut first_batch, &mut second_batch);
         for (number, table) in tables.iter().enumerate() {
             let Ok(radius) = u32::try_from(reader.plan.radii()[number]) else {
+                reader.patterns.push(Pattern::EMPTY);
                 continue;
             };
             let (block, bits) = (reader.blocks[number], prefix_bits(reader.plan, number));
             reader.bits[number] = bits;
-            reader.patterns[number] = W::Packed::pattern(block.turned(reader.query));
+            reader.patterns.push(W::Packed::pattern(block.turned(reader.query)));
             let own = block.first(reader.query, bits);
             let repeated = bits.saturating_sub(IMPLIED_BITS);
             let mut seen = Seen::none();

@@ -36,8 +36,9 @@ pub(super) fn probe<W: Filed>(
     let &Question { query, k, hashes } = question;
     let blocks = plan.kind.blocks();
     let found_before = found.len();
-    let (bits, halves, near_lines) = ([0; MAX_BLOCKS], [(0, 0); MAX_BLOCKS], ArrayVec::new());
-    let mut reader = Reader { near_lines, bits, halves, blocks, plan, query, k, found, touched };
+    let (bits, parts) = ([0; MAX_BLOCKS], [(0, W::Back::default()); MAX_BLOCKS]);
+    let near_lines = ArrayVec::new();
+    let mut reader = Reader { near_lines, bits, parts, blocks, plan, query, k, found, touched };
     let (mut first_batch, mut second_batch) = (Batch::new(), Batch::new());
     let mut filling = &mut first_batch;
     let mut waiting = &mut second_batch;
@@ -48,7 +49,7 @@ pub(super) fn probe<W: Filed>(
         let (block, view) = (blocks[number], table.view(pin));
         let bits = u32::from(plan.bits()[number]).max(view.depth());
         reader.bits[number] = bits;
-        reader.halves[number] = block.store(query);
+        reader.parts[number] = block.store(query);
         let runs = view.runs(bits);
         let own = block.first(query, bits);
         let expected = plan.expected_lines::<W>(number, hashes) + 1;
@@ -61,6 +62,7 @@ pub(super) fn probe<W: Filed>(
                 let Run { segment, from, homes } = runs.of(prefix);
                 prefetch_run(segment.fronts(), from, homes, expected);
                 if with_backs {
+                    let [from, homes, expected] = [from, homes, expected].map(|lines| lines * W::BACKS);
                     prefetch_run(segment.backs(), from, homes, expected);
                 }
                 if homes > hot {
@@ -158,7 +160,7 @@ struct Reader<'a, W: Filed> {
     /// The number of prefix bits of each block.
     bits: [u32; MAX_BLOCKS],
     /// The front and back of the query in each table.
-    halves: [(u64, u64); MAX_BLOCKS],
+    parts: [(u64, W::Back); MAX_BLOCKS],
     blocks: &'static [Block],
     plan: &'a Plan,
     query: W,
@@ -184,7 +186,7 @@ impl<W: Filed> Work for Comparing<'_, '_, W> {
         let mut lines = 0;
         let (mut near, mut continued) = (0u32, 0u32);
         for (at, probe) in batch.iter().enumerate() {
-            let front = reader.halves[usize::from(probe.number)].0;
+            let front = reader.parts[usize::from(probe.number)].0;
             let rest = probe.rest(reader.k);
             let fronts = probe.segment.fronts();
             let (from, end) = probe.span();
@@ -242,14 +244,15 @@ impl<'a, W: Filed> Reader<'a, W> {
     /// Keeps the near entries of the lines from `from` to before `end`.
     #[inline(always)]
     fn compare_lines<C: Compare>(&mut self, compare: C, probe: &Probe<'a, W>, from: usize, end: usize) {
-        let (front, back) = self.halves[usize::from(probe.number)];
+        let parts = self.parts[usize::from(probe.number)];
         let rest = probe.rest(self.k);
-        let (fronts, backs) = (&probe.segment.fronts()[from..end], &probe.segment.backs()[from..end]);
-        for (at, (line, beside)) in (from..).zip(fronts.iter().zip(backs)) {
+        let backs = &probe.segment.backs()[from * W::BACKS..end * W::BACKS];
+        let fronts = &probe.segment.fronts()[from..end];
+        for (at, (line, backs)) in (from..).zip(fronts.iter().zip(backs.chunks_exact(W::BACKS))) {
             let near = if rest >= W::BOTH_FROM {
-                line.near_both(compare, beside, (front, back), self.k)
+                W::near_whole(compare, line, backs, parts, self.k)
             } else {
-                line.near(compare, front, rest)
+                line.near(compare, parts.0, rest)
             };
             if near != 0 {
                 self.keep_near(probe, at, near);
@@ -260,7 +263,7 @@ impl<'a, W: Filed> Reader<'a, W> {
     /// Prefetches the backs of a line with near fronts, and keeps the line.
     #[inline(never)]
     fn keep_near(&mut self, probe: &Probe<'a, W>, line: usize, near: u32) {
-        prefetch(&probe.segment.backs()[line..], 1);
+        prefetch(probe.segment.backs_of(line), W::BACKS);
         let &Probe { segment, prefix, number, .. } = probe;
         let lead = prefix >> (self.bits[usize::from(number)] - LEAD_BITS);
         self.near_lines.push(NearLine { segment, line, near, prefix, lead, number });
@@ -310,14 +313,15 @@ impl<W: Filed> Work for Scan<'_, '_, W> {
         let &Question { query, k, .. } = self.question;
         let (found, touched) = self.answer;
         let view: View<'_, W> = self.table.view(self.pin);
-        let halves = self.block.store(query);
+        let parts = self.block.store(query);
         for number in 0..view.segments() {
             let (segment, lead) = (view.segment(number), view.lead(number));
-            for (at, (front, back)) in segment.fronts().iter().zip(segment.backs()).enumerate() {
+            let backs = segment.backs().chunks_exact(W::BACKS);
+            for (at, (front, backs)) in segment.fronts().iter().zip(backs).enumerate() {
                 let near = if k >= W::BOTH_FROM {
-                    front.near_both(compare, back, halves, k)
+                    W::near_whole(compare, front, backs, parts, k)
                 } else {
-                    front.near(compare, halves.0, k)
+                    front.near(compare, parts.0, k)
                 };
                 for entry in cells(near) {
                     let Some(hash) = segment.hash(at, entry, lead) else {
