@@ -323,7 +323,7 @@ fn unless(
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = NewDocumentOrDocuments)]
-#[allow(dead_code, reason = "a shape for the contract")]
+#[allow(dead_code, clippy::large_enum_variant, reason = "a shape for the contract")]
 enum OneOrSeveral {
     One(DocumentIn),
     Several(Vec<serde_json::Value>),

@@ -217,11 +217,12 @@ impl FromStr for HashForm {
 /// has.
 #[cold]
 fn unnamed(text: &str, error: HashError) -> Result<Hash, FormError> {
-    if let Some(hash) = prefixed(text) {
-        return hash;
-    }
+    // Base64 may begin with `0x`, too; it ends with padding, which is no digit.
     if let Some(hash) = of_base64(text, true) {
         return Ok(hash);
+    }
+    if let Some(hash) = prefixed(text) {
+        return hash;
     }
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_decimal = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
@@ -388,6 +389,8 @@ mod tests {
         let (upper, one) = ("f776119227163845", "0000000000000001");
         let wide = "000000000000000000000000000000ff";
         let shape = |form| Err(FormError::Shape(form));
+        let two_to_128 = "0000000000000000000000000000000100000000000000000000000000000000";
+        let two_to_256 = "115792089237316195423570985008687907853269984665640564039457584007913129639936";
         let cases = [
             // The form is not named.
             (upper, None, hash(upper)),
@@ -417,7 +420,9 @@ mod tests {
             ("18446744073709551615", Some(Decimal), hash("ffffffffffffffff")),
             ("18446744073709551616", Some(Decimal), hash("00000000000000010000000000000000")),
             ("340282366920938463463374607431768211455", Some(Decimal), hash(&"f".repeat(32))),
-            ("340282366920938463463374607431768211456", Some(Decimal), Err(FormError::TooLarge)),
+            ("340282366920938463463374607431768211456", Some(Decimal), hash(two_to_128)),
+            (two_to_256, Some(Decimal), Err(FormError::TooLarge)),
+            ("0xgKAAAAAAA=", None, hash("00000000000a18d3")),
             (&"9".repeat(99), Some(Decimal), Err(FormError::TooLarge)),
             ("-1", Some(Decimal), Err(FormError::Negative)),
             ("1.5", Some(Decimal), shape(Decimal)),

@@ -306,8 +306,8 @@ async fn a_late_try_has_no_effect_when_its_lease_is_lost() {
     let end = log.append(Bytes::from_static(b"3"), PATIENT).await.unwrap();
     let entries = read(&log, Position(0), end).await;
     let payloads: Vec<_> = entries.iter().map(|entry| &entry.payload[..]).collect();
-    // On a slow machine the second try may be done and its answer be lost: that is unknown, too. The first try
-    // is never done.
+    // On a slow machine the second try may be done and its answer be lost: that is unknown, too. The first
+    // try is never done.
     let is_expected = payloads == [&b"1"[..], b"3"] || payloads == [&b"1"[..], b"2", b"3"];
     assert!(is_expected, "etcd refuses the try when the server goes on: {payloads:?}");
 }

@@ -160,7 +160,9 @@ async fn hashes_of_every_width_live_as_other_documents_do() {
         let path = format!("/collections/r-{profile}");
         let [one, other] = [&path, &format!("/collections/i-{profile}")].map(|path| format!("{path}/export"));
         let [one, other] = [server.get(&one).await, server.get(&other).await];
-        assert_eq!(one.text().await.unwrap(), other.text().await.unwrap(), "{profile}");
+        let [one, other] = [one.text().await.unwrap(), other.text().await.unwrap()];
+        // The headers name the collections.
+        assert!(one.lines().skip(1).eq(other.lines().skip(1)), "{profile}");
     }
 }
 

@@ -194,8 +194,8 @@ impl PartialSchema for HashIn {
             .maximum(Some(usize::MAX))
             .description(Some("With `hash_format` `decimal` or `signed`: a whole number of 64 bits."));
         let text = text(
-            "16, 32 or 64 hexadecimal digits (64, 128, 256 bits), perhaps after `0x`; base64 of the bytes, the \
-             least significant first, with padding; or the form of `hash_format`.",
+            "16, 32 or 64 hexadecimal digits (64, 128, 256 bits), perhaps after `0x`; base64 of the bytes, \
+             the least significant first, with padding; or the form of `hash_format`.",
         );
         RefOr::T(OneOfBuilder::new().item(text).item(number).description(Some("A hash in a request.")).into())
     }

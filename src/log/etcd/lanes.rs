@@ -133,8 +133,8 @@ impl Lanes {
         Ok(Outcome::Appended(Position(position)))
     }
 
-    /// What a refusal for lack of space means. etcd refuses a write before it has an effect, except the one that
-    /// uses up the space: that has its effect too. The revision of the lane tells them apart.
+    /// What a refusal for lack of space means. etcd refuses a write before it has an effect, except the one
+    /// that uses up the space: that has its effect too. The revision of the lane tells them apart.
     async fn full(&self, lane: Lane, lost: Lost, deadline: Instant) -> Result<Outcome, LogError> {
         let range = Range::keys_only(&lane.key, 0);
         let read = self.gateway.call::<RangeAnswer>("/v3/kv/range", &range, left(deadline)).await;
