@@ -245,7 +245,7 @@ async fn rows_are_imported_with_the_named_columns() {
     let arguments = [&arguments[..], &["--metadata-column", "meta.score"]].concat();
     let output = command(&arguments).current_dir(folder.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(stderr.contains("there is no text in the column \"text\""), "{stderr}");
+    assert!(stderr.contains("there is no value in the column \"text\""), "{stderr}");
     let stored = server.json("/documents/d4").await;
     assert_eq!(stored["metadata"]["meta.score"], Value::from("4"), "{stored}");
     assert!(stderr.contains("39 created") && stderr.contains("1 bad lines"), "{stderr}");

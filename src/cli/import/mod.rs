@@ -115,11 +115,12 @@ struct Sent {
 
 /// Whether the same line may succeed later.
 fn is_temporary(refusal: &Refusal) -> bool {
-    const LATER: [&str; 9] = [
+    const LATER: [&str; 10] = [
         "busy",
         "starting",
         "shutting_down",
         "read_only",
+        "log_unavailable",
         "outcome_unknown",
         "internal",
         "too_slow",
