@@ -56,10 +56,10 @@ async fn fill(server: &Server, collection: &str, profile: &str, digits: usize) {
         let mut document = json!({"id": format!("文-{i:05}")});
         let fields = document.as_object_mut().unwrap();
         match i % 4 {
-            0 => fields.insert(
-                "text".into(),
-                json!(format!("第{i}篇：市图书馆昨天宣布延长开放时间，\u{1}编号{}。", numbers.next())),
-            ),
+            0 => {
+                let text = format!("第{i}篇：市图书馆昨天宣布延长开放时间，\u{1}编号");
+                fields.insert("text".into(), json!(format!("{text}{}。", numbers.next())))
+            }
             1 => fields.insert("text".into(), json!(format!("short {i}"))),
             2 => fields.insert("hash".into(), json!(format!("{:0digits$x}", numbers.next()))),
             _ => fields.insert("hash".into(), json!(format!("{:0digits$x}", i % 12))),
