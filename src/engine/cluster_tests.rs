@@ -67,8 +67,9 @@ impl Twin {
     }
 }
 
-fn open(dir: &Path) -> Engine {
-    let settings = EngineSettings {
+/// The settings of engines in tests.
+pub(super) fn settings() -> EngineSettings {
+    EngineSettings {
         checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
         queue_operations: 10_000,
         queue_bytes: 1 << 24,
@@ -78,9 +79,12 @@ fn open(dir: &Path) -> Engine {
         memory_budget: None,
         posting_cache_bytes: 1 << 20,
         resident_bytes: || None,
-    };
+    }
+}
+
+fn open(dir: &Path) -> Engine {
     let pool = CpuPool::new(PoolLimits { permits: 2, queue: 8, wait: Duration::from_secs(10) });
-    Engine::open(dir, settings, pool, &Progress::default(), None).unwrap()
+    Engine::open(dir, settings(), pool, &Progress::default(), None).unwrap()
 }
 
 fn name() -> CollectionName {

@@ -10,10 +10,10 @@ use futures::{FutureExt, StreamExt};
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use super::super::cluster_tests::settings;
 use super::*;
 use crate::engine::{
-    Admission, CheckpointPolicy, CollectionChange, Condition, Document, DuplicateRule, EngineSettings,
-    Operation, Outcome, ProfileFacts, StoreSettings,
+    Admission, CollectionChange, Condition, Document, DuplicateRule, Operation, Outcome, ProfileFacts,
 };
 use crate::ids::{CollectionName, DocumentId, Hash, Mark, Width};
 use crate::index::Progress;
@@ -66,20 +66,6 @@ impl Log for TestLog {
 fn open(dir: &Path, log: &TestLog, origin: u128) -> Result<Engine, OpenError> {
     let membership = Membership { log: Arc::new(log.clone()), origin };
     Engine::open(dir, settings(), pool(), &Progress::default(), Some(membership))
-}
-
-fn settings() -> EngineSettings {
-    EngineSettings {
-        checkpoints: CheckpointPolicy { every_changes: 1 << 40, every: Duration::from_hours(1), keep: 1 },
-        queue_operations: 10_000,
-        queue_bytes: 1 << 26,
-        store: StoreSettings { cache_bytes: 1 << 20, reserve_bytes: 0, journal_bytes: 1 << 20, verify: true },
-        new_store: 1,
-        wall_ms: || 1_700_000_000_000,
-        memory_budget: None,
-        posting_cache_bytes: 1 << 20,
-        resident_bytes: || None,
-    }
 }
 
 fn pool() -> CpuPool {
