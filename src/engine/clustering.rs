@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::filter::member;
 use super::marks::Marks;
 use super::nearest::nearest;
 use super::planning::{Plan, Touched};
@@ -457,8 +458,7 @@ impl<'p, 'a> Clustering<'p, 'a> {
 pub(super) fn rank_key(rule: &KeepRule, metadata: Option<&str>, characters: Option<u32>) -> u64 {
     let value = rule.field().and_then(|field| {
         let metadata: Value = serde_json::from_str(metadata?).ok()?;
-        let inner = || field.split('.').try_fold(&metadata, |value, name| value.get(name));
-        match metadata.get(field).or_else(inner)? {
+        match member(&metadata, field)? {
             Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
             _ => None,

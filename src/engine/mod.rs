@@ -88,7 +88,7 @@ pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
 };
 pub use error::{EngineError, OpenError};
-pub use filter::Filter;
+pub use filter::{Bound, FieldCondition, Filter, Relation};
 pub use inspect::{Flaw, verify};
 use intake::WriteQueue;
 pub use lookup::WorkBudget;

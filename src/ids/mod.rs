@@ -13,6 +13,7 @@ mod keep;
 mod mark;
 mod names;
 mod signature;
+mod times;
 mod u256;
 mod wide;
 
@@ -24,5 +25,6 @@ pub use mark::Mark;
 pub use names::{CollectionId, CollectionName, DocumentId, IdError, Sequence};
 pub(crate) use signature::is_blank;
 pub use signature::{SignatureShape, share_caught};
+pub use times::seconds;
 pub use u256::U256;
 pub use wide::WideHash;

@@ -57,10 +57,10 @@ pub use strict_json::{Strict, told};
 
 // Types in answers, so that callers do not depend on the lower layers.
 pub use crate::engine::{
-    Admission, BackupError, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
-    DocumentPair, DuplicateRule, EngineError, EngineStats, Filter, FoundCluster, Health, Marked, Match,
-    Member, Memory, MemoryState, Outcome, Page, Placement, Restored, SettingsVersion, Snapshot, Work,
-    WorkBudget,
+    Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
+    DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter, FoundCluster, Health,
+    Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored,
+    SettingsVersion, Snapshot, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{

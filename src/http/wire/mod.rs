@@ -11,6 +11,7 @@ mod documents;
 mod export;
 mod features;
 mod few;
+mod filter;
 mod fingerprints;
 mod found;
 mod hashes;

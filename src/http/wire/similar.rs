@@ -1,27 +1,23 @@
 //! Queries for near documents on the wire.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Error, SeqAccess, Visitor};
+use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
-use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::content::{PageIn, one_content, page};
-use super::few::{Few, MAX_ELEMENTS};
+use super::few::MAX_ELEMENTS;
+use super::filter::{FilterIn, FilterParam};
 use super::hashes::{HashFormat, HashIn, Hex};
-use super::values::{Bits, Count, Id, SignatureHex, Timestamp};
+use super::values::{Bits, Count, Id, SignatureHex};
 use crate::http::error::{Code, Problem};
 use crate::http::extract::Object;
 use crate::ids::{DocumentId, HashForm};
-use crate::service::{Ask, By, Filter, Measure, PageText, Strict, told};
+use crate::service::{Ask, By, Filter, Measure, PageText};
 
 /// Maximum number of queries of a batch that are kept. `limits.batch_items` allows no more.
 const MAX_QUERIES: usize = MAX_ELEMENTS;
-/// Maximum bytes of the metadata of a filter.
-const FILTER_BYTES: usize = 64 << 10;
 
 /// Another way to find the answer.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -180,6 +176,9 @@ query! {
         /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs
         /// no name in the request.
         hash_format: Option<HashFormat>,
+        /// Only documents that pass this filter match, as JSON: `{"metadata": {"source": "rss"}}`.
+        #[param(value_type = Option<String>, example = "{}")]
+        filter: Option<FilterParam>,
     }
 }
 
@@ -190,6 +189,9 @@ query! {
     NearIdParams {
         /// The form of every hash in the answer. Default: `hex`.
         hash_format: Option<HashFormat>,
+        /// Only documents that pass this filter match, as JSON: `{"metadata": {"source": "rss"}}`.
+        #[param(value_type = Option<String>, example = "{}")]
+        filter: Option<FilterParam>,
     }
 }
 
@@ -319,59 +321,6 @@ impl NearParams {
     }
 }
 
-/// Which documents may match.
-#[derive(Clone, Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = Filter)]
-pub(in crate::http) struct FilterIn {
-    /// Members of the metadata, with the values that they must have.
-    #[serde(default, deserialize_with = "unambiguous")]
-    metadata: BTreeMap<String, Value>,
-    /// Ids of documents that do not match.
-    #[serde(default)]
-    #[schema(value_type = Vec<Id>)]
-    exclude: Few<Id>,
-    /// Only documents written at this time or later match.
-    #[schema(value_type = Option<Timestamp>)]
-    written_from: Option<Timestamp>,
-    /// Only documents written before this time match.
-    #[schema(value_type = Option<Timestamp>)]
-    written_before: Option<Timestamp>,
-}
-
-/// Parses members with distinct names, and with values that can be compared.
-fn unambiguous<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    // The length is checked before the values are parsed: a value may use many times its length in memory.
-    let raw = Box::<RawValue>::deserialize(deserializer)?;
-    if raw.get().len() > FILTER_BYTES {
-        let detail = format!(
-            "the metadata of a filter has {} bytes; at most {FILTER_BYTES} are accepted: use fewer fields",
-            raw.get().len()
-        );
-        return Err(D::Error::custom(detail));
-    }
-    let Strict(value) = serde_json::from_str(raw.get()).map_err(|error| D::Error::custom(told(&error).0))?;
-    if Strict::has_huge_number(&value) {
-        let detail = "a number past 2^64 cannot be compared exactly; store it and filter by it as a string";
-        return Err(D::Error::custom(detail));
-    }
-    match value {
-        Value::Object(members) => Ok(members.into_iter().collect()),
-        _ => Err(D::Error::custom("expected an object of fields and values")),
-    }
-}
-
-impl From<FilterIn> for Filter {
-    fn from(filter: FilterIn) -> Filter {
-        Filter {
-            exclude: filter.exclude.0.into_iter().map(|id| id.0).collect(),
-            metadata: filter.metadata,
-            written_from_ms: filter.written_from.map(|time| time.0),
-            written_before_ms: filter.written_before.map(|time| time.0),
-        }
-    }
-}
-
 impl SimilarIn {
     /// Whether any field other than `queries` is set.
     pub(in crate::http) fn has_single(&self) -> bool {
@@ -411,9 +360,10 @@ impl SimilarParams {
             let detail =
                 "exactly one of hash, signature, text and id is needed; POST /similar also accepts html";
             Problem::new(Code::InvalidField, detail)
-        })?;
+        });
         let profile = self.profile.take().map(String::into_boxed_str);
-        Ok(Ask { profile, ..self.with_subject(by) })
+        let filter = self.filter.take().map(FilterParam::filter);
+        Ok(Ask { profile, filter, ..self.with_subject(by?) })
     }
 
     /// The form of hashes.
@@ -435,8 +385,9 @@ impl NearIdParams {
     }
 
     /// Converts it for the service, with this document as the subject.
-    pub(in crate::http) fn ask(self, id: DocumentId) -> Ask {
-        self.with_subject(By::Id(id))
+    pub(in crate::http) fn ask(mut self, id: DocumentId) -> Ask {
+        let filter = self.filter.take().map(FilterParam::filter);
+        Ask { filter, ..self.with_subject(By::Id(id)) }
     }
 }
 
