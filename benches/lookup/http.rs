@@ -132,7 +132,7 @@ fn batches(stored: &[u64]) -> (NamedTempFile, NamedTempFile) {
          local headers = {{[\"content-type\"] = \"application/json\"}}\n\
          function request()\n\
          at = at % #bodies + 1\n\
-         return wrk.format(\"POST\", \"/similar\", headers, bodies[at])\n\
+         return wrk.format(\"POST\", \"/batch/similar\", headers, bodies[at])\n\
          end\n",
         bodies.path().display()
     );

@@ -8,9 +8,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
 
 use super::State;
 use super::access::RequestKey;
@@ -24,8 +22,8 @@ use super::json::Json;
 use super::responses::{BodyRefused, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, ExportHeader, ExportOut, ExportParams,
-    Few, FormParams, LineOut, NearParams, OnDuplicate, SummaryOut, in_form,
+    AddedOut, BulkOut, DocumentIn, DocumentOut, ExportHeader, ExportOut, ExportParams, Few, FormParams,
+    LineOut, NearParams, OnDuplicate, SummaryOut, in_form,
 };
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId, HashForm};
@@ -34,7 +32,7 @@ use crate::service::{DuplicateRule, Offered, Outcome, Page, Patience};
 /// Bytes of a page of an export. The document that reaches this size is the last one of the page.
 const EXPORT_BYTES: usize = 256 << 10;
 
-/// Stores one document, an array of documents, or a stream of documents.
+/// Stores one document, or a stream of documents.
 ///
 /// A stream is `application/x-ndjson` of any length, with one document per line. The answer is a stream of
 /// one result per line, in order, and a summary at the end; read it while you send. A bad line fails alone.
@@ -45,14 +43,13 @@ const EXPORT_BYTES: usize = 256 << 10;
 #[utoipa::path(
     post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
     params(NearParams),
-    request_body(content(
-        (OneOrSeveral = "application/json"), (String = "application/x-ndjson")
-    )),
+    request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 200,
-            description = "A document was updated or is a duplicate; or the results of an array or a stream.",
-            content((AddedOneOrSeveral = "application/json"), (LineOut = "application/x-ndjson"))),
-        (status = 201, description = "A document was created.", body = AddedOut),
+            description = "The document was updated, or is a duplicate and was not stored; or the results of \
+                a stream: one `LineResult` per line, then a `SummaryLine`.",
+            content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
+        (status = 201, description = "The document was created.", body = AddedOut),
         BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
@@ -64,42 +61,62 @@ pub(super) async fn add(
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let unless = unless(&state, &collection, &params)?;
-    let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
-    let bucket = key.and_then(|Extension(RequestKey(held))| held.bucket);
-    let form = params.form();
-    let headers = || bulk::headers(&state.service, &collection);
-    let destination =
-        |end| Destination { state: state.clone(), collection: collection.clone(), unless, bucket, form, end };
+    let limits = *state.service.limits();
     if kind == "application/x-ndjson" {
+        let into = destination(&state, &collection, &params, key, None)?;
         let waits = [header::EXPECT, header::CONTENT_LENGTH];
         let waits = waits.iter().any(|name| request.headers().contains_key(name));
         let body = request.into_body().into_data_stream();
         let (sizes, enough) = (bulk::Sizes::of(&limits), bulk::enough(&state.service));
-        let mut lines = bulk::lines(body, sizes, enough, unless.is_some(), headers());
+        let headers = bulk::headers(&state.service, &collection);
+        let mut lines = bulk::lines(body, sizes, enough, into.unless.is_some(), headers);
         if waits {
             state.service.admit_stream(&collection)?;
             lines = bulk::after_first_chunk(lines).await?;
         }
-        return bulk::respond(destination(None), lines, Framing::Lines);
+        return bulk::respond(into, lines, Framing::Lines);
     }
-    let size = |first| if first == b'[' { limits.batch_bytes } else { limits.body_bytes() };
-    let bytes =
-        read_sized(request, size, "send many documents as a stream, application/x-ndjson, of any length")
-            .await?;
+    let storing = Storing::of(&state, &collection, &params, deadline)?;
+    let bytes = read(request, limits.body_bytes()).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        let into = destination(Some(deadline.end_of_writes()));
-        let elements =
-            parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
-        let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), unless.is_some(), headers());
-        return bulk::respond(into, bulk::after_first_chunk(lines).await?, Framing::Array);
+        let detail = "expected an object: this route takes one document; send an array to POST \
+                      /batch/documents, or many documents as a stream, application/x-ndjson, of any length";
+        return Err(Problem::new(Code::InvalidField, detail));
     }
+    let form = storing.form;
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
         in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)
     });
-    let offered = offered.await?;
-    store(&state, &collection, offered, unless, deadline, form).await
+    storing.store(&state, &collection, offered.await?).await
+}
+
+/// Stores an array of documents. An element that is not a document fails alone.
+#[utoipa::path(
+    post, path = Route::BatchDocuments.path(), tag = "documents", operation_id = "batch_documents",
+    params(NearParams), request_body = Vec<DocumentIn>,
+    responses(
+        (status = 200, description = "The result for each document, in order.", body = BulkOut),
+        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
+    )
+)]
+pub(super) async fn batch(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    Params(params): Params<NearParams>,
+    deadline: Deadline,
+    key: Option<Extension<RequestKey>>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let limits = *state.service.limits();
+    let into = destination(&state, &collection, &params, key, Some(deadline.end_of_writes()))?;
+    let way_out = "send many documents as a stream, application/x-ndjson, of any length";
+    let bytes = read_sized(request, limits.batch_bytes, way_out).await?;
+    let elements = parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
+    let headers = bulk::headers(&state.service, &collection);
+    let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), into.unless.is_some(), headers);
+    bulk::respond(into, bulk::after_first_chunk(lines).await?, Framing::Array)
 }
 
 /// Stores a document with this id, and replaces the stored document that has it.
@@ -122,15 +139,15 @@ pub(super) async fn put(
     deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
-    let (unless, form) = (unless(&state, &collection, &params)?, params.form());
+    let storing = Storing::of(&state, &collection, &params, deadline)?;
     let limits = *state.service.limits();
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.body_bytes()).await?;
+    let form = storing.form;
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
         in_form(form, || parse_object::<DocumentIn>(bytes))?.offered_as(&id, &limits)
     });
-    let offered = offered.await?;
-    store(&state, &collection, offered, unless, deadline, form).await
+    storing.store(&state, &collection, offered.await?).await
 }
 
 /// Returns a document.
@@ -281,22 +298,67 @@ async fn page(
     Ok((reserved.bytes_of(lines), last))
 }
 
-/// Stores a document, and returns its neighbours if the deadline leaves time for the lookup.
-async fn store(
-    state: &State,
-    collection: &CollectionName,
-    offered: Offered,
+/// How one document is stored.
+struct Storing {
     unless: Option<DuplicateRule>,
+    /// The number of neighbours in the answer.
+    similar: usize,
     deadline: Deadline,
     form: Option<HashForm>,
-) -> Result<Response, Problem> {
-    let start = Instant::now();
-    let added = deadline.write(state.service.add(collection, offered, unless)).await?;
-    let remaining = deadline.after_write(start.elapsed());
-    // The document is stored even if the lookup fails, so that does not change the status.
-    let similar = remaining.query(state.service.neighbours(collection, &added)).await;
-    let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response()))
+}
+
+impl Storing {
+    fn of(
+        state: &State,
+        collection: &CollectionName,
+        params: &NearParams,
+        deadline: Deadline,
+    ) -> Result<Storing, Problem> {
+        let limits = state.service.limits();
+        let unless = unless(state, collection, params)?;
+        let similar = params.neighbours(limits.default_matches, limits.matches)?;
+        Ok(Storing { unless, similar, deadline, form: params.form() })
+    }
+
+    /// Stores a document, and returns its neighbours if the deadline leaves time for the lookup.
+    async fn store(
+        self,
+        state: &State,
+        collection: &CollectionName,
+        offered: Offered,
+    ) -> Result<Response, Problem> {
+        let Storing { unless, similar, deadline, form } = self;
+        let start = Instant::now();
+        let added = deadline.write(state.service.add(collection, offered, unless)).await?;
+        let similar = if similar > 0 {
+            let remaining = deadline.after_write(start.elapsed());
+            // The document is stored even if the lookup fails, so that does not change the status.
+            Some(remaining.query(state.service.neighbours(collection, &added, similar)).await)
+        } else {
+            None
+        };
+        let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response()))
+    }
+}
+
+/// Where several documents are stored, and how. `end` is the time after which no part is written.
+fn destination(
+    state: &State,
+    collection: &CollectionName,
+    params: &NearParams,
+    key: Option<Extension<RequestKey>>,
+    end: Option<(Instant, Problem)>,
+) -> Result<Destination, Problem> {
+    Ok(Destination {
+        state: state.clone(),
+        collection: collection.clone(),
+        unless: unless(state, collection, params)?,
+        similar: params.neighbours(0, state.service.limits().matches)?,
+        bucket: key.and_then(|Extension(RequestKey(held))| held.bucket),
+        form: params.form(),
+        end,
+    })
 }
 
 /// Which stored documents prevent storing a new one; `None` to store it always.
@@ -319,17 +381,7 @@ fn unless(
     rule.map(Some).map_err(|error| Problem::from(error).in_query())
 }
 
-/// A document, or an array of documents. An element that is not a document fails alone.
-#[derive(Deserialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = NewDocumentOrDocuments)]
-#[allow(dead_code, clippy::large_enum_variant, reason = "a shape for the contract")]
-enum OneOrSeveral {
-    One(DocumentIn),
-    Several(Vec<serde_json::Value>),
-}
-
 /// Schemas of answers that are streamed, which no handler returns as one value.
 #[derive(utoipa::OpenApi)]
-#[openapi(components(schemas(BulkOut, SummaryOut, OnDuplicate)))]
+#[openapi(components(schemas(SummaryOut, OnDuplicate)))]
 pub(super) struct Streamed;

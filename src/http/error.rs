@@ -239,7 +239,7 @@ impl Problem {
     }
 
     /// The same for an error in one of several queries.
-    pub(super) fn of_question(self, at: usize) -> Problem {
+    pub(super) fn of_query(self, at: usize) -> Problem {
         self.within(&format!("/queries/{at}"))
     }
 
@@ -336,7 +336,6 @@ impl From<&ServiceError> for Problem {
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
             ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
             ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
-            ServiceError::Question { at, source } => Problem::from(&**source).of_question(*at),
             ServiceError::Engine(error) => error.into(),
         }
     }

@@ -330,7 +330,7 @@ pub(super) fn charset(headers: &HeaderMap) -> Option<&str> {
 /// The whole body, of at most `limit` bytes. A body with a larger `Content-Length` is refused before it is
 /// read.
 pub(super) async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
-    read_sized(request, |_| limit, "send less at a time").await
+    read_sized(request, limit, "send less at a time").await
 }
 
 fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
@@ -341,34 +341,20 @@ fn too_large(announced: Option<usize>, most: usize, way_out: &str) -> Problem {
     Problem::new(Code::TooLarge, detail)
 }
 
-/// The same with a limit that depends on the first byte that is not white space. `way_out` is the advice for
-/// a larger body.
-pub(super) async fn read_sized(
-    request: Request,
-    limit: impl Fn(u8) -> usize,
-    way_out: &str,
-) -> Result<Bytes, Problem> {
+/// The same. `way_out` is the advice for a larger body.
+pub(super) async fn read_sized(request: Request, limit: usize, way_out: &str) -> Result<Bytes, Problem> {
     let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let announced: Option<usize> = announced.and_then(|text| text.parse().ok());
-    // A body that exceeds all limits is refused before it is read.
-    let largest = [b' ', b'{', b'['].map(&limit).into_iter().max().unwrap_or_default();
-    if announced.is_some_and(|announced| announced > largest) {
-        return Err(too_large(announced, largest, way_out));
+    if announced.is_some_and(|announced| announced > limit) {
+        return Err(too_large(announced, limit, way_out));
     }
     let mut stream = Body::into_data_stream(request.into_body());
     let mut all = Growing::of(announced);
-    let mut most = None;
     while let Some(part) = stream.next().await {
         let part = part.map_err(|error| broken(&error))?;
         all.extend(&part)?;
-        if most.is_none() {
-            // The first bytes may be an incomplete mark; then the next part decides.
-            let text = if MARK.starts_with(&all.bytes) { &[] } else { without_mark(&all.bytes) };
-            most = text.iter().find(|byte| !byte.is_ascii_whitespace()).map(|byte| limit(*byte));
-        }
-        let most = most.unwrap_or_else(|| limit(b' '));
-        if all.bytes.len() > most || announced.is_some_and(|announced| announced > most) {
-            return Err(too_large(announced, most, way_out));
+        if all.bytes.len() > limit {
+            return Err(too_large(announced, limit, way_out));
         }
     }
     let all = all.into_bytes();
@@ -429,17 +415,7 @@ mod tests {
             let (first, second) = b"\xef\xbb\xbf[1]".split_at(cut);
             let parts = [first, second].map(|part| Ok::<_, std::io::Error>(Bytes::from_static(part)));
             let request = Request::new(Body::from_stream(futures::stream::iter(parts)));
-            let seen = std::cell::RefCell::new(Vec::new());
-            let body = read_sized(
-                request,
-                |first| {
-                    seen.borrow_mut().push(first);
-                    100
-                },
-                "",
-            );
-            assert_eq!(&*body.await.unwrap(), b"[1]");
-            assert_eq!(seen.borrow().last(), Some(&b'['), "{cut}");
+            assert_eq!(&*read(request, 6).await.unwrap(), b"[1]", "{cut}");
         }
     }
 }

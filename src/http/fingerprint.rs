@@ -1,4 +1,4 @@
-//! `POST /fingerprint`: computes the fingerprints of texts. It stores nothing.
+//! Fingerprints of texts and of given features. Nothing is stored.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,11 @@ use super::json::Json;
 use super::responses::{BodyRefused, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    CountedOut, Few, FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut, FormParams,
-    check_size, in_form, page,
+    Few, FingerprintIn, FingerprintOut, FingerprintsOut, FormParams, TextsIn, check_size, in_form, page,
 };
 use crate::service::{Content, Given, Limits};
 
-/// Computes the fingerprint of a text or a page, or the fingerprints of several texts.
+/// Computes the fingerprint of a text, a page, or given features.
 ///
 /// A `text/plain` or `text/html` body is the same as `{"text"}` or `{"html"}`. Its charset is the one in the
 /// content type, the one that the page declares, or a detected one (UTF-8, GBK, Big5 and others).
@@ -28,8 +27,7 @@ use crate::service::{Content, Given, Limits};
         (FingerprintIn = "application/json"), (String = "text/plain"), (String = "text/html")
     )),
     responses(
-        (status = 200, description = "The fingerprint; with `texts`, an object with all `fingerprints`.",
-            body = FingerprintedOneOrSeveral),
+        (status = 200, description = "The fingerprint.", body = FingerprintOut),
         BodyRefused, Refused, Unavailable,
     )
 )]
@@ -42,7 +40,7 @@ pub(super) async fn fingerprint(
     let limits = *state.service.limits();
     let kind = check_type(request.headers(), &["application/json", "text/plain", "text/html"])?;
     let limit = match kind {
-        "application/json" => limits.batch_bytes.max(limits.body_bytes()),
+        "application/json" => limits.body_bytes(),
         "text/plain" => limits.document_bytes,
         _ => limits.page_bytes,
     };
@@ -61,23 +59,53 @@ pub(super) async fn fingerprint(
     let (explain, form) = (wanted.explain, params.form());
     if let Some(given) = given(&mut wanted)? {
         let counted = deadline.query(state.service.count_given(profile, given)).await?;
-        return Ok(in_form(form, || Json(CountedOut::new(counted, explain)).into_response()));
+        return Ok(in_form(form, || Json(FingerprintOut::counted(counted, explain)).into_response()));
     }
-    let is_list = wanted.texts.is_some();
-    let contents = contents(wanted, &limits)?;
+    let content = content(wanted, &limits)?;
     if explain {
-        let content = contents.into_iter().next().unwrap_or(Content::Text(String::new()));
         let explained = deadline.query(state.service.explain(profile, content)).await?;
         return Ok(in_form(form, || Json(FingerprintOut::from(explained)).into_response()));
     }
+    let computed = deadline.query(state.service.fingerprint(profile, vec![content])).await?;
+    let mut fingerprints = computed.into_iter();
+    let fingerprint = fingerprints.next().expect("there is a fingerprint for each content");
+    Ok(in_form(form, || Json(FingerprintOut::from(fingerprint)).into_response()))
+}
+
+/// Computes the fingerprints of several texts.
+#[utoipa::path(
+    post, path = Route::BatchFingerprint.path(), tag = "fingerprints", operation_id = "batch_fingerprint",
+    params(FormParams), request_body = TextsIn,
+    responses(
+        (status = 200, description = "The fingerprints, in the order of the texts.", body = FingerprintsOut),
+        BodyRefused, Refused, Unavailable,
+    )
+)]
+pub(super) async fn batch(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    let limits = *state.service.limits();
+    check_type(request.headers(), &["application/json"])?;
+    let bytes = read(request, limits.batch_bytes).await?;
+    let wanted: TextsIn = parse_aside(&state, deadline, bytes, |bytes| parse_object(bytes)).await?;
+    let (Few(texts), most) = (wanted.texts, limits.batch_items);
+    if texts.len() > most {
+        let detail = format!(
+            "there are {} texts; at most {most} are accepted in one request (limits.batch_items)",
+            texts.len()
+        );
+        return Err(Problem::field(Code::InvalidField, "/texts", detail));
+    }
+    let profile = state.service.profile(wanted.profile.as_deref())?;
+    let contents: Vec<Content> = texts.into_iter().map(Content::Text).collect();
+    contents.iter().try_for_each(|content| check_size("a text", content, &limits))?;
     let computed = deadline.query(state.service.fingerprint(profile, contents)).await?;
-    let mut fingerprints: Vec<FingerprintOut> = computed.into_iter().map(FingerprintOut::from).collect();
-    Ok(in_form(form, || match fingerprints.pop() {
-        Some(one) if !is_list => Json(one).into_response(),
-        last => {
-            fingerprints.extend(last);
-            Json(FingerprintsOut { fingerprints }).into_response()
-        }
+    Ok(in_form(params.form(), || {
+        let fingerprints = computed.into_iter().map(FingerprintOut::from).collect();
+        Json(FingerprintsOut { fingerprints }).into_response()
     }))
 }
 
@@ -97,37 +125,27 @@ fn given(wanted: &mut FingerprintIn) -> Result<Option<Given>, Problem> {
             }
         };
     }
-    let has_text = wanted.text.is_some() || wanted.html.is_some() || wanted.texts.is_some();
+    let has_text = wanted.text.is_some() || wanted.html.is_some();
     if has_text || (features.is_some() && sums.is_some()) {
-        let detail = "exactly one of text, html, texts, features and sums is needed";
+        let detail = "exactly one of text, html, features and sums is needed";
         return Err(Problem::new(Code::InvalidField, detail));
     }
     let features = features.map(Few::given).unwrap_or_default();
     Ok(Some(Given { features, sums: sums.map(|sums| sums.0), bits, function, tie }))
 }
 
-fn contents(wanted: FingerprintIn, limits: &Limits) -> Result<Vec<Content>, Problem> {
-    let most = limits.batch_items;
-    let html = page(wanted.html, wanted.page)?;
-    let contents: Vec<Content> = match (wanted.text, html, wanted.texts) {
-        (Some(text), None, None) => vec![Content::Text(text)],
-        (None, Some((html, which)), None) => vec![Content::Html(html, which)],
-        (None, None, Some(_)) if wanted.explain => {
-            let detail = "explain can be combined with text or html, not with texts; send one text at a time";
-            return Err(Problem::field(Code::InvalidField, "/explain", detail));
+fn content(wanted: FingerprintIn, limits: &Limits) -> Result<Content, Problem> {
+    let content = match (wanted.text, page(wanted.html, wanted.page)?) {
+        (Some(text), None) => Content::Text(text),
+        (None, Some((html, which))) => Content::Html(html, which),
+        _ => {
+            let detail = "exactly one of text, html, features and sums is needed; POST \
+                          /batch/fingerprint takes several texts";
+            return Err(Problem::new(Code::InvalidField, detail));
         }
-        (None, None, Some(Few(texts))) if texts.len() > most => {
-            let detail = format!(
-                "there are {} texts; at most {most} are accepted in one request (limits.batch_items)",
-                texts.len()
-            );
-            return Err(Problem::field(Code::InvalidField, "/texts", detail));
-        }
-        (None, None, Some(Few(texts))) => texts.into_iter().map(Content::Text).collect(),
-        _ => return Err(Problem::new(Code::InvalidField, "exactly one of text, html and texts is needed")),
     };
-    contents.iter().try_for_each(|content| check_size("a text", content, limits))?;
-    Ok(contents)
+    check_size("a text", &content, limits)?;
+    Ok(content)
 }
 
 fn decode(bytes: &[u8], charset: Option<&str>, is_page: bool) -> Result<String, Problem> {

@@ -185,6 +185,9 @@ impl Server {
         request.extensions_mut().insert(matched);
         Either::Right(match (route, method) {
             (Route::Fingerprint, Method::POST) => fingerprint::fingerprint.call(request, state),
+            (Route::BatchFingerprint, Method::POST) => fingerprint::batch.call(request, state),
+            (Route::BatchSimilar, Method::POST) => similar::batch.call(request, state),
+            (Route::BatchDocuments, Method::POST) => documents::batch.call(request, state),
             (Route::Compare, Method::POST) => compare::compare.call(request, state),
             (Route::Similar, Method::POST) => similar::by_body.call(request, state),
             (Route::DocumentSimilar, Method::GET) => similar::by_document.call(request, state),

@@ -15,10 +15,7 @@ use utoipa::{IntoResponses, OpenApi};
 use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
-use super::wire::{
-    BatchOut, Bits, ClusterOrderIn, Count, ExpiresIn, FingerprintsOut, HashFormat, HashIn, Hex, Id, Metadata,
-    Timestamp,
-};
+use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
 use super::{
     backups, calibrate, clusters, collections, compare, documents, fingerprint, in_cluster, key, links,
     marks, operations, pairs, similar,
@@ -35,9 +32,9 @@ use super::{
                        that were not begun have this error."
     ),
     paths(
-        fingerprint::fingerprint, compare::compare,
-        documents::add, documents::put, documents::get, documents::delete, documents::export, pairs::list,
-        similar::by_query, similar::by_body, similar::by_document,
+        fingerprint::fingerprint, fingerprint::batch, compare::compare,
+        documents::add, documents::batch, documents::put, documents::get, documents::delete, documents::export, pairs::list,
+        similar::by_query, similar::by_body, similar::batch, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
         clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
@@ -49,7 +46,7 @@ use super::{
         in_cluster::copy,
     ),
     components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
-        Timestamp, FingerprintsOut, BatchOut)),
+        Timestamp)),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),
         (name = "documents", description = "The stored documents."),

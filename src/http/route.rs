@@ -99,6 +99,7 @@ macro_rules! routes {
 routes! {
     server {
         Fingerprint = "/fingerprint",
+        BatchFingerprint = "/batch/fingerprint",
         Profiles = "/profiles",
         Key = "/key",
         Collections = "/collections",
@@ -120,7 +121,9 @@ routes! {
     }
     optional_collection {
         Similar = "/similar",
+        BatchSimilar = "/batch/similar",
         Documents = "/documents",
+        BatchDocuments = "/batch/documents",
         Document = "/documents/{id}",
         DocumentSimilar = "/documents/{id}/similar",
         DocumentCluster = "/documents/{id}/cluster",
@@ -169,7 +172,7 @@ impl Route {
         const WRITE: Need = Need::Collection(Role::Write);
         const ADMIN: Need = Need::Collection(Role::Admin);
         match self {
-            Route::Fingerprint => &[(Method::POST, Need::Any(Role::Read))],
+            Route::Fingerprint | Route::BatchFingerprint => &[(Method::POST, Need::Any(Role::Read))],
             Route::Collections | Route::Version | Route::Profiles | Route::Key => {
                 &[(Method::GET, Need::Any(Role::Read))]
             }
@@ -181,8 +184,8 @@ impl Route {
             }
             Route::Similar => &[(Method::GET, READ), (Method::POST, READ)],
             Route::Marks => &[(Method::GET, READ), (Method::POST, WRITE), (Method::DELETE, WRITE)],
-            Route::Compare => &[(Method::POST, READ)],
-            Route::Documents => &[(Method::POST, WRITE)],
+            Route::Compare | Route::BatchSimilar => &[(Method::POST, READ)],
+            Route::Documents | Route::BatchDocuments => &[(Method::POST, WRITE)],
             Route::Document => &[(Method::GET, READ), (Method::PUT, WRITE), (Method::DELETE, WRITE)],
             Route::DocumentSimilar
             | Route::DocumentCluster
@@ -219,7 +222,15 @@ impl Route {
     /// Whether a request needs the CPU pool for its body: then the server refuses it before it reads the body
     /// if the pool is busy.
     pub(super) fn needs_pool(self, method: &Method) -> bool {
-        *method == Method::POST && matches!(self, Route::Fingerprint | Route::Similar | Route::Compare)
+        let reads = matches!(
+            self,
+            Route::Fingerprint
+                | Route::BatchFingerprint
+                | Route::Similar
+                | Route::BatchSimilar
+                | Route::Compare
+        );
+        reads && *method == Method::POST
     }
 }
 

@@ -1,5 +1,6 @@
 //! Lookups of neighbours.
 
+use std::iter::Enumerate;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -8,21 +9,22 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use futures::future::{Either, ready};
 use memchr::memchr2;
+use serde::Serialize;
 
 use super::deadline::Deadline;
-use super::error::{Code, Problem};
+use super::error::{Body, Code, Problem};
 use super::extract::{DocumentPath, Params, Target, check_type, parse_aside, parse_object, read};
-use super::json::{Results, written};
+use super::json::{self, Results, written};
 use super::responses::{BodyRefused, Mismatch, NotFound, Refused, Unavailable};
 use super::route::{Matched, Route};
 use super::wire::{
-    AnsweredOneOrSeveral, FormParams, NearIdParams, SeveralIn, SimilarIn, SimilarOut, SimilarParams,
+    AskIn, FormParams, NearIdParams, QueriesIn, QueryResultsOut, Several, SimilarOut, SimilarParams,
     form_of_query, in_form,
 };
 use super::{Answering, State};
 use crate::call::{NoMemory, reserve};
 use crate::ids::HashForm;
-use crate::service::{Ask, Found, Limits, Lookup, Pending, Service as Lookalike, WorkBudget};
+use crate::service::{Found, Limits, Lookup, Service as Lookalike, ServiceError, WorkBudget};
 
 /// The most matches in the answer to several queries: each may have metadata.
 const MATCHES_IN_ALL: usize = 20_000;
@@ -97,17 +99,56 @@ pub(super) async fn by_document(
     written_aside(&state, found.await.map_err(Problem::in_query)?, shown).await
 }
 
-/// The same for long texts, pages and filters, and for many queries at once in `queries`.
+/// The same for long texts, pages and filters.
 #[utoipa::path(
     post, path = Route::Similar.path(), tag = "similar", operation_id = "post_similar", params(FormParams),
-    request_body = SimilarIn,
+    request_body = AskIn,
     responses(
-        (status = 200, body = AnsweredOneOrSeveral, description = "The documents within k, by distance, then \
-            id; with `queries`, an object with all `results`."),
+        (status = 200, description = "The documents within k, by distance, then id.", body = SimilarOut),
         BodyRefused, NotFound, Mismatch, Refused, Unavailable,
     )
 )]
 pub(super) async fn by_body(
+    From_(state): From_<State>,
+    Params(params): Params<FormParams>,
+    Target(collection): Target,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json"])?;
+    let limits = *state.service.limits();
+    let bytes = read(request, limits.body_bytes()).await?;
+    let (service, form) = (Arc::clone(&state.service), params.form());
+    let begin = move |bytes: &Bytes| {
+        let ask = in_form(form, || {
+            reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+            parse_object::<AskIn>(bytes)
+        })?;
+        let shown = Shown { stats: ask.wants_stats(), form };
+        Ok((service.begin_one(&collection, ask.ask()?)?, shown))
+    };
+    match parse_aside(&state, deadline, bytes, begin).await? {
+        (Lookup::Found(found), shown) => Ok(answer_of(found, shown)),
+        (Lookup::Pending(pending), shown) => {
+            let found = deadline.query(state.service.finish_one(pending)).await?;
+            written_aside(&state, found, shown).await
+        }
+    }
+}
+
+/// Answers many queries at once.
+///
+/// An invalid query, or one for an unknown document, has an `error` in place of an answer. The others are
+/// answered.
+#[utoipa::path(
+    post, path = Route::BatchSimilar.path(), tag = "similar", operation_id = "batch_similar",
+    params(FormParams), request_body = QueriesIn<'_>,
+    responses(
+        (status = 200, description = "The answer to each query, in order.", body = QueryResultsOut),
+        BodyRefused, NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn batch(
     From_(state): From_<State>,
     Params(params): Params<FormParams>,
     Target(collection): Target,
@@ -121,55 +162,80 @@ pub(super) async fn by_body(
     // A large body is read on the pool, and what takes little is answered there at once.
     let budget = if Lookalike::goes_aside(bytes.len()) { WorkBudget::SLICE } else { WorkBudget::INLINE };
     let form = params.form();
-    let shown = move |stats| Shown { stats, form };
-    let begin = move |bytes: &Bytes| match in_form(form, || questions(bytes, &limits))? {
-        Questions::One(ask, stats) => match service.begin_one(&collection, *ask)? {
-            Lookup::Found(found) => Ok(Begun::Answered(answer_of(found, shown(stats)))),
-            Lookup::Pending(pending) => Ok(Begun::One(pending, stats)),
-        },
-        Questions::Several(asks, stats) => {
-            let (mut results, mut each) = (Results::of(asks.len())?, stats.into_iter());
-            let mut written = Ok(());
-            let pending = service.begin(&collection, asks, budget, |found| {
-                if let (Ok(()), Some(stats)) = (&written, each.next()) {
-                    written = push(&mut results, found, shown(stats));
-                }
-            })?;
-            written?;
-            Ok(match pending {
-                None => Begun::Answered(results.into_response()),
-                Some(pending) => Begun::Several(pending, results, each),
-            })
-        }
+    let begin = move |bytes: &Bytes| {
+        let Several { asks, each } = in_form(form, || several(bytes, &limits))?;
+        let mut answers = Answers::of(each, form)?;
+        let mut written = Ok(());
+        let pending = service.begin(&collection, asks, budget, |found| {
+            if written.is_ok() {
+                written = answers.push(found);
+            }
+        })?;
+        written?;
+        Ok((answers, pending))
     };
-    let (found, mut results, stats) = match parse_aside(&state, deadline, bytes, begin).await? {
-        Begun::Answered(response) => return Ok(response),
-        Begun::One(pending, stats) => {
-            let found = deadline.query(state.service.finish_one(pending)).await?;
-            return written_aside(&state, found, shown(stats)).await;
-        }
-        Begun::Several(pending, results, stats) => {
-            (deadline.query(state.service.finish(pending)).await?, results, stats)
-        }
-    };
-    let bytes = found.iter().map(SimilarOut::bytes).sum();
+    let (mut answers, pending) = parse_aside(&state, deadline, bytes, begin).await?;
+    let Some(pending) = pending else { return Ok(answers.finish()?) };
+    let found = deadline.query(state.service.finish(pending)).await?;
+    let bytes = found.iter().flatten().map(SimilarOut::bytes).sum();
     let write = move || -> Result<Response, NoMemory> {
-        found
-            .into_iter()
-            .zip(stats)
-            .try_for_each(|(found, stats)| push(&mut results, found, shown(stats)))?;
-        Ok(results.into_response())
+        found.into_iter().try_for_each(|found| answers.push(found))?;
+        answers.finish()
     };
     Ok(state.service.aside(bytes, write).await??)
 }
 
-/// The state of a request after its body was read.
-enum Begun {
-    Answered(Response),
-    /// One query, which the pool must answer, and whether its answer says how it was found.
-    One(Pending, bool),
-    /// Several queries: the last ones, which the pool must answer, and the answers to the others.
-    Several(Pending, Results, std::vec::IntoIter<bool>),
+/// The answers to several queries, which are written one after the other.
+struct Answers {
+    results: Results,
+    /// For each query without an answer so far: whether the answer says how it was found, or its error.
+    each: Enumerate<std::vec::IntoIter<Result<bool, Problem>>>,
+    form: Option<HashForm>,
+}
+
+impl Answers {
+    fn of(each: Vec<Result<bool, Problem>>, form: Option<HashForm>) -> Result<Answers, NoMemory> {
+        Ok(Answers { results: Results::of(each.len())?, each: each.into_iter().enumerate(), form })
+    }
+
+    /// Writes the answer to the next query that was asked, after the errors of those before it.
+    fn push(&mut self, found: Result<Found, ServiceError>) -> Result<(), NoMemory> {
+        while let Some((at, one)) = self.each.next() {
+            match one {
+                Err(problem) => self.push_error(&problem)?,
+                Ok(stats) => {
+                    return match found {
+                        Ok(found) => {
+                            let shown = Shown { stats, form: self.form };
+                            self.results.push(SimilarOut::bytes(&found), |text| write(found, shown, text))
+                        }
+                        Err(error) => self.push_error(&Problem::from(error).of_query(at)),
+                    };
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn push_error(&mut self, problem: &Problem) -> Result<(), NoMemory> {
+        let mut error = Vec::new();
+        json::write(&mut error, &ErrorOut { error: problem.body() });
+        self.results.push(error.len(), |text| text.extend(&error))
+    }
+
+    /// Writes the errors of the last queries.
+    fn finish(mut self) -> Result<Response, NoMemory> {
+        while let Some((_, one)) = self.each.next() {
+            one.err().map_or(Ok(()), |problem| self.push_error(&problem))?;
+        }
+        Ok(self.results.into_response())
+    }
+}
+
+/// The error of one of several queries.
+#[derive(Serialize)]
+struct ErrorOut {
+    error: Body,
 }
 
 /// The number of commas between the elements and members of a JSON text.
@@ -193,36 +259,16 @@ fn separators(json: &[u8]) -> usize {
     count
 }
 
-/// The queries of a body, and for each whether its answer says how it was found.
-enum Questions {
-    One(Box<Ask>, bool),
-    Several(Vec<Ask>, Vec<bool>),
-}
-
-fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
-    let several = if let Some(plain) = SeveralIn::plain(bytes, limits.batch_items) {
-        plain
-    } else {
-        reserve(ELEMENT_BYTES * separators(bytes))?.keep();
-        let mut body: SimilarIn = parse_object(bytes)?;
-        let Some(several) = body.queries.take() else {
-            let stats = body.wants_stats();
-            return Ok(Questions::One(Box::new(body.ask()?), stats));
-        };
-        if body.has_single() {
-            let detail = "queries stands alone: put every other field into one of its elements";
-            return Err(Problem::field(Code::InvalidField, "/queries", detail));
+/// The queries of a body.
+fn several(bytes: &[u8], limits: &Limits) -> Result<Several, Problem> {
+    let several = match Several::plain(bytes, limits.batch_items) {
+        Some(plain) => plain,
+        None => {
+            reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+            Several::of(&parse_object(bytes)?, limits.batch_items)?
         }
-        several
     };
-    let SeveralIn { count, asks, stats, wrong } = several;
-    let most = limits.batch_items;
-    if count > most {
-        let detail = format!("there are {count} queries; at most {most} are taken in one request");
-        return Err(Problem::field(Code::InvalidField, "/queries", detail));
-    }
-    wrong.map_or(Ok(()), Err)?;
-    let wanted = asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
+    let wanted = several.asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
     if wanted > MATCHES_IN_ALL {
         let detail = format!(
             "the limits of all queries add up to {wanted}; at most {MATCHES_IN_ALL} matches are given in one \
@@ -230,7 +276,7 @@ fn questions(bytes: &[u8], limits: &Limits) -> Result<Questions, Problem> {
         );
         return Err(Problem::field(Code::InvalidField, "/queries", detail));
     }
-    Ok(Questions::Several(asks, stats))
+    Ok(several)
 }
 
 /// The answer to one query.
@@ -248,10 +294,6 @@ fn write(found: Found, Shown { stats, form }: Shown, text: &mut Vec<u8>) {
 /// The same; a large answer is written on the pool.
 async fn written_aside(state: &State, found: Found, shown: Shown) -> Result<Response, Problem> {
     Ok(state.service.aside(SimilarOut::bytes(&found), move || answer_of(found, shown)).await?)
-}
-
-fn push(results: &mut Results, found: Found, shown: Shown) -> Result<(), NoMemory> {
-    results.push(SimilarOut::bytes(&found), |text| write(found, shown, text))
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, Answer, CollectionSettings, Document, DuplicateRule, EngineError, Filter, MAX_OPERATIONS,
-    Match, Operation, Outcome, Page, Placement, Query, Row,
+    Admission, CollectionSettings, Document, DuplicateRule, EngineError, MAX_OPERATIONS, Operation, Outcome,
+    Page, Placement, Row,
 };
 use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Profiles, Signed, Status, signature_name};
@@ -180,16 +180,7 @@ pub struct Added {
     /// Its cluster, in a collection with clusters.
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
-    signature: Option<Arc<[u8]>>,
-}
-
-/// The neighbours of an added document.
-#[derive(Clone, Debug)]
-pub struct Neighbours {
-    /// The documents within k, nearest first.
-    pub matches: Vec<Match>,
-    /// The number of those that were left out because of marks.
-    pub marked: u64,
+    pub(super) signature: Option<Arc<[u8]>>,
 }
 
 /// Resolves when the documents are durable, with the result for each.
@@ -280,13 +271,13 @@ impl Service {
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
-        let fact = |Prepared { document: Document { id, row }, .. }: &Prepared| Added {
+        let fact = |Prepared { document: Document { id, row }, profile }: &Prepared| Added {
             id: id.clone(),
             hash: row.hash,
             status: status(row),
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
-            signature: None,
+            signature: profile.signatures().and(row.sketch.as_deref()).map(Arc::from),
             placement: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
@@ -330,48 +321,8 @@ impl Service {
         unless: Option<DuplicateRule>,
     ) -> Result<Added, ServiceError> {
         let prepared = self.prepare_one(collection, offered).await?;
-        let signature =
-            prepared.profile.signatures().and(prepared.document.row.sketch.as_deref()).map(Arc::from);
         let adding = self.submit(collection, vec![prepared], unless, Admission::Shed).await?;
-        let added = adding.await?.into_iter().next().ok_or(EngineError::Closed)?;
-        Ok(Added { signature, ..added })
-    }
-
-    /// The stored documents within the collection's k of an added document, nearest first; the document
-    /// itself is excluded. For a duplicate, which was not stored: the documents that it duplicates.
-    ///
-    /// # Errors
-    /// [`ServiceError`] if they could not be looked up, for example because the CPU pool is full. The
-    /// document is stored nevertheless.
-    #[tracing::instrument(level = "trace", skip_all)]
-    pub async fn neighbours(
-        &self,
-        collection: &CollectionName,
-        added: &Added,
-    ) -> Result<Neighbours, ServiceError> {
-        if let Outcome::Duplicate(of) | Outcome::Replaced(of) = &added.outcome {
-            let mut matches = of.clone();
-            // The ids matter more: they are not kept back because a disk does not answer.
-            if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {
-                tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
-            }
-            return Ok(Neighbours { matches, marked: 0 });
-        }
-        let collection = self.engine()?.find(collection)?;
-        let query = Query {
-            hash: added.hash,
-            signature: added.signature.clone(),
-            k: collection.settings().k,
-            limit: self.limits.default_matches,
-            after: None,
-            filter: Some(Box::new(Filter::without(added.id.clone()))),
-            scan: false,
-            document: Some(added.id.clone()),
-        };
-        // The name may belong to another collection by now.
-        collection.check(&query)?;
-        let Answer { matches, marked, .. } = self.answer(&collection, query).await?;
-        Ok(Neighbours { matches, marked })
+        Ok(adding.await?.into_iter().next().ok_or(EngineError::Closed)?)
     }
 
     /// Returns a document.

@@ -129,14 +129,6 @@ pub enum ServiceError {
     /// The calibration was cancelled.
     #[error("the calibration was ended by a request")]
     Forgotten,
-    /// One of several queries cannot be answered.
-    #[error("{source}")]
-    Question {
-        /// Its index among them, from 0.
-        at: usize,
-        /// What is wrong with it.
-        source: Box<ServiceError>,
-    },
     /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -181,9 +173,9 @@ impl ServiceError {
         ServiceError::NotReady { how_far: progress.percent().map(text).unwrap_or_default() }
     }
 
-    /// Adds the index of the query to an error of the query itself. Other errors are returned unchanged.
-    pub(super) fn of_question(self, at: usize) -> ServiceError {
-        let is_of_question = match &self {
+    /// Whether it is an error of the query or document itself: others of the request are not affected.
+    pub(super) fn is_of_query(&self) -> bool {
+        match self {
             ServiceError::Invalid { .. }
             | ServiceError::EmptyText { .. }
             | ServiceError::Cursor
@@ -191,15 +183,6 @@ impl ServiceError {
             | ServiceError::NoDocument { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),
             _ => false,
-        };
-        if is_of_question { ServiceError::Question { at, source: Box::new(self) } } else { self }
-    }
-
-    /// The error without the index of the query, for a request with a single query.
-    pub(super) fn of_single(self) -> ServiceError {
-        match self {
-            ServiceError::Question { source, .. } => *source,
-            other => other,
         }
     }
 

@@ -70,55 +70,60 @@ pub struct Pending {
     queries: Vec<Query>,
     /// The queries after them.
     asks: Vec<Ask>,
-    /// The position of the first of `asks` in the request.
-    first: usize,
     /// The bytes of metadata in the earlier answers.
     bytes: usize,
 }
 
 impl Service {
     /// Begins to answer queries on one collection, in order. Queries for hashes are answered on the caller's
-    /// thread while the budget lasts, and `each` receives the answers. Returns the remaining work, if there
-    /// is any.
+    /// thread while the budget lasts, and `each` receives the answers, or the error of a query that cannot be
+    /// answered. Returns the remaining work, if there is any.
     ///
     /// # Errors
-    /// [`ServiceError`] of the first query that cannot be answered.
+    /// [`ServiceError`] if no query can be answered.
     pub fn begin(
         &self,
         collection: &CollectionName,
         mut asks: Vec<Ask>,
         mut budget: WorkBudget<'_>,
-        mut each: impl FnMut(Found),
+        mut each: impl FnMut(Result<Found, ServiceError>),
     ) -> Result<Option<Pending>, ServiceError> {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
         let mut queries = Vec::with_capacity(GROUP_SIZE);
         let (mut answered, mut bytes, mut tally) = (0, 0, Tally::default());
         while answered < asks.len() {
-            for (at, ask) in asks.iter().enumerate().skip(answered).take(GROUP_SIZE) {
-                match self.resolve_hash(&collection, ask).map_err(|error| error.of_question(at))? {
-                    Some(query) => queries.push(query),
-                    None => break,
+            let mut failed = None;
+            for ask in asks.iter().skip(answered).take(GROUP_SIZE) {
+                match alone(self.resolve_hash(&collection, ask))? {
+                    Ok(Some(query)) => queries.push(query),
+                    Ok(None) => break,
+                    Err(error) => {
+                        failed = Some(error);
+                        break;
+                    }
                 }
             }
             let mut at = 0;
             let count = engine.answer(&collection, &queries, &mut budget, &mut |answer| {
-                bytes += metadata_bytes(&answer.matches);
-                each(self.found(&collection, &queries[at], None, answer, &mut tally));
+                each(within(self.found(&collection, &queries[at], None, answer, &mut tally), &mut bytes));
                 at += 1;
             })?;
-            check_metadata(bytes)?;
             answered += count;
             queries.drain(..count);
-            if count == 0 || !queries.is_empty() {
-                break;
+            match failed.filter(|_| queries.is_empty()) {
+                Some(error) => {
+                    each(Err(error));
+                    answered += 1;
+                }
+                None if count == 0 || !queries.is_empty() => break,
+                None => {}
             }
         }
         self.count(&tally);
-        let first = answered + queries.len();
-        let asks = asks.split_off(first);
+        let asks = asks.split_off(answered + queries.len());
         let is_answered = queries.is_empty() && asks.is_empty();
-        Ok((!is_answered).then_some(Pending { collection, queries, asks, first, bytes }))
+        Ok((!is_answered).then_some(Pending { collection, queries, asks, bytes }))
     }
 
     /// Begins to answer one query.
@@ -128,9 +133,8 @@ impl Service {
     pub fn begin_one(&self, collection: &CollectionName, ask: Ask) -> Result<Lookup, ServiceError> {
         let engine = self.engine()?;
         let collection = engine.find(collection)?;
-        let pending = |collection, queries, asks| {
-            Lookup::Pending(Pending { collection, queries, asks, first: 0, bytes: 0 })
-        };
+        let pending =
+            |collection, queries, asks| Lookup::Pending(Pending { collection, queries, asks, bytes: 0 });
         let Some(query) = self.resolve_hash(&collection, &ask)? else {
             return Ok(pending(collection, Vec::new(), vec![ask]));
         };
@@ -141,38 +145,34 @@ impl Service {
         Ok(found.map_or_else(|| pending(collection, vec![query], Vec::new()), Lookup::Found))
     }
 
-    /// Answers the remaining queries of a lookup that was begun.
+    /// Answers the remaining queries of a lookup that was begun, in order. A query that cannot be answered has
+    /// an error of its own.
     ///
     /// # Errors
-    /// [`ServiceError`] of the first query that cannot be answered.
+    /// [`ServiceError`] if no query can be answered.
     #[tracing::instrument(level = "trace", skip_all)]
-    pub async fn finish(&self, pending: Pending) -> Result<Vec<Found>, ServiceError> {
-        let Pending { collection, queries, mut asks, first, mut bytes } = pending;
-        let mut resolved: Vec<Resolved> = queries.into_iter().map(|query| (query, None)).collect();
+    pub async fn finish(&self, pending: Pending) -> Result<Vec<Result<Found, ServiceError>>, ServiceError> {
+        let Pending { collection, queries, mut asks, mut bytes } = pending;
+        let mut resolved: Vec<Result<Resolved, ServiceError>> =
+            queries.into_iter().map(|query| Ok((query, None))).collect();
         // Most batches have only hashes, which need no futures.
-        let plain = (asks.iter().enumerate()).map(|(at, ask)| {
-            self.resolve_hash(&collection, ask).map_err(|error| error.of_question(first + at))
-        });
-        if let Some(plain) = plain.collect::<Result<Option<Vec<Query>>, ServiceError>>()? {
+        let plain = asks.iter().map(|ask| self.resolve_hash(&collection, ask).transpose());
+        if let Some(plain) = plain.collect::<Option<Vec<Result<Query, ServiceError>>>>() {
             asks.clear();
-            resolved.extend(plain.into_iter().map(|query| (query, None)));
+            for query in plain {
+                resolved.push(alone(query)?.map(|query| (query, None)));
+            }
         } else if !collection.keeps_grams() && asks.iter().all(Ask::is_for_engine) {
-            let resolve = async |(at, ask): (usize, Ask)| {
-                let resolved = self.resolve(&collection, &ask).await;
-                resolved.map_err(|error| error.of_question(first + at))
-            };
-            let asks = stream::iter(std::mem::take(&mut asks).into_iter().enumerate()).map(resolve);
-            let rest: Vec<Resolved> = asks.buffered(self.pool.permits()).try_collect().await?;
+            let resolve = async |ask: Ask| alone(self.resolve(&collection, &ask).await);
+            let asks = stream::iter(std::mem::take(&mut asks)).map(resolve);
+            let rest: Vec<Result<Resolved, ServiceError>> =
+                asks.buffered(self.pool.permits()).try_collect().await?;
             resolved.extend(rest);
         }
         let mut found = self.answer_resolved(&collection, resolved, &mut bytes).await?;
-        for (at, ask) in asks.into_iter().enumerate() {
-            let answer = self.answer_checked(&collection, ask).await;
-            let answer = answer.map_err(|error| error.of_question(first + at))?;
-            let passages = answer.passages.as_ref().map_or(&[][..], |passages| &passages.documents);
-            bytes += metadata_bytes(&answer.matches) + metadata_bytes(passages);
-            check_metadata(bytes)?;
-            found.push(answer);
+        for ask in asks {
+            let answer = alone(self.answer_checked(&collection, ask).await)?;
+            found.push(answer.and_then(|answer| within(answer, &mut bytes)));
         }
         Ok(found)
     }
@@ -181,10 +181,17 @@ impl Service {
     async fn answer_resolved(
         &self,
         collection: &Arc<Collection>,
-        resolved: Vec<Resolved>,
+        resolved: Vec<Result<Resolved, ServiceError>>,
         bytes: &mut usize,
-    ) -> Result<Vec<Found>, ServiceError> {
-        let (queries, fingerprints): (Vec<Query>, Vec<Option<Fingerprint>>) = resolved.into_iter().unzip();
+    ) -> Result<Vec<Result<Found, ServiceError>>, ServiceError> {
+        let (mut queries, mut fingerprints) = (Vec::with_capacity(resolved.len()), Vec::new());
+        let mut errors = Vec::with_capacity(resolved.len());
+        for one in resolved {
+            errors.push(one.map(|(query, fingerprint)| {
+                queries.push(query);
+                fingerprints.push(fingerprint);
+            }));
+        }
         let queries: Arc<[Query]> = queries.into();
         let answers = |part| self.answers_of_pool(collection, &queries, part);
         let parts = stream::iter(parts(&queries)).map(answers);
@@ -192,14 +199,15 @@ impl Service {
         let (mut found, mut tally) = (Vec::with_capacity(queries.len()), Tally::default());
         while let Some(answers) = parts.next().await {
             for answer in answers? {
-                *bytes += metadata_bytes(&answer.matches);
                 let at = found.len();
-                found.push(self.found(collection, &queries[at], fingerprints[at], answer, &mut tally));
+                let one = self.found(collection, &queries[at], fingerprints[at], answer, &mut tally);
+                found.push(within(one, bytes));
             }
-            check_metadata(*bytes)?;
         }
         self.count(&tally);
-        Ok(found)
+        let mut found = found.into_iter();
+        let mut answered = || found.next().unwrap_or(Err(ServiceError::Engine(EngineError::Closed)));
+        Ok(errors.into_iter().map(|error| error.and_then(|()| answered())).collect())
     }
 
     /// Answers one query that was begun.
@@ -207,7 +215,8 @@ impl Service {
     /// # Errors
     /// [`ServiceError`] if it cannot be answered.
     pub async fn finish_one(&self, pending: Pending) -> Result<Found, ServiceError> {
-        single(self.finish(pending).await.map_err(ServiceError::of_single)?)
+        let found = self.finish(pending).await?.into_iter().next();
+        found.unwrap_or(Err(ServiceError::Engine(EngineError::Closed)))
     }
 
     /// Answers one query.
@@ -309,9 +318,12 @@ impl Service {
     }
 }
 
-/// The answer to a single query.
-fn single(found: Vec<Found>) -> Result<Found, ServiceError> {
-    found.into_iter().next().ok_or(ServiceError::Engine(EngineError::Closed))
+/// Separates an error of the query itself from one of the whole request.
+fn alone<T>(result: Result<T, ServiceError>) -> Result<Result<T, ServiceError>, ServiceError> {
+    match result {
+        Err(error) if !error.is_of_query() => Err(error),
+        other => Ok(other),
+    }
 }
 
 /// The answers to queries within a budget; `None` if it is too small.
@@ -330,16 +342,19 @@ fn metadata_bytes(matches: &[Match]) -> usize {
     matches.iter().map(|found| found.metadata.as_ref().map_or(0, String::len)).sum()
 }
 
-/// Checks the bytes of metadata in all answers so far.
-fn check_metadata(bytes: usize) -> Result<(), ServiceError> {
-    if bytes <= ANSWER_BYTES {
-        return Ok(());
+/// Adds the metadata of an answer to that of the earlier ones; an error if that is too much.
+fn within(found: Found, bytes: &mut usize) -> Result<Found, ServiceError> {
+    let passages = found.passages.as_ref().map_or(&[][..], |passages| &passages.documents);
+    let more = metadata_bytes(&found.matches) + metadata_bytes(passages);
+    if *bytes + more <= ANSWER_BYTES {
+        *bytes += more;
+        return Ok(found);
     }
     let detail = format!(
         "the metadata of all matches has more than {ANSWER_BYTES} bytes; send fewer queries at a time, or \
          request fewer matches (limit)"
     );
-    Err(ServiceError::invalid("queries", detail))
+    Err(ServiceError::invalid("limit", detail))
 }
 
 /// Splits queries into parts of at most [`PART_MATCHES`] matches, or of one query.

@@ -78,12 +78,6 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "expected an object", ""),
         ),
         post(
-            "an invalid field of one query of several",
-            "/similar",
-            r#"{"queries": [{"hash": "00000000000000ff"}, {"hash": "00000000000000ff", "k": -1}]}"#,
-            (422, "invalid_field", "expected a whole number, 0 or more", "/queries/1/k"),
-        ),
-        post(
             "a parameter where the route takes none",
             "/clusters?k=3",
             r#"{"keep": "first"}"#,
@@ -266,57 +260,6 @@ fn bodies() -> Vec<Case> {
             (422, "invalid_field", "duplicate field `id` (column 14)", "/id"),
         ),
         post(
-            "a wrong query of several",
-            "/similar",
-            r#"{"queries":[{"hash":"00000000000000ff"},{"hash":1}]}"#,
-            (422, "invalid_field", "many programs round numbers", "/queries/1/hash"),
-        ),
-        post(
-            "a k out of range in one query of several",
-            "/similar",
-            r#"{"queries":[{"hash":"00000000000000ff"},{"hash":"00000000000000ff","k":65}]}"#,
-            (422, "invalid_field", "0 to 64", "/queries/1/k"),
-        ),
-        post(
-            "a hash of another width in one query of several",
-            "/similar",
-            concat!(
-                r#"{"queries":[{"text":"short"},{"hash":"00000000000000ff"},"#,
-                r#"{"hash":"000000000000000000000000000000ff"}]}"#,
-            ),
-            (422, "invalid_field", "has 128 bits", "/queries/2/hash"),
-        ),
-        post(
-            "a limit of 0 in one query of several",
-            "/similar",
-            r#"{"queries":[{"hash":"00000000000000ff","limit":0}]}"#,
-            (422, "invalid_field", "limit is 0", "/queries/0/limit"),
-        ),
-        post(
-            "a missing document in one query of several",
-            "/similar",
-            r#"{"queries":[{"text":"short"},{"id":"nobody"}]}"#,
-            (404, "no_document", "there is no document", "/queries/1"),
-        ),
-        post(
-            "min_similarity without stored texts in one query of several",
-            "/similar",
-            r#"{"queries":[{"hash":"00000000000000ff"},{"text":"a b c","min_similarity":0.5}]}"#,
-            (422, "invalid_field", "keeps neither", "/queries/1/min_similarity"),
-        ),
-        post(
-            "a text without a word in one query of several",
-            "/similar",
-            r#"{"queries":[{"hash":"00000000000000ff"},{"text":"!?"}]}"#,
-            (422, "empty_text", "no word or character", "/queries/1/text"),
-        ),
-        post(
-            "queries together with fields of a query",
-            "/similar",
-            r#"{"queries":[],"k":3}"#,
-            (422, "invalid_field", "queries stands alone", "/queries"),
-        ),
-        post(
             "no subject in a query",
             "/similar",
             "{}",
@@ -341,10 +284,46 @@ fn bodies() -> Vec<Case> {
             (422, "no_profile", "copies-64@1", "/profile"),
         ),
         post(
-            "explain with texts",
-            "/fingerprint",
+            "explain with several texts",
+            "/batch/fingerprint",
             r#"{"texts":["x"],"explain":true}"#,
-            (422, "invalid_field", "one text at a time", "/explain"),
+            (422, "unknown_field", "`explain`", "/explain"),
+        ),
+        post(
+            "several texts where one is due",
+            "/fingerprint",
+            r#"{"texts":["x"]}"#,
+            (422, "unknown_field", "`texts`", "/texts"),
+        ),
+        post(
+            "an array of documents where one is due",
+            "/documents",
+            r#"[{"hash":"00000000000000ff"}]"#,
+            (422, "invalid_field", "POST /batch/documents", ""),
+        ),
+        post(
+            "queries where one is due",
+            "/similar",
+            r#"{"queries":[]}"#,
+            (422, "unknown_field", "`queries`", "/queries"),
+        ),
+        post(
+            "queries with a field of a query",
+            "/batch/similar",
+            r#"{"queries":[],"k":3}"#,
+            (422, "unknown_field", "`k`", "/k"),
+        ),
+        post(
+            "a filter with an unknown operator",
+            "/similar",
+            r#"{"hash":"00000000000000ff","filter":{"metadata":{"n":{"above":2}}}}"#,
+            (422, "invalid_field", "gt, gte, lt, lte", "/filter/metadata"),
+        ),
+        post(
+            "a filter with a bound that does not compare",
+            "/similar",
+            r#"{"hash":"00000000000000ff","filter":{"metadata":{"n":{"gt":"soon"}}}}"#,
+            (422, "invalid_field", "a number or a time", "/filter/metadata"),
         ),
         post(
             "a lone surrogate",
@@ -369,8 +348,8 @@ async fn the_invalid_query_of_a_batch_is_named_at_any_position() {
     {
         let mut queries = vec![others[0].clone(); 300];
         (queries[150], queries[place]) = (other.clone(), wrong.clone());
-        let (status, problem) = server.post("/similar", json!({"queries": queries})).await;
-        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{other} {place}");
+        let (_, batch) = server.post("/batch/similar", json!({"queries": queries})).await;
+        let problem = &batch["results"][place]["error"];
         assert_eq!(problem["errors"][0]["pointer"], format!("/queries/{place}/k"), "{other} {problem}");
     }
 }
@@ -409,6 +388,16 @@ fn queries() -> Vec<Case> {
             "an unknown parameter",
             "/similar?hash=00000000000000ff&radius=3",
             (422, "unknown_field", "`radius`", "radius"),
+        ),
+        get(
+            "a filter that is no JSON",
+            "/similar?hash=00000000000000ff&filter=source:rss",
+            (422, "invalid_field", "filter is JSON such as", "filter"),
+        ),
+        get(
+            "a filter with an unknown operator in the query",
+            "/similar?hash=00000000000000ff&filter=%7B%22metadata%22:%7B%22n%22:%7B%22x%22:1%7D%7D%7D",
+            (422, "invalid_field", "gt, gte, lt, lte", "filter"),
         ),
         get(
             "a limit of 0",

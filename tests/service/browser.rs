@@ -42,7 +42,7 @@ async fn every_route_that_reads_a_body_requires_its_content_type() {
     let bare = r#"{"hash":"00000000000000ff"}"#;
     let routes = [
         (Method::POST, "/documents", DOCUMENT),
-        (Method::POST, "/documents", "[]"),
+        (Method::POST, "/batch/documents", "[]"),
         (Method::POST, "/collections/default/documents", DOCUMENT),
         (Method::PUT, "/documents/planted", bare),
         (Method::PUT, "/collections/planted", "{}"),

@@ -77,14 +77,14 @@ async fn an_array_is_a_batch_of_documents() {
     let text = "A short report about the weather in the mountains, where the first snow has fallen \
                 earlier than usual.";
     let body = json!([{"id": "a", "text": text}, {"id": "b"}, {"id": "c", "text": text}]);
-    let (status, answer) = server.post("/documents?on_duplicate=skip&k=3", body).await;
+    let (status, answer) = server.post("/batch/documents?on_duplicate=skip&k=3", body).await;
     assert!(status.is_success(), "{answer}");
     let outcome = |at: usize| {
         answer["results"][at]["outcome"].as_str().or(answer["results"][at]["error"]["code"].as_str()).unwrap()
     };
     assert_eq!([outcome(0), outcome(1), outcome(2)], ["created", "invalid_field", "duplicate"]);
     assert_eq!(answer["summary"], json!({"created": 1, "updated": 0, "duplicates": 1, "errors": 1}));
-    let (status, empty) = server.post("/documents", json!([])).await;
+    let (status, empty) = server.post("/batch/documents", json!([])).await;
     assert!(status.is_success());
     assert_eq!(empty["results"], json!([]));
 }
@@ -144,7 +144,7 @@ async fn an_answer_lists_at_most_100_errors_and_the_first_of_each_code() {
     lines.push(r#"{"text":"..."}"#);
     lines.push(r#"{"id":"good","hash":"00000000000000fe"}"#);
     let array = serde_json::from_str(&format!("[{}]", lines.join(","))).unwrap();
-    let (status, answer) = server.post("/documents", array).await;
+    let (status, answer) = server.post("/batch/documents", array).await;
     assert!(status.is_success(), "{answer}");
     let (of_stream, summary) = server.stream("/documents", lines.join("\n")).await;
     let of_array = answer["results"].as_array().unwrap();

@@ -123,8 +123,11 @@ fn unexpected() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-const ROUTES: [(&str, &str); 6] = [
+const ROUTES: [(&str, &str); 9] = [
     ("POST", "/documents"),
+    ("POST", "/batch/documents"),
+    ("POST", "/batch/similar"),
+    ("POST", "/batch/fingerprint"),
     ("PUT", "/documents/corpus"),
     ("POST", "/similar"),
     ("POST", "/fingerprint"),
@@ -158,7 +161,10 @@ async fn invalid_and_unexpected_json_gets_a_clear_answer_on_every_route() {
                 assert!(!status.is_server_error(), "{what} to {route:?}: {status} {answer}");
                 // A route that takes arrays may answer a body that is no document as an array of invalid
                 // documents.
-                let fails_alone = answer["summary"]["created"] == 0;
+                let is_error = |result: &Value| result.get("error").is_some();
+                let all_fail =
+                    answer["results"].as_array().is_some_and(|results| results.iter().all(is_error));
+                let fails_alone = answer["summary"]["created"] == 0 || all_fail;
                 if is_invalid && !fails_alone {
                     assert!(
                         matches!(status.as_u16(), 400 | 413 | 422),
@@ -203,7 +209,8 @@ async fn a_byte_order_mark_before_json_is_skipped() {
         send(&server, ("POST", "/documents"), marked(r#"{"id":"a","hash":"00000000000000ff"}"#)).await;
     assert_eq!(status, StatusCode::CREATED);
     let (_, array) =
-        send(&server, ("POST", "/documents"), marked(r#" [{"id":"b","hash":"00000000000000fe"}]"#)).await;
+        send(&server, ("POST", "/batch/documents"), marked(r#" [{"id":"b","hash":"00000000000000fe"}]"#))
+            .await;
     assert_eq!(array["summary"]["created"], 1);
     let lines = "\u{feff}{\"id\":\"c\",\"hash\":\"00000000000000fd\"}\r\n\
                  {\"id\":\"d\",\"hash\":\"00000000000000fc\"}\r\n";
@@ -241,7 +248,7 @@ async fn a_batch_whose_answer_would_be_too_large_is_refused() {
     server.stream("/documents", lines).await;
     let queries: Vec<Value> =
         (0..20).map(|_| serde_json::json!({"hash": "0000000000000000", "k": 64, "limit": 1000})).collect();
-    let (status, problem) = server.post("/similar", serde_json::json!({"queries": queries})).await;
+    let (status, problem) = server.post("/batch/similar", serde_json::json!({"queries": queries})).await;
     assert_eq!((status.as_u16(), problem["code"].as_str()), (422, Some("invalid_field")), "{problem}");
     assert!(problem["detail"].as_str().unwrap().contains("8388608 bytes"), "{problem}");
     // Twenty answers of 15 MB each would take 300 MB.

@@ -56,7 +56,7 @@ async fn check_gone(server: &Server, id: &str, hash: &str) {
         assert!(!ids(&near).contains(&id.to_owned()), "{id} has expired and is found{verify}");
     }
     let filter = json!({"hash": hash, "k": 3, "filter": {"exclude": ["nobody"]}});
-    let (_, batch) = server.post("/similar", json!({"queries": [filter, {"hash": hash}]})).await;
+    let (_, batch) = server.post("/batch/similar", json!({"queries": [filter, {"hash": hash}]})).await;
     for answer in batch["results"].as_array().unwrap() {
         assert!(!ids(answer).contains(&id.to_owned()), "{id} has expired and is found in a batch");
     }

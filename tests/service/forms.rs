@@ -56,7 +56,7 @@ async fn a_hash_is_read_in_every_form() {
             (&json!(hash), 5),
             "{given}"
         );
-        let (_, several) = server.post("/similar", json!({"queries": [{"hash": given}]})).await;
+        let (_, several) = server.post("/batch/similar", json!({"queries": [{"hash": given}]})).await;
         assert_eq!(several["results"][0]["hash"], hash, "{several}");
         let (_, compared) = server.post("/compare", json!({"a": {"hash": given}, "b": {"id": "hex"}})).await;
         assert_eq!(compared["distance"], 0, "{compared}");
@@ -124,7 +124,7 @@ async fn every_answer_with_hashes_has_them_in_the_form_of_the_request() {
                 assert_eq!(hashes(&answer), near, "{form}: {answer}");
             }
             let queries = json!({"queries": [{"hash": text}, {"id": "a"}, {"text": TEXT}]});
-            let (_, answer) = server.post(&with("/similar"), queries).await;
+            let (_, answer) = server.post(&with("/batch/similar"), queries).await;
             for answer in answer["results"].as_array().unwrap() {
                 let found = hashes(answer);
                 assert!(found.len() >= 2 && found == near[..found.len()], "{form}: {answer}");
@@ -138,7 +138,7 @@ async fn every_answer_with_hashes_has_them_in_the_form_of_the_request() {
             assert_eq!(shared["hashes"][0]["hash"], text, "{shared}");
             let export = server.export(&with("/export")).await;
             assert_eq!(export.matches(&format!("\"hash\":\"{text}\"")).count(), 2, "{export}");
-            let skipped = with("/documents?on_duplicate=skip");
+            let skipped = with("/batch/documents?on_duplicate=skip");
             let (_, array) = server.post(&skipped, json!([{"hash": text}])).await;
             assert_eq!(array["results"][0]["similar"][0]["hash"], text, "{array}");
             let route = format!("/fingerprint?hash_format={form}");
@@ -148,6 +148,7 @@ async fn every_answer_with_hashes_has_them_in_the_form_of_the_request() {
                 assert_eq!(server.post(&route, body).await.1["hash"], text);
             }
             let body = json!({"texts": [TEXT], "profile": profile});
+            let route = format!("/batch/fingerprint?hash_format={form}");
             assert_eq!(server.post(&route, body).await.1["fingerprints"][0]["hash"], text);
         }
     }

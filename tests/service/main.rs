@@ -11,6 +11,7 @@
 mod attacks;
 mod backup;
 mod bad_input;
+mod batches;
 mod browser;
 mod bulk;
 mod calibrate;

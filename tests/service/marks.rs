@@ -188,7 +188,7 @@ async fn answers_leave_out_what_is_marked_while_documents_and_marks_come_and_go_
             .await;
         }
         let queries: Vec<Value> = twin.documents.keys().map(|id| json!({"id": id, "k": 7})).collect();
-        let (_, answer) = server.post("/similar", json!({"queries": queries})).await;
+        let (_, answer) = server.post("/batch/similar", json!({"queries": queries})).await;
         for ((id, hash), answer) in twin.documents.iter().zip(answer["results"].as_array().unwrap()) {
             let expected = twin.page(*hash, Some(id), 7, 10, 0);
             assert_eq!((ids(answer), marked(answer)), (expected.0, expected.1), "{id}");

@@ -93,7 +93,8 @@ async fn an_exhausted_budget_refuses_only_documents() {
         let mut stored = 2;
         // A flush may release memory in the meantime; then the loop fills it again.
         let problem = loop {
-            let (status, problem) = server.post("/documents", json!([{"id": "1", "hash": hash(1)}])).await;
+            let (status, problem) =
+                server.post("/batch/documents", json!([{"id": "1", "hash": hash(1)}])).await;
             if status.as_u16() == 507 {
                 break problem;
             }

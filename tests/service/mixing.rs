@@ -149,7 +149,7 @@ async fn documents_and_queries_may_name_the_profile_of_their_hash() {
         assert!(status.is_success(), "{answer}");
         let query = json!({"hash": hash, "profile": own});
         assert_eq!(server.post("/similar", query.clone()).await.1["similar"][0]["id"], "a");
-        let (_, several) = server.post("/similar", json!({"queries": [{"id": "a"}, query]})).await;
+        let (_, several) = server.post("/batch/similar", json!({"queries": [{"id": "a"}, query]})).await;
         assert_eq!(several["results"][1]["similar"][0]["id"], "a", "{several}");
         assert!(server.get(&format!("/similar?hash={hash}&profile={own}")).await.status().is_success());
         let side = json!({"hash": hash, "profile": own});
@@ -159,13 +159,15 @@ async fn documents_and_queries_may_name_the_profile_of_their_hash() {
     for (route, body, pointer) in [
         ("/documents", other.clone(), "/profile"),
         ("/similar", other.clone(), "/profile"),
-        ("/similar", json!({"queries": [{"hash": hash}, other.clone()]}), "/queries/1/profile"),
-        ("/similar", json!({"queries": [{"text": TEXT}, other.clone()]}), "/queries/1/profile"),
         ("/compare", json!({"a": {"id": "a"}, "b": other.clone()}), "/b/profile"),
     ] {
         let (status, problem) = server.post(route, body).await;
         assert_eq!(status, StatusCode::CONFLICT, "{problem}");
         mismatch(&problem, pointer);
+    }
+    for first in [json!({"hash": hash}), json!({"text": TEXT})] {
+        let (_, batch) = server.post("/batch/similar", json!({"queries": [first, other.clone()]})).await;
+        mismatch(&batch["results"][1]["error"], "/queries/1/profile");
     }
     assert_eq!(server.put("/documents/b", other).await.0, StatusCode::CONFLICT);
     let response = server.get(&format!("/similar?hash={hash}&profile=pairs-64")).await;

@@ -41,7 +41,7 @@ fn keep_pool_busy(server: &Server, texts: usize, stop: &Arc<AtomicBool>) -> Vec<
         let body = body.clone();
         async move {
             while !stop.load(Ordering::SeqCst) {
-                let request = client.post(format!("{url}/fingerprint")).body(body.clone());
+                let request = client.post(format!("{url}/batch/fingerprint")).body(body.clone());
                 let _ = request.header("content-type", "application/json").send().await;
             }
         }

@@ -116,7 +116,7 @@ async fn an_article_is_found_in_a_page_and_a_page_by_its_article() {
         let by_hash = server.json(&format!("{route}/similar?hash={hash}&k=3")).await;
         assert!(by_hash["passages"].is_null() && by_hash["similar"].is_array(), "{by_hash}");
         let (_, batch) = server
-            .post(&format!("{route}/similar"), json!({"queries": [{"text": own}, {"hash": hash}]}))
+            .post(&format!("{route}/batch/similar"), json!({"queries": [{"text": own}, {"hash": hash}]}))
             .await;
         assert_eq!(found(&batch["results"][0]), ["copy", "page"], "{batch}");
         assert!(batch["results"][1]["passages"].is_null());

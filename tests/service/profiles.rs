@@ -70,7 +70,7 @@ async fn min_similarity_keeps_only_similar_texts() {
     assert_eq!(near["similar"].as_array().unwrap().len(), 2, "{near}");
     let by_id = json!({"id": "same", "k": 64, "min_similarity": 0.5});
     let batch = json!({"queries": [query(0.99), by_id, {"text": ARTICLE, "k": 64}]});
-    let (_, batch) = server.post("/collections/kept/similar", batch).await;
+    let (_, batch) = server.post("/collections/kept/batch/similar", batch).await;
     let count = |at: usize| batch["results"][at]["similar"].as_array().unwrap().len();
     assert_eq!((count(0), count(1), count(2)), (1, 1, 3), "{batch}");
     for (wrong, part) in [

@@ -242,7 +242,7 @@ async fn filters_and_batches_answer_like_single_queries() {
         .await;
     assert_eq!(ids(&none), [""; 0]);
     let queries = json!([{"hash": hash, "k": 3, "limit": 1000}, {"id": "doc-00003", "k": 0, "stats": true}]);
-    let (_, batch) = server.post("/similar", json!({ "queries": queries })).await;
+    let (_, batch) = server.post("/batch/similar", json!({ "queries": queries })).await;
     assert_eq!(batch["results"][0]["similar"], plain["similar"]);
     let alone = server.json("/documents/doc-00003/similar?k=0").await;
     assert_eq!(batch["results"][1]["similar"], alone["similar"]);
@@ -279,7 +279,7 @@ async fn a_batch_of_any_size_and_mixture_answers_like_single_queries() {
     // The index of the first mixed query: no mixed queries, only mixed ones, and mixed ones after cheap ones.
     for (count, mixed_from) in [(20, 20), (20, 0), (1_000, 1_000), (1_000, 0), (1_000, 700)] {
         let queries: Vec<Value> = (0..count).map(|i| query_number(i, i >= mixed_from)).collect();
-        let (status, batch) = server.post("/similar", json!({"queries": queries})).await;
+        let (status, batch) = server.post("/batch/similar", json!({"queries": queries})).await;
         assert_eq!(status, StatusCode::OK, "{batch}");
         let results = batch["results"].as_array().unwrap();
         assert_eq!(results.len(), queries.len());
@@ -296,11 +296,23 @@ async fn a_batch_of_any_size_and_mixture_answers_like_single_queries() {
         (json!({"id": "nobody"}), StatusCode::NOT_FOUND),
     ] {
         let (_, alone) = server.post("/similar", wrong.clone()).await;
-        let mut queries: Vec<Value> = (0..990).map(by_hash).collect();
-        queries[800] = wrong;
-        let (found, problem) = server.post("/similar", json!({"queries": queries})).await;
-        assert_eq!((found, &problem["code"]), (status, &alone["code"]), "{problem}");
-        assert!(problem.get("results").is_none(), "{problem}");
+        assert_eq!(alone["status"], status.as_u16());
+        for at in [0, 63, 64, 800, 989] {
+            let mut queries: Vec<Value> = (0..990).map(by_hash).collect();
+            queries[at] = wrong.clone();
+            let (found, batch) = server.post("/batch/similar", json!({"queries": queries})).await;
+            let results = batch["results"].as_array().unwrap();
+            assert_eq!((found, results.len()), (StatusCode::OK, 990));
+            let problem = &results[at]["error"];
+            let facts = |problem: &Value| {
+                [&problem["code"], &problem["status"], &problem["detail"]].map(Value::clone)
+            };
+            assert_eq!(facts(problem), facts(&alone), "{problem}");
+            let pointer = problem["errors"][0]["pointer"].as_str().unwrap();
+            assert!(pointer.starts_with(&format!("/queries/{at}")), "{problem}");
+            let is_answered = |(other, result): (usize, &Value)| other == at || result["similar"].is_array();
+            assert!(results.iter().enumerate().all(is_answered));
+        }
     }
 }
 
@@ -402,7 +414,7 @@ async fn all_visible_text_of_a_page_can_be_used() {
         let (_, answer) = server.post("/similar", json!({"html": page, "page": of_page, "k": 0})).await;
         assert_eq!(answer["similar"].as_array().unwrap().len(), found, "{answer}");
         let queries = json!({"queries": [{"html": page, "page": of_page, "k": 0}]});
-        let (_, answer) = server.post("/similar", queries).await;
+        let (_, answer) = server.post("/batch/similar", queries).await;
         assert_eq!(answer["results"][0]["similar"].as_array().unwrap().len(), found, "{answer}");
     }
     for (path, body, pointer) in [

@@ -72,7 +72,7 @@ async fn matches(server: &Server, name: &str) -> Vec<Vec<String>> {
     let queries: Vec<Value> =
         (0..12).map(|at| json!({"id": format!("t{at}"), "threshold": 0.2, "limit": 100})).collect();
     let (status, answer) =
-        server.post(&format!("/collections/{name}/similar"), json!({"queries": queries})).await;
+        server.post(&format!("/collections/{name}/batch/similar"), json!({"queries": queries})).await;
     assert_eq!(status, StatusCode::OK, "{answer}");
     answer["results"].as_array().unwrap().iter().map(ids).collect()
 }

@@ -281,7 +281,7 @@ async fn signatures_are_computed_compared_and_looked_up() {
     let queries = json!({"queries": [
         {"text": text(7), "threshold": 0.9}, {"signature": digits, "k": 0}, {"hash": made["hash"]},
     ]});
-    let (_, found) = server.post("/collections/copies/similar", queries).await;
+    let (_, found) = server.post("/collections/copies/batch/similar", queries).await;
     assert!(found["results"].as_array().unwrap().iter().all(|one| ids(one) == ["a"]), "{found}");
     let (_, compared) = server
         .post("/collections/copies/compare", json!({"a": {"text": text(7)}, "b": {"text": text(6)}}))

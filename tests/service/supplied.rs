@@ -70,7 +70,7 @@ async fn compare(server: &Server, path: &str, stored: &Stored, own_k: u32) {
     }
     let queries: Vec<Value> =
         stored.values().take(20).map(|hash| json!({"hash": hash.to_string(), "limit": 1000})).collect();
-    let (status, batch) = server.post(&format!("{path}/similar"), json!({"queries": queries})).await;
+    let (status, batch) = server.post(&format!("{path}/batch/similar"), json!({"queries": queries})).await;
     assert_eq!(status, StatusCode::OK, "{batch}");
     for (answer, hash) in batch["results"].as_array().unwrap().iter().zip(stored.values()) {
         assert_eq!(ids(answer), near(stored, *hash, own_k));

@@ -177,7 +177,7 @@ async fn look_up(server: &Server, name: &str, found: &Documents) -> Vec<String> 
         let k = |index: usize| DISTANCES[(round + index) % DISTANCES.len()];
         let query = |(index, hash): (usize, &&str)| json!({"hash": hash, "k": k(index), "limit": LIMIT});
         let queries: Vec<Value> = part.iter().enumerate().map(query).collect();
-        let route = format!("/collections/{name}/similar");
+        let route = format!("/collections/{name}/batch/similar");
         let (status, answer) = server.post(&route, json!({"queries": queries})).await;
         if !status.is_success() {
             violations.push(format!("POST {route}: {status} {answer}"));

@@ -32,10 +32,14 @@ use super::wire::{LineOut, Summary, SummaryOut, in_form};
 use crate::call::{Call, Reserved, for_call};
 use crate::ids::{CollectionName, HashForm};
 use crate::keys::Bucket;
-use crate::service::{Added, Admission, DuplicateRule, Patience, Prepared, Service};
+use crate::service::{Added, Admission, DuplicateRule, Match, Neighbours, Patience, Prepared, Service};
 
 /// Maximum number of chunks of one request that wait to become durable.
 const STORING_CHUNKS: usize = 8;
+/// Maximum number of neighbours that one thread looks up at a time.
+const PART_MATCHES: usize = 2_500;
+/// Approximate memory of a neighbour without its metadata, in bytes.
+const MATCH_BYTES: usize = 400;
 /// Maximum number of errors that an answer lists, without the first of each further code. The summary counts
 /// all errors. A client learns of every reason, for example that the disk has become full after many bad
 /// lines, and the answer lists at most 100 errors.
@@ -47,6 +51,8 @@ pub(super) struct Destination {
     pub(super) collection: CollectionName,
     /// A document is not stored if a stored document is a near-duplicate by this measure.
     pub(super) unless: Option<DuplicateRule>,
+    /// The number of neighbours in the result of each document.
+    pub(super) similar: usize,
     /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
     /// The form of hashes.
@@ -168,24 +174,71 @@ async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'stat
         return ready(in_order(results, reserved)).boxed();
     }
     match into.state.service.submit(&into.collection, prepared, into.unless, Admission::Wait).await {
-        Ok(adding) => adding
-            .map(move |added| {
-                let added: Result<Vec<Added>, Problem> = added.map_err(Problem::from);
-                match added {
+        Ok(adding) => {
+            let call = Call::current();
+            let finish = async move {
+                match adding.await {
                     Ok(added) => {
-                        results.extend(numbers.into_iter().zip(added).map(|(n, a)| LineOut::added(n, a)));
+                        let mut reserved = reserved;
+                        let similar = neighbours(&into, &added, &mut reserved).await;
+                        let lines = numbers.into_iter().zip(added).zip(similar);
+                        results.extend(lines.map(|((n, added), near)| LineOut::added(n, added, near)));
+                        in_order(results, reserved)
                     }
-                    Err(problem) => results.extend(numbers.into_iter().map(|n| LineOut::failed(n, &problem))),
+                    Err(error) => {
+                        let problem = Problem::from(error);
+                        results.extend(numbers.into_iter().map(|n| LineOut::failed(n, &problem)));
+                        in_order(results, reserved)
+                    }
                 }
-                in_order(results, reserved)
-            })
-            .boxed(),
+            };
+            for_call(call, finish).boxed()
+        }
         Err(error) => {
             let problem = Problem::from(error);
             results.extend(numbers.into_iter().map(|number| LineOut::failed(number, &problem)));
             ready(in_order(results, reserved)).boxed()
         }
     }
+}
+
+/// The neighbours of the documents of a chunk, if the request wants any. Memory is reserved for them.
+async fn neighbours(
+    into: &Destination,
+    added: &[Added],
+    reserved: &mut Reserved,
+) -> Vec<Option<Result<Neighbours, Problem>>> {
+    if into.similar == 0 {
+        return added.iter().map(|_| None).collect();
+    }
+    let (service, mut all) = (&into.state.service, Vec::with_capacity(added.len()));
+    for part in added.chunks((PART_MATCHES / into.similar).max(1)) {
+        let failed = |problem: Problem| part.iter().map(move |_| Some(Err(problem.clone())));
+        let wanted = match into.too_late() {
+            None => service.neighbours_of_all(&into.collection, part.to_vec(), into.similar).await,
+            Some(problem) => {
+                all.extend(failed(problem));
+                continue;
+            }
+        };
+        match wanted {
+            Ok(found) => {
+                let bytes: usize = found.iter().flatten().map(bytes_of).sum();
+                match reserved.grow_to(reserved.bytes() + bytes) {
+                    Ok(()) => all.extend(found.into_iter().map(|one| Some(one.map_err(Problem::from)))),
+                    Err(error) => all.extend(failed(error.into())),
+                }
+            }
+            Err(error) => all.extend(failed(error.into())),
+        }
+    }
+    all
+}
+
+/// The approximate memory of neighbours in bytes.
+fn bytes_of(near: &Neighbours) -> usize {
+    let of = |one: &Match| MATCH_BYTES + one.metadata.as_ref().map_or(0, String::len);
+    near.matches.iter().map(of).sum()
 }
 
 /// The results of a chunk. Their memory is released when they are sent.

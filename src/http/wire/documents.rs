@@ -14,7 +14,7 @@ use super::hashes::{HashIn, Hex};
 use super::values::{ExpiresIn, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Limits, Neighbours, Offered, status};
+use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, status};
 
 /// A document to store: exactly one of text, html, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -136,11 +136,13 @@ pub(in crate::http) struct AddedOut {
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
     /// For a stored document: its neighbours within the collection's k; `[]` if there are none. For a
-    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten.
-    /// `null` if the document is stored and its neighbours could not be looked up; `similar_unknown` has the
-    /// reason.
-    #[schema(required = true)]
-    similar: Option<Vec<MatchOut>>,
+    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten, or
+    /// as many as the parameter `similar`; absent if that is 0. `null` if the document is stored and its
+    /// neighbours could not be looked up; `similar_unknown` has the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<MatchOut>>)]
+    #[allow(clippy::option_option, reason = "absent, null and a list are three things")]
+    similar: Option<Option<Vec<MatchOut>>>,
     /// The number of neighbours that were left out because of marks, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     marked: Option<u64>,
@@ -179,18 +181,19 @@ impl From<&Outcome> for OutcomeOut {
 }
 
 impl AddedOut {
-    /// The result for an added document, with its neighbours.
-    pub(in crate::http) fn new(added: Added, similar: Result<Neighbours, Problem>) -> AddedOut {
+    /// The result for an added document, with its neighbours if they were looked up.
+    pub(in crate::http) fn new(added: Added, similar: Option<Result<Neighbours, Problem>>) -> AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
-        let (id, expires_ms) = match added.outcome {
-            Outcome::Duplicate(_) => (None, None),
-            _ => (Some(Id(added.id)), added.expires_ms),
+        let (named, id, expires_ms) = match added.outcome {
+            Outcome::Duplicate(of) => (Some(of), None, None),
+            Outcome::Replaced(of) => (Some(of), Some(Id(added.id)), added.expires_ms),
+            _ => (None, Some(Id(added.id)), added.expires_ms),
         };
+        let out = |matches: Vec<Match>| Some(matches.into_iter().map(MatchOut::from).collect());
         let (similar, marked, similar_unknown) = match similar {
-            Ok(Neighbours { matches, marked }) => {
-                (Some(matches.into_iter().map(MatchOut::from).collect()), left_out(marked), None)
-            }
-            Err(problem) => (None, None, Some(unknown_neighbours(&problem))),
+            Some(Ok(Neighbours { matches, marked })) => (Some(out(matches)), left_out(marked), None),
+            Some(Err(problem)) => (Some(None), None, Some(unknown_neighbours(&problem))),
+            None => (named.map(out), None, None),
         };
         AddedOut {
             id,
@@ -269,9 +272,10 @@ impl DocumentOut {
     }
 }
 
-/// The result for one line of a stream or one element of an array. An answer lists at most 100 errors, among
-/// them the first of each code. Lines and elements without a result were not stored; the summary counts them.
-#[derive(Debug, Serialize, ToSchema)]
+/// The result for one line of a stream or one element of an array: the same as for a single document, or an
+/// error. An answer lists at most 100 errors, among them the first of each code. Lines and elements without a
+/// result were not stored; the summary counts them.
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = LineResult)]
 pub(in crate::http) struct LineOut {
     /// The number of the line or element, from 0. Blank lines are numbered and get no result.
@@ -279,38 +283,70 @@ pub(in crate::http) struct LineOut {
     /// The id of the document; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Id>)]
-    pub(in crate::http) id: Option<Id>,
+    id: Option<Id>,
+    /// Its hash; absent if there is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
     /// What was done; absent if there is an error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) outcome: Option<OutcomeOut>,
-    /// Why the document was not stored; absent if there is an outcome.
+    outcome: Option<OutcomeOut>,
+    /// Whether its fingerprint is reliable; absent if it was sent as a hash, a signature or features.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::http) error: Option<Box<Body>>,
+    status: Option<StatusOut>,
     /// Its cluster, in a collection with clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     cluster: Option<PlacementOut>,
-    /// For a duplicate, the documents that it duplicates, and for `replaced`, those that it replaced: nearest
-    /// first, at most ten.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    similar: Vec<MatchOut>,
+    /// When it expires, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Timestamp>)]
+    expires_at: Option<Timestamp>,
+    /// Its neighbours within the collection's k, nearest first, if the parameter `similar` is above 0; they
+    /// may be documents of later lines. For a duplicate, the documents that it duplicates, and for
+    /// `replaced`, those that it replaced: at most ten, and without metadata unless `similar` is above 0.
+    /// `null` if they could not be looked up; `similar_unknown` has the reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<MatchOut>>)]
+    #[allow(clippy::option_option, reason = "absent, null and a list are three things")]
+    similar: Option<Option<Vec<MatchOut>>>,
+    /// The number of neighbours that were left out because of marks, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    marked: Option<u64>,
+    /// Why the neighbours could not be looked up. Absent if `similar` has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similar_unknown: Option<String>,
+    /// Why the document was not stored; absent if there is an outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Box<Body>>,
 }
 
 impl LineOut {
-    pub(in crate::http) fn added(index: u64, added: Added) -> LineOut {
-        let outcome = Some(OutcomeOut::from(&added.outcome));
-        let similar = match added.outcome {
-            Outcome::Duplicate(matches) | Outcome::Replaced(matches) => {
-                matches.into_iter().map(MatchOut::from).collect()
-            }
-            _ => Vec::new(),
-        };
-        let cluster = added.placement.map(PlacementOut::from);
-        LineOut { index, id: Some(Id(added.id)), outcome, error: None, cluster, similar }
+    /// The result for an added document, with its neighbours if they were looked up.
+    pub(in crate::http) fn added(
+        index: u64,
+        added: Added,
+        similar: Option<Result<Neighbours, Problem>>,
+    ) -> LineOut {
+        let id = Some(Id(added.id.clone()));
+        let AddedOut { id: _, hash, outcome, status, cluster, expires_at, similar, marked, similar_unknown } =
+            AddedOut::new(added, similar);
+        LineOut {
+            index,
+            id,
+            hash: Some(hash),
+            outcome: Some(outcome),
+            status,
+            cluster,
+            expires_at,
+            similar,
+            marked,
+            similar_unknown,
+            error: None,
+        }
     }
 
     pub(in crate::http) fn failed(index: u64, problem: &Problem) -> LineOut {
-        let error = Some(Box::new(problem.body()));
-        LineOut { index, id: None, outcome: None, error, cluster: None, similar: Vec::new() }
+        LineOut { index, error: Some(Box::new(problem.body())), ..LineOut::default() }
     }
 
     /// The code of the error, if there is one.
@@ -369,14 +405,4 @@ pub(in crate::http) struct BulkOut {
     results: Vec<LineOut>,
     /// The counts.
     summary: Summary,
-}
-
-/// The answer to one document or to an array of documents.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = AddedDocumentOrBulkResult)]
-#[allow(dead_code, reason = "a shape for the contract")]
-pub(in crate::http) enum AddedOneOrSeveral {
-    One(AddedOut),
-    Several(BulkOut),
 }

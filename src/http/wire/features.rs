@@ -1,17 +1,12 @@
-//! Given features and their fingerprints on the wire.
+//! Given features on the wire.
 
 use std::fmt;
 
 use serde::de::{Error, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
-use utoipa::ToSchema;
+use serde::{Deserialize, Deserializer};
 
 use super::few::Few;
-use super::hashes::written_wide;
-use crate::service::{Counted, GivenFeature};
-
-/// The most features whose votes an explanation lists.
-const LISTED: usize = 1_000;
+use crate::service::GivenFeature;
 
 /// A feature: `[text, weight]`, `[text, weight, hash]` or `[{"hash": hash}, weight]`.
 #[derive(Clone, Debug)]
@@ -66,88 +61,6 @@ impl Few<FeatureIn> {
     /// The features for the service.
     pub(in crate::http) fn given(self) -> Vec<GivenFeature> {
         self.0.into_iter().map(|feature| feature.0).collect()
-    }
-}
-
-/// The fingerprint of given features.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FeatureFingerprint)]
-pub(in crate::http) struct CountedOut {
-    /// The hash in hexadecimal digits, or in the form of `hash_format`.
-    #[schema(example = "27")]
-    hash: String,
-    /// The same hash, binary.
-    #[schema(example = "100111")]
-    binary: String,
-    /// The width of the hash, 4 to 160.
-    bits: u32,
-    /// The hash function of features whose hash was not given.
-    function: &'static str,
-    /// The rule for a bit whose votes are even.
-    tie: &'static str,
-    /// The profile, if its hash function, width and tie rule were used: the hash can be stored with its
-    /// hashes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    profile: Option<String>,
-    /// The number of features.
-    features: usize,
-    /// The steps, if they were requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    explanation: Option<StepsOut>,
-}
-
-/// The steps from features to a hash.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FeatureSteps)]
-struct StepsOut {
-    /// The features in their order, at most 1,000.
-    features: Vec<StepOut>,
-    /// The sum of the votes on each bit, the most significant bit first. Above 0 the bit is 1, below 0 it is
-    /// 0; at 0 the rule for ties decides.
-    sums: Vec<f64>,
-}
-
-/// A feature and its votes.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = FeatureVotes)]
-struct StepOut {
-    /// Its text.
-    text: String,
-    /// Its weight.
-    weight: f64,
-    /// Its hash, binary.
-    #[schema(example = "100101")]
-    hash: String,
-    /// Its vote on each bit, the most significant bit first: its weight for a 1, and minus its weight for a
-    /// 0.
-    votes: Vec<f64>,
-}
-
-impl CountedOut {
-    /// The fingerprint, with its steps if `explain`.
-    pub(in crate::http) fn new(counted: Counted, explain: bool) -> CountedOut {
-        let Counted { profile, ballot, features, voted } = counted;
-        let count = features.len();
-        let steps = || {
-            let step = |(feature, hash): (GivenFeature, &crate::ids::WideHash)| StepOut {
-                text: feature.text,
-                weight: feature.weight,
-                hash: hash.to_binary(),
-                votes: hash.bits().map(|bit| if bit { feature.weight } else { -feature.weight }).collect(),
-            };
-            let features = features.into_iter().zip(&voted.features).take(LISTED).map(step).collect();
-            StepsOut { features, sums: voted.sums.clone() }
-        };
-        CountedOut {
-            hash: written_wide(voted.hash),
-            binary: voted.hash.to_binary(),
-            bits: ballot.width(),
-            function: ballot.function(),
-            tie: ballot.tie(),
-            profile: profile.map(|profile| profile.id().to_string()),
-            features: count,
-            explanation: explain.then(steps),
-        }
     }
 }
 

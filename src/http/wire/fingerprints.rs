@@ -4,24 +4,17 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::content::PageIn;
-use super::features::{CountedOut, FeatureIn};
+use super::features::FeatureIn;
 use super::few::Few;
-use super::hashes::Hex;
+use super::hashes::{written_hash, written_wide};
 use super::values::{SignatureHex, StatusOut};
-use crate::service::{Explained, Fingerprinted};
+use crate::ids::WideHash;
+use crate::service::{Counted, Explained, Fingerprinted, GivenFeature};
 
-/// The answer to one text, to several texts, or to features.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = FingerprintOrFingerprints)]
-#[allow(dead_code, reason = "a shape for the contract")]
-pub(in crate::http) enum FingerprintedOneOrSeveral {
-    One(FingerprintOut),
-    Several(FingerprintsOut),
-    Counted(CountedOut),
-}
+/// The most given features whose votes an explanation lists.
+const LISTED: usize = 1_000;
 
-/// What to fingerprint: one of text and html, several texts, or features with their weights.
+/// What to fingerprint: one of text, html, features with their weights, and sums of votes.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FingerprintRequest)]
@@ -32,9 +25,6 @@ pub(in crate::http) struct FingerprintIn {
     pub(in crate::http) html: Option<String>,
     /// Which text of the page is used. Default: `main`.
     pub(in crate::http) page: Option<PageIn>,
-    /// Several texts.
-    #[schema(value_type = Option<Vec<String>>)]
-    pub(in crate::http) texts: Option<Few<String>>,
     /// The profile, with or without version. Default: that of the collection `default`.
     #[schema(example = "copies-64")]
     pub(in crate::http) profile: Option<String>,
@@ -55,37 +45,65 @@ pub(in crate::http) struct FingerprintIn {
     /// The value of a bit whose votes are even, for features: `smallest`, `zero` or `one`. Default: that of
     /// the profile.
     pub(in crate::http) tie: Option<String>,
-    /// Whether to add the weighted features and the votes on each bit. Not allowed with `texts`.
+    /// Whether to add the weighted features and the votes on each bit.
     #[serde(default)]
     pub(in crate::http) explain: bool,
 }
 
+/// Several texts to fingerprint.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = FingerprintBatch)]
+pub(in crate::http) struct TextsIn {
+    /// The texts, at most 1,000.
+    #[schema(value_type = Vec<String>)]
+    pub(in crate::http) texts: Few<String>,
+    /// The profile, with or without version. Default: that of the collection `default`.
+    #[schema(example = "copies-64")]
+    pub(in crate::http) profile: Option<String>,
+}
+
 /// A fingerprint.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Fingerprint)]
 pub(in crate::http) struct FingerprintOut {
-    /// The hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    /// The hash in hexadecimal digits, or in the form of `hash_format`.
+    #[schema(example = "f776119227163845")]
+    hash: String,
+    /// The same hash, binary, for given features and sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "100111")]
+    binary: Option<String>,
     /// The signature, if the profile makes signatures. The hash is the name of the signature.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<SignatureHex>)]
     signature: Option<SignatureHex>,
-    /// The width of the hash: 64 or 128.
+    /// The width of the hash: 64 or 128 for texts, 4 to 160 for given features.
     bits: u32,
-    /// The profile.
+    /// The profile. For given features, if its hash function, width and tie rule were used: the hash can be
+    /// stored with its hashes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(example = "copies-128@1")]
-    profile: String,
-    /// The number of distinct features of the text.
+    profile: Option<String>,
+    /// The number of distinct features of the text, or of given features.
     features: usize,
-    /// Whether the fingerprint is reliable.
-    status: StatusOut,
+    /// The hash function of given features whose hash was not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    function: Option<&'static str>,
+    /// The rule for a bit whose votes are even, for given features.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tie: Option<&'static str>,
+    /// Whether the fingerprint of a text is reliable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<StatusOut>,
     /// The distance up to which another hash is that of a near-duplicate, unless a request or a collection
     /// has another one. For most profiles it is the same for all texts.
-    k: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    k: Option<u32>,
     /// The probability that a copy of the text with one changed word is within this k. Below 0.9 the status
     /// is `short`.
-    sensitivity: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sensitivity: Option<f64>,
     /// The features and votes, if they were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<ExplainedOut>,
@@ -103,39 +121,49 @@ pub(in crate::http) struct FingerprintsOut {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Explanation)]
 pub(in crate::http) struct ExplainedOut {
-    /// The distinct features, heaviest first, at most 10,000. `features` of the fingerprint is their number.
+    /// The distinct features of a text, heaviest first, at most 10,000; or given features in their order, at
+    /// most 1,000. `features` of the fingerprint is their number.
     features: Vec<FeatureOut>,
-    /// The sum of the votes on each bit, the least significant bit first. Above 0 the bit is 1, below 0 it is
-    /// 0. At 0 the profile's rule for ties decides: `zero`, `one`, or by default the bit of the smallest hash
-    /// of the features. Empty for a signature.
-    votes: Vec<f64>,
+    /// For a text: the sum of the votes on each bit, the least significant bit first. Above 0 the bit is 1,
+    /// below 0 it is 0. At 0 the profile's rule for ties decides: `zero`, `one`, or by default the bit of the
+    /// smallest hash of the features. Empty for a signature.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    votes: Option<Vec<f64>>,
+    /// For given features: the same sums, the most significant bit first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sums: Option<Vec<f64>>,
 }
 
 /// A feature.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Feature)]
 pub(in crate::http) struct FeatureOut {
-    /// Its normalised text.
+    /// Its text: normalised, or as it was given.
     text: String,
     /// Its weight in the vote.
     weight: f64,
-    /// Its hash.
-    #[schema(value_type = Hex)]
-    hash: Hex,
+    /// Its hash; that of a given feature is binary.
+    #[schema(example = "100101")]
+    hash: String,
+    /// The votes of a given feature on each bit, the most significant bit first: its weight for a 1, and
+    /// minus its weight for a 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    votes: Option<Vec<f64>>,
 }
 
 impl From<Fingerprinted> for FingerprintOut {
     fn from(made: Fingerprinted) -> FingerprintOut {
+        let fingerprint = made.fingerprint;
         FingerprintOut {
-            hash: Hex(made.fingerprint.hash),
+            hash: written_hash(fingerprint.hash),
             signature: made.signature.map(SignatureHex),
             bits: made.profile.width().bits(),
-            profile: made.profile.id().to_string(),
-            features: made.fingerprint.features,
-            status: made.fingerprint.status.into(),
-            k: made.fingerprint.k,
-            sensitivity: made.fingerprint.moved.within(made.fingerprint.k),
-            explanation: None,
+            profile: Some(made.profile.id().to_string()),
+            features: fingerprint.features,
+            status: Some(fingerprint.status.into()),
+            k: Some(fingerprint.k),
+            sensitivity: Some(fingerprint.moved.within(fingerprint.k)),
+            ..FingerprintOut::default()
         }
     }
 }
@@ -147,10 +175,46 @@ impl From<Explained> for FingerprintOut {
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
             weight: feature.weight,
-            hash: Hex(feature.hash),
+            hash: written_hash(feature.hash),
+            votes: None,
         });
-        let explanation = ExplainedOut { features: features.collect(), votes: explanation.votes };
+        let (features, votes) = (features.collect(), Some(explanation.votes));
         let made = Fingerprinted { profile, fingerprint, signature };
-        FingerprintOut { explanation: Some(explanation), ..FingerprintOut::from(made) }
+        let explanation = Some(ExplainedOut { features, votes, sums: None });
+        FingerprintOut { explanation, ..FingerprintOut::from(made) }
     }
+}
+
+impl FingerprintOut {
+    /// The fingerprint of given features, with its steps if `explain`.
+    pub(in crate::http) fn counted(counted: Counted, explain: bool) -> FingerprintOut {
+        let Counted { profile, ballot, features, voted } = counted;
+        let count = features.len();
+        let steps = || {
+            let step = |(feature, hash): (GivenFeature, &WideHash)| FeatureOut {
+                text: feature.text,
+                weight: feature.weight,
+                hash: hash.to_binary(),
+                votes: Some(votes(hash, feature.weight)),
+            };
+            let features = features.into_iter().zip(&voted.features).take(LISTED).map(step).collect();
+            ExplainedOut { features, votes: None, sums: Some(voted.sums.clone()) }
+        };
+        FingerprintOut {
+            hash: written_wide(voted.hash),
+            binary: Some(voted.hash.to_binary()),
+            bits: ballot.width(),
+            function: Some(ballot.function()),
+            tie: Some(ballot.tie()),
+            profile: profile.map(|profile| profile.id().to_string()),
+            features: count,
+            explanation: explain.then(steps),
+            ..FingerprintOut::default()
+        }
+    }
+}
+
+/// The votes of a feature on each bit.
+fn votes(hash: &WideHash, weight: f64) -> Vec<f64> {
+    hash.bits().map(|bit| if bit { weight } else { -weight }).collect()
 }

@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use super::hashes::{self, Hex};
 use super::values::{Id, Metadata, StatusOut, Timestamp};
+use crate::http::error::Body;
 use crate::http::json;
 use crate::ids::SignatureShape;
 use crate::service::{Containment, Found, Match, Passages, SharedPassage, Work};
@@ -288,23 +289,43 @@ fn is_plain(found: &Found) -> bool {
     !has_more && matches.iter().all(is_plain)
 }
 
-/// The answer to one query or to several queries.
+/// The answer to one of several queries, or its error.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = SimilarOrBatch)]
-#[allow(dead_code, reason = "a shape for the contract")]
-pub(in crate::http) enum AnsweredOneOrSeveral {
-    One(SimilarOut),
-    Several(BatchOut),
+#[schema(as = QueryResult)]
+#[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
+pub(in crate::http) struct QueryResultOut {
+    /// Why the query was not answered; then no other field is there. Other queries are not affected.
+    error: Option<Box<Body>>,
+    /// The hash of the query.
+    #[schema(value_type = Option<Hex>)]
+    hash: Option<Hex>,
+    /// The distance of the query.
+    k: Option<u32>,
+    /// The same distance as a similarity, if signatures were compared.
+    threshold: Option<f64>,
+    /// Whether the fingerprint is reliable, if the query is a text or a page.
+    status: Option<StatusOut>,
+    /// The probability that a copy of that text with one changed word is within the distance of the query.
+    sensitivity: Option<f64>,
+    /// The documents within k, by distance, then id.
+    similar: Option<Vec<MatchOut>>,
+    /// The documents that share passages with the query.
+    passages: Option<PassagesOut>,
+    /// The number of documents within k that were left out because of marks, if there are any.
+    marked: Option<u64>,
+    /// The cursor of the next page, if there is one.
+    next: Option<String>,
+    /// How the answer was found, if `stats` was requested.
+    stats: Option<Box<StatsOut>>,
 }
 
 /// The answers to several queries, in their order.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = SimilarBatch)]
+#[schema(as = QueryResults)]
 #[allow(dead_code, reason = "a shape for the contract: answers are written one by one")]
-pub(in crate::http) struct BatchOut {
-    /// The answer to each query.
-    pub(in crate::http) results: Vec<SimilarOut>,
+pub(in crate::http) struct QueryResultsOut {
+    /// The answer to each query, or its error.
+    pub(in crate::http) results: Vec<QueryResultOut>,
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ pub(super) fn is_plain() -> bool {
     FORM.get().is_none_or(|form| form == HashForm::Hex)
 }
 
+/// A hash in the current form.
+pub(super) fn written_hash(hash: Hash) -> String {
+    FORM.get().unwrap_or_default().write(hash)
+}
+
 /// A hash of any width in the current form.
 pub(super) fn written_wide(hash: WideHash) -> String {
     FORM.get().unwrap_or_default().write_wide(hash)

@@ -33,19 +33,16 @@ pub(super) use collections::{
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
-pub(super) use documents::{
-    AddedOneOrSeveral, AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, Summary, SummaryOut,
-};
+pub(super) use documents::{AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, Summary, SummaryOut};
 pub use export::ExportHeader;
 pub(super) use export::{ExportOut, ExportParams};
-pub(super) use features::CountedOut;
 pub(super) use few::Few;
-pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintedOneOrSeveral, FingerprintsOut};
-pub(super) use found::{AnsweredOneOrSeveral, BatchOut, SimilarOut};
+pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintsOut, TextsIn};
+pub(super) use found::{QueryResultsOut, SimilarOut};
 pub(super) use hashes::{FormParams, HashFormat, HashIn, Hex, form_of_query, in_form};
 pub(super) use key::KeyOut;
 pub(super) use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
 pub(super) use profiles::{ProfileOut, ProfilesOut};
-pub(super) use similar::{NearIdParams, NearParams, OnDuplicate, SeveralIn, SimilarIn, SimilarParams};
+pub(super) use similar::{AskIn, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams};
 pub(super) use values::{Bits, Count, ExpiresIn, Id, Metadata, Timestamp};

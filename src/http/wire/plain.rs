@@ -3,15 +3,15 @@
 //! *Invariant*: it returns what serde returns, or `None`. serde then parses the body, and reports its errors.
 
 use super::hashes;
-use super::similar::{SeveralIn, decimal};
+use super::similar::{Several, decimal};
 use crate::ids::Hash;
 use crate::service::Ask;
 
-impl SeveralIn {
+impl Several {
     /// Parses a body that has only `queries`, at most `most`, each with a hash and perhaps a k and a limit.
     /// `None` for any other body, also an invalid one, and for hashes in another form: serde parses it, which
     /// takes four times as long.
-    pub(in crate::http) fn plain(body: &[u8], most: usize) -> Option<SeveralIn> {
+    pub(in crate::http) fn plain(body: &[u8], most: usize) -> Option<Several> {
         if !hashes::is_plain() {
             return None;
         }
@@ -20,16 +20,14 @@ impl SeveralIn {
         (rest.string()? == b"queries").then_some(())?;
         rest.byte(b':')?;
         rest.byte(b'[')?;
-        let mut several = SeveralIn::default();
+        let mut several = Several::default();
         // An empty list is left to serde.
         loop {
             let ask = rest.ask()?;
-            several.count += 1;
-            if several.count > most {
+            if several.asks.len() == most {
                 return None;
             }
-            several.asks.push(ask);
-            several.stats.push(false);
+            several.push(ask, false);
             if !rest.comma_or(b']')? {
                 break;
             }

@@ -1,23 +1,18 @@
 //! Queries for near documents on the wire.
 
-use std::fmt;
-
-use serde::de::{SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::content::{PageIn, one_content, page};
-use super::few::MAX_ELEMENTS;
+use super::few::Few;
 use super::filter::{FilterIn, FilterParam};
 use super::hashes::{HashFormat, HashIn, Hex};
 use super::values::{Bits, Count, Id, SignatureHex};
 use crate::http::error::{Code, Problem};
-use crate::http::extract::Object;
+use crate::http::extract::parse_object;
 use crate::ids::{DocumentId, HashForm};
 use crate::service::{Ask, By, Filter, Measure, PageText};
-
-/// Maximum number of queries of a batch that are kept. `limits.batch_items` allows no more.
-const MAX_QUERIES: usize = MAX_ELEMENTS;
 
 /// Another way to find the answer.
 #[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
@@ -202,68 +197,52 @@ body_query! {
     AskIn {}
 }
 
-body_query! {
-    /// One query, or several in `queries`.
-    #[derive(Debug, Deserialize, ToSchema)]
-    #[schema(as = SimilarRequest)]
-    SimilarIn {
-        /// Several queries, at most 1,000. Then no other field is allowed.
-        #[schema(value_type = Option<Vec<AskIn>>)]
-        pub(in crate::http) queries: Option<SeveralIn>,
-    }
+/// Several queries.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = QueryBatch)]
+pub(in crate::http) struct QueriesIn<'a> {
+    /// The queries, 1 to 1,000. One that is invalid, or that names an unknown document, fails alone.
+    #[serde(borrow)]
+    #[schema(value_type = Vec<AskIn>)]
+    queries: Few<&'a RawValue>,
 }
 
-/// Several queries. Each is converted as soon as it is parsed, so that a batch takes one pass over its text.
+/// Several queries, converted for the service.
 #[derive(Debug, Default)]
-pub(in crate::http) struct SeveralIn {
-    /// The number of queries.
-    pub(in crate::http) count: usize,
-    /// The queries before the first invalid one.
+pub(in crate::http) struct Several {
+    /// The queries that can be asked.
     pub(in crate::http) asks: Vec<Ask>,
-    /// For each of them, whether the answer has its `stats`.
-    pub(in crate::http) stats: Vec<bool>,
-    /// The error of the first invalid query.
-    pub(in crate::http) wrong: Option<Problem>,
+    /// For each query: whether its answer has its `stats`, or its error.
+    pub(in crate::http) each: Vec<Result<bool, Problem>>,
 }
 
-impl SeveralIn {
-    fn push(&mut self, ask: AskIn) {
-        let (number, stats) = (self.count, ask.wants_stats());
-        self.count += 1;
-        if self.wrong.is_some() || number >= MAX_QUERIES {
-            return;
-        }
-        match ask.ask() {
-            Ok(ask) => {
-                self.asks.push(ask);
-                self.stats.push(stats);
-            }
-            Err(problem) => self.wrong = Some(problem.of_question(number)),
-        }
+impl Several {
+    pub(super) fn push(&mut self, ask: Ask, stats: bool) {
+        self.asks.push(ask);
+        self.each.push(Ok(stats));
     }
-}
 
-impl<'de> Deserialize<'de> for SeveralIn {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SeveralIn, D::Error> {
-        struct Elements;
-
-        impl<'de> Visitor<'de> for Elements {
-            type Value = SeveralIn;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<SeveralIn, A::Error> {
-                let mut several = SeveralIn::default();
-                while let Some(Object(ask)) = elements.next_element::<Object<AskIn>>()? {
-                    several.push(ask);
-                }
-                Ok(several)
+    /// The queries of a body, at most `most`.
+    pub(in crate::http) fn of(body: &QueriesIn<'_>, most: usize) -> Result<Several, Problem> {
+        let Few(queries) = &body.queries;
+        if queries.len() > most {
+            let detail = format!(
+                "there are {} queries; at most {most} are accepted in one request (limits.batch_items)",
+                queries.len()
+            );
+            return Err(Problem::field(Code::InvalidField, "/queries", detail));
+        }
+        let mut several = Several::default();
+        for (number, raw) in queries.iter().enumerate() {
+            let query = parse_object::<AskIn>(raw.get().as_bytes());
+            let asked = query.and_then(|query| Ok((query.wants_stats(), query.ask()?)));
+            match asked {
+                Ok((stats, ask)) => several.push(ask, stats),
+                Err(problem) => several.each.push(Err(problem.of_query(number))),
             }
         }
-
-        deserializer.deserialize_seq(Elements)
+        Ok(several)
     }
 }
 
@@ -281,6 +260,9 @@ pub(in crate::http) struct NearParams {
     /// `skip` also does not store a document if a stored document contains at least this share of it, above 0
     /// to 1. The collection must keep passages.
     pub(in crate::http) min_containment: Option<f64>,
+    /// How many neighbours of a stored document are in its result, 0 to 1,000. Default: 10 for one document, 0
+    /// for each of several.
+    similar: Option<Count>,
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
     hash_format: Option<HashFormat>,
@@ -307,6 +289,19 @@ impl NearParams {
         self.hash_format.map(|format| format.0)
     }
 
+    /// The number of neighbours in a result; `default` unless the client gives another one.
+    pub(in crate::http) fn neighbours(&self, default: usize, most: usize) -> Result<usize, Problem> {
+        let wanted = self.similar.as_ref().map_or(default, |count| count.0);
+        if wanted > most {
+            let detail = format!(
+                "similar is {wanted}; it ranges from 0 to {most} (limits.matches), and GET \
+                 /documents/{{id}}/similar returns more in pages"
+            );
+            return Err(Problem::parameter(Code::InvalidField, "similar", detail));
+        }
+        Ok(wanted)
+    }
+
     /// What to do with near-duplicates.
     pub(in crate::http) fn on_duplicate(&self) -> Result<OnDuplicate, Problem> {
         let wanted = self.on_duplicate.unwrap_or(OnDuplicate::Store);
@@ -318,19 +313,6 @@ impl NearParams {
             return Err(Problem::parameter(Code::InvalidField, name, detail));
         }
         Ok(wanted)
-    }
-}
-
-impl SimilarIn {
-    /// Whether any field other than `queries` is set.
-    pub(in crate::http) fn has_single(&self) -> bool {
-        let made = self.hash.is_some() || self.signature.is_some();
-        let by = made || self.text.is_some() || self.html.is_some() || self.id.is_some();
-        let by = by || self.page.is_some() || self.profile.is_some();
-        let near = self.k.is_some() || self.threshold.is_some();
-        let how = near || self.limit.is_some() || self.cursor.is_some();
-        let check = self.min_similarity.is_some() || self.measure.is_some() || self.min_containment.is_some();
-        by || how || check || self.filter.is_some() || self.stats.is_some() || self.verify.is_some()
     }
 }
 
