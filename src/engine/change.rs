@@ -1,4 +1,4 @@
-//! Changes of a collection's settings: the requested settings, the condition of the request, and the result.
+//! Changes of a collection's settings: the requested settings and the result.
 //!
 //! A change is partial: it holds only the settings that the client wrote. The writer merges it with the
 //! settings that are current when it processes the change, so two clients that change different settings at
@@ -6,8 +6,6 @@
 //! the same result.
 //!
 //! *Absent*: profiles. The caller looks up the properties of a profile and passes them as [`ProfileFacts`].
-
-use std::fmt;
 
 use super::{BOILERPLATE, CollectionInfo, CollectionSettings, EngineError};
 use crate::fingerprint::makes_the_same;
@@ -221,48 +219,6 @@ impl CollectionSettings {
     }
 }
 
-/// Identifies the settings of a collection. Two collections, or two states of one collection's settings,
-/// have different versions. A collection that is deleted and created again with the same settings gets a
-/// different version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SettingsVersion(pub u64);
-
-impl fmt::Display for SettingsVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-/// The condition under which a collection may be changed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Condition {
-    /// No condition.
-    #[default]
-    None,
-    /// No collection has this name.
-    Absent,
-    /// The collection exists.
-    Present,
-    /// The collection exists, and its settings have one of these versions.
-    Version(Vec<SettingsVersion>),
-}
-
-impl Condition {
-    /// Checks the condition for a collection whose settings have this version; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// [`EngineError::Condition`] if the condition does not hold.
-    pub fn check(&self, name: &CollectionName, version: Option<SettingsVersion>) -> Result<(), EngineError> {
-        let holds = match (self, version) {
-            (Condition::None, _) => true,
-            (Condition::Absent, version) => version.is_none(),
-            (Condition::Present, version) => version.is_some(),
-            (Condition::Version(wanted), version) => version.is_some_and(|version| wanted.contains(&version)),
-        };
-        if holds { Ok(()) } else { Err(EngineError::Condition { name: name.clone(), version }) }
-    }
-}
-
 /// A collection that was created or changed.
 #[derive(Clone, Debug)]
 pub struct Changed {
@@ -385,23 +341,5 @@ mod tests {
         }
         let of_hashes = CollectionChange { threshold: Some(0.5), ..change() }.merge(&name(), None);
         assert!(matches!(of_hashes, Err(EngineError::Invalid { field: "threshold", .. })));
-    }
-
-    #[test]
-    fn a_failed_condition_reports_the_current_version() {
-        let (one, two) = (SettingsVersion(1), SettingsVersion(2));
-        for (condition, absent, present) in [
-            (Condition::None, true, true),
-            (Condition::Absent, true, false),
-            (Condition::Present, false, true),
-            (Condition::Version(vec![two, one]), false, true),
-            (Condition::Version(vec![two]), false, false),
-            (Condition::Version(Vec::new()), false, false),
-        ] {
-            assert_eq!(condition.check(&name(), None).is_ok(), absent, "{condition:?}");
-            assert_eq!(condition.check(&name(), Some(one)).is_ok(), present, "{condition:?}");
-        }
-        let message = Condition::Version(vec![two]).check(&name(), Some(one)).unwrap_err().to_string();
-        assert!(message.contains("\"0000000000000001\""), "{message}");
     }
 }

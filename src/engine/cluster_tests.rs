@@ -160,7 +160,11 @@ fn change_marks(runtime: &Runtime, engine: &Engine, twin: &mut Twin, random: &mu
 }
 
 fn put(document: u64, row: Row) -> Operation {
-    Operation::Put { document: Document { id: id(document), row }, unless: None }
+    Operation::Put { document: Document { id: id(document), row }, unless: None, condition: Condition::None }
+}
+
+fn delete(id: DocumentId) -> Operation {
+    Operation::Delete { id, condition: Condition::None }
 }
 
 /// Compares what is reported with the definition. Returns the number of documents that are pending.
@@ -242,7 +246,7 @@ fn clusters_follow_from_the_stored_documents_and_marks() {
                 let number = random.u64(0..80);
                 if random.u8(0..4) == 0 {
                     twin.documents.remove(&id(number));
-                    operations.push(Operation::Delete(id(number)));
+                    operations.push(delete(id(number)));
                 } else {
                     let hash = near_a_centre(&mut random, 4);
                     let (characters, value) = (random.u64(0..6), f64::from(random.u8(0..6)));
@@ -293,7 +297,7 @@ fn large_clusters_are_settled_in_steps_and_across_restarts() {
         representatives.values().for_each(|(other, _)| *sizes.entry(other).or_default() += 1);
         let largest = (*sizes.iter().max_by_key(|(_, size)| **size).unwrap().0).clone();
         twin.documents.remove(&largest);
-        write(&runtime, &engine, vec![Operation::Delete(largest)]);
+        write(&runtime, &engine, vec![delete(largest)]);
         pending += compare(&engine, &twin, &first, 4);
         runtime.block_on(engine.close(Duration::from_secs(1)));
         drop(engine);
@@ -327,7 +331,7 @@ fn large_clusters_are_settled_in_steps_and_across_restarts() {
         let hash = near_a_centre(&mut random, 2);
         twin.put(&id(number * 7), hash, number, 0.0);
         twin.documents.remove(&id(number * 11 + 1));
-        let gone = Operation::Delete(id(number * 11 + 1));
+        let gone = delete(id(number * 11 + 1));
         write(&runtime, &engine, vec![put(number * 7, row(hash, number, 0.0)), gone]);
         if number % 20 == 0 {
             compare(&engine, &twin, &longest, 3);

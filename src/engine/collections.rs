@@ -13,7 +13,7 @@ use super::registry::{Collection, record_of, settings_of};
 use super::shared::Shared;
 use super::writer::Writer;
 use crate::engine::{
-    Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition, EngineError, SettingsVersion,
+    Changed, CollectionChange, CollectionInfo, CollectionSettings, Condition, EngineError, Version,
 };
 use crate::ids::CollectionName;
 use crate::store::Change;
@@ -30,7 +30,7 @@ pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
     let record = collection.record();
     CollectionInfo {
         name: record.name.clone(),
-        version: SettingsVersion(record.checksum()),
+        version: Version(record.checksum()),
         created_ms: record.created_ms,
         settings: settings_of(record),
         documents,

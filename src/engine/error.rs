@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::marks::MAX_MARKS_OF_DOCUMENT;
-use super::{MemoryState, SettingsVersion};
+use super::{MemoryState, Version};
 use crate::backup::BackupError;
 use crate::call::NoMemory;
 use crate::ids::{CollectionName, DocumentId, Hash, Width};
@@ -49,7 +49,7 @@ pub enum EngineError {
         /// The collection.
         name: CollectionName,
         /// The version of its settings; `None` if it does not exist.
-        version: Option<SettingsVersion>,
+        version: Option<Version>,
     },
     /// A collection of this name already exists.
     #[error(
@@ -206,7 +206,7 @@ fn remedy(setting: &str) -> &'static str {
     }
 }
 
-fn condition_message(name: &CollectionName, version: Option<SettingsVersion>) -> String {
+fn condition_message(name: &CollectionName, version: Option<Version>) -> String {
     match version {
         Some(version) => format!(
             "collection \"{name}\" has the ETag \"{version}\" now, which the condition of the request does \

@@ -190,7 +190,8 @@ impl Engine {
 
     /// Searches for near-duplicates outside the writer thread if that is expensive; see `recent`.
     async fn check(&self, collection: &Arc<Collection>, operation: &Operation) -> Option<Checked> {
-        let Operation::Put { document, unless: Some(DuplicateRule { k, replaces: false, .. }) } = operation
+        let Operation::Put { document, unless: Some(DuplicateRule { k, replaces: false, .. }), .. } =
+            operation
         else {
             return None;
         };
@@ -318,7 +319,7 @@ fn check_shape(
 pub(super) fn size(operation: &Operation) -> usize {
     let fixed = 256;
     match operation {
-        Operation::Delete(id) => fixed + id.as_str().len(),
+        Operation::Delete { id, .. } => fixed + id.as_str().len(),
         Operation::Put { document: Document { id, row }, .. } => fixed + id.as_str().len() + row.held_bytes(),
     }
 }
@@ -331,7 +332,8 @@ mod tests {
     use crate::ids::DocumentId;
 
     fn deletions(count: usize) -> Vec<Operation> {
-        vec![Operation::Delete(DocumentId::new("a").unwrap()); count]
+        let id = DocumentId::new("a").unwrap();
+        vec![Operation::Delete { id, condition: Condition::None }; count]
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod cluster_work;
 mod clustering;
 mod collections;
 mod commit;
+mod condition;
 mod directory;
 mod error;
 mod expiry;
@@ -80,13 +81,14 @@ use crate::snapshot;
 use crate::store::Store;
 pub use crate::store::{Loss, LostPart, Rank, Row, StoreSettings, Verified};
 use budget::MemoryBudget;
-pub use change::{Changed, CollectionChange, Condition, ProfileFacts, SettingsVersion};
+pub use change::{Changed, CollectionChange, ProfileFacts};
 use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
 use cluster_queries::represents;
 pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
 };
+pub use condition::{Condition, Version};
 pub use error::{EngineError, OpenError};
 pub use filter::{Bound, FieldCondition, Filter, Relation};
 pub use inspect::{Flaw, verify};

@@ -15,7 +15,7 @@ use super::nearest::nearest;
 use super::posting_cache::{CachedPosting, TouchedHash};
 use super::recent::Recent;
 use super::registry::Collection;
-use crate::engine::{Document, DuplicateRule, Match, Operation, Outcome};
+use crate::engine::{Condition, Document, DuplicateRule, Match, Operation, Outcome, Version};
 use crate::ids::{CollectionId, DocumentId, Hash, Sequence};
 use crate::index::Subject;
 use crate::store::{
@@ -143,12 +143,20 @@ impl<'a> Plan<'a> {
         recent: &mut Recent,
     ) -> Result<Outcome, StoreError> {
         match operation {
-            Operation::Delete(id) => self.delete(collection, &id),
-            Operation::Put { document, unless: None } => self.put(collection, document, recent),
-            Operation::Put { document, unless: Some(DuplicateRule { k, replaces: true, .. }) } => {
-                self.replace(collection, document, k, recent)
-            }
-            Operation::Put { document, unless: Some(DuplicateRule { k, containment, .. }) } => {
+            Operation::Delete { id, condition } => match self.refusal(collection, &id, &condition)? {
+                Some(refused) => Ok(refused),
+                None => self.delete(collection, &id),
+            },
+            Operation::Put { document, unless, condition } => {
+                if let Some(refused) = self.refusal(collection, &document.id, &condition)? {
+                    return Ok(refused);
+                }
+                let Some(DuplicateRule { k, containment, replaces }) = unless else {
+                    return self.put(collection, document, recent);
+                };
+                if replaces {
+                    return self.replace(collection, document, k, recent);
+                }
                 let mut near = self.near(collection, &document, k, checked, recent)?;
                 if let (true, Some(least)) = (near.is_empty(), containment) {
                     near = self.containing(collection, &document, least)?;
@@ -161,6 +169,21 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// The outcome of an operation on this document if its condition does not hold.
+    fn refusal(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+        condition: &Condition,
+    ) -> Result<Option<Outcome>, StoreError> {
+        if *condition == Condition::None {
+            return Ok(None);
+        }
+        let row = self.live_row(collection, id)?;
+        let version = row.map(|row| Version::of_document(row.place, row.written_ms));
+        Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
+    }
+
     fn put(
         &mut self,
         collection: &Collection,
@@ -171,6 +194,9 @@ impl<'a> Plan<'a> {
         let (of, hash) = (collection.id, row.hash);
         let before = self.current(collection, &id)?;
         row.place = self.place_of(&row, before.as_ref());
+        // Two writes in one millisecond have different versions.
+        row.written_ms = before.as_ref().map_or(0, |before| before.written_ms + 1).max(row.written_ms);
+        let version = Version::of_document(row.place, row.written_ms);
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);
@@ -208,7 +234,7 @@ impl<'a> Plan<'a> {
         self.log(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
-        Ok(if was_there { Outcome::Updated } else { Outcome::Created })
+        Ok(if was_there { Outcome::Updated(version) } else { Outcome::Created(version) })
     }
 
     /// Stores a document in place of all those within k, if it ranks before all of them.
@@ -240,7 +266,12 @@ impl<'a> Plan<'a> {
             self.delete(collection, &other.id)?;
         }
         let stored = self.put(collection, document, recent)?;
-        Ok(if near.is_empty() { stored } else { Outcome::Replaced(named(near)) })
+        Ok(match stored {
+            Outcome::Created(version) | Outcome::Updated(version) if !near.is_empty() => {
+                Outcome::Replaced(version, named(near))
+            }
+            stored => stored,
+        })
     }
 
     fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use super::gate::Gate;
 use super::marks::Counts;
 use super::posting_cache::Epoch;
-use crate::engine::{CollectionSettings, EngineError, SettingsVersion};
+use crate::engine::{CollectionSettings, EngineError, Version};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
 use crate::store::{CollectionRecord, Row};
@@ -111,8 +111,8 @@ impl Collection {
     }
 
     /// The version of its settings.
-    pub(super) fn version(&self) -> SettingsVersion {
-        SettingsVersion(self.record().checksum())
+    pub(super) fn version(&self) -> Version {
+        Version(self.record().checksum())
     }
 
     /// Changes its settings. The width and the shape of signatures must be unchanged, because documents and

@@ -16,7 +16,7 @@ use super::intake::has_signature;
 use super::planning::{Plan, place};
 use super::recent::Recent;
 use super::registry::Collection;
-use super::{BOILERPLATE, EngineSettings, recovery};
+use super::{BOILERPLATE, Condition, EngineSettings, recovery};
 use crate::engine::{Document, OpenError, Operation, Row};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, DocumentId, Hash, Mark, Width};
@@ -354,7 +354,7 @@ impl<'a> CollectionCopy<'a> {
         let mut plan = Plan::new(self.store, self.store.high_water()?, 0)?;
         plan.next_place = self.next_place;
         for document in self.pending.drain(..) {
-            let put = Operation::Put { document, unless: None };
+            let put = Operation::Put { document, unless: None, condition: Condition::None };
             plan.decide(&self.collection, put, None, &mut self.recent)?;
         }
         self.next_place = plan.next_place;

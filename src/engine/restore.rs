@@ -24,7 +24,7 @@ use super::registry::{Collection, settings_of};
 use super::shared::Shared;
 use super::writer::{Command, Writer};
 use crate::backup::{self, BackupError, Clusters, Item, Manifest, Shape, Summary};
-use crate::engine::{Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored};
+use crate::engine::{Condition, Document, Engine, EngineError, Incoming, Operation, RestoreRules, Restored};
 use crate::fingerprint::Profile;
 use crate::ids::{CollectionId, CollectionName, Mark, Width};
 use crate::pool::PoolError;
@@ -329,7 +329,7 @@ impl Writer {
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
         plan.next_place = self.next_place;
         for document in documents {
-            let put = Operation::Put { document, unless: None };
+            let put = Operation::Put { document, unless: None, condition: Condition::None };
             plan.decide(collection, put, None, &mut self.recent)?;
         }
         self.next_place = plan.next_place;

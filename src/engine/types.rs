@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-use super::change::SettingsVersion;
+use super::condition::{Condition, Version};
 use super::error::EngineError;
 use super::filter::Filter;
 use crate::backup::Manifest;
@@ -64,7 +64,7 @@ pub struct CollectionInfo {
     /// Its settings.
     pub settings: CollectionSettings,
     /// The version of these settings.
-    pub version: SettingsVersion,
+    pub version: Version,
     /// When it was created, in milliseconds since 1970-01-01 UTC.
     pub created_ms: u64,
     /// The number of documents.
@@ -116,26 +116,36 @@ pub enum Operation {
         document: Document,
         /// Store nothing if a stored document is a near-duplicate by this measure.
         unless: Option<DuplicateRule>,
+        /// Store nothing unless this holds for the stored document with its id.
+        condition: Condition,
     },
     /// Delete the document with this id.
-    Delete(DocumentId),
+    Delete {
+        /// The id.
+        id: DocumentId,
+        /// Delete nothing unless this holds for the document.
+        condition: Condition,
+    },
 }
 
 /// The result of an operation. An expired document counts as absent when it is replaced or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
-    /// A document with a new id was stored.
-    Created,
-    /// A document replaced the one with its id.
-    Updated,
-    /// A document was stored in place of these near-duplicates: nearest first, without metadata.
-    Replaced(Vec<Match>),
+    /// A document with a new id was stored, in this version.
+    Created(Version),
+    /// A document replaced the one with its id, in this version.
+    Updated(Version),
+    /// A document was stored in this version in place of these near-duplicates: nearest first, without
+    /// metadata.
+    Replaced(Version, Vec<Match>),
     /// Nothing was stored because of these near-duplicates: nearest first, at least one, without metadata.
     Duplicate(Vec<Match>),
     /// The document was deleted.
     Deleted,
     /// There was no document to delete.
     Absent,
+    /// The condition does not hold for the stored document, which has this version; `None` if there is none.
+    Refused(Option<Version>),
 }
 
 /// Resolves when the operations of a write are durable, with one outcome per operation.

@@ -133,7 +133,7 @@ fn read_grams(plan: &mut Plan<'_>, group: &[Write]) -> Result<(), StoreError> {
 fn weight(write: &Write) -> usize {
     let grams = |operation: &Operation| match operation {
         Operation::Put { document, .. } => document.row.grams.len(),
-        Operation::Delete(_) => 0,
+        Operation::Delete { .. } => 0,
     };
     let grams: usize = write.operations.iter().map(|(operation, _)| grams(operation)).sum();
     write.operations.len() + grams / GRAMS_PER_OPERATION

@@ -1,6 +1,7 @@
-//! Conditional requests: `If-Match`, `If-None-Match` and `ETag` of RFC 9110, section 13, for collections.
+//! Conditional requests: `If-Match`, `If-None-Match` and `ETag` of RFC 9110, section 13, for collections and
+//! documents.
 //!
-//! The tag of a collection identifies its settings, and differs from that of a deleted collection with the
+//! The tag of a document identifies what was stored by one write. The tag of a collection identifies its settings, and differs from that of a deleted collection with the
 //! same name. It does not change with the counts, so caches cannot use it, and no answer has status 304.
 //! The engine checks the condition at the moment of the change.
 
@@ -10,7 +11,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 
 use super::error::{Code, Problem};
-use crate::service::{Condition, SettingsVersion};
+use crate::service::{Condition, Version};
 
 /// The condition of a request.
 pub(super) struct Conditional(pub(super) Condition);
@@ -24,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditional {
 }
 
 /// The header with the tag of a collection.
-pub(super) fn etag(version: SettingsVersion) -> [(HeaderName, HeaderValue); 1] {
+pub(super) fn etag(version: Version) -> [(HeaderName, HeaderValue); 1] {
     let quoted = format!("\"{version}\"");
     [(ETAG, HeaderValue::try_from(quoted).expect("quoted hexadecimal digits are a header value"))]
 }
@@ -39,13 +40,13 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
         })?)),
         (None, Some(tags)) if tags == "*" => Ok(Condition::Absent),
         (None, Some(_)) => {
-            let detail = "If-None-Match must be *, to create a collection and change none; send If-Match \
-                          with an ETag to change one";
+            let detail = "If-None-Match must be *, to store only what does not exist; send If-Match with an ETag \
+                          to change what exists";
             Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
         }
         (Some(_), Some(_)) => {
             let detail =
-                "If-Match requires that the collection exists, If-None-Match that it does not; leave one out";
+                "If-Match requires what is changed to exist, If-None-Match that it does not; leave one out";
             Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
         }
     }
@@ -63,7 +64,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Prob
 
 /// The versions in a list of tags; `None` if it is not such a list. Weak tags, and tags that this server does
 /// not issue, are left out: they match no collection.
-fn versions(tags: &str) -> Option<Vec<SettingsVersion>> {
+fn versions(tags: &str) -> Option<Vec<Version>> {
     let (mut rest, mut found) = (tags, Vec::new());
     loop {
         let is_weak = rest.starts_with("W/");
@@ -77,8 +78,8 @@ fn versions(tags: &str) -> Option<Vec<SettingsVersion>> {
     }
 }
 
-fn version(tag: &str) -> Option<SettingsVersion> {
-    let version = SettingsVersion(u64::from_str_radix(tag, 16).ok()?);
+fn version(tag: &str) -> Option<Version> {
+    let version = Version(u64::from_str_radix(tag, 16).ok()?);
     (version.to_string() == tag).then_some(version)
 }
 
@@ -97,9 +98,8 @@ mod tests {
     #[test]
     fn conditions_are_read_as_rfc_9110_defines_them() {
         let (one, two) = ("\"0000000000000001\"", "\"00000000000000ff\"");
-        let version = |numbers: &[u64]| {
-            Some(Condition::Version(numbers.iter().copied().map(SettingsVersion).collect()))
-        };
+        let version =
+            |numbers: &[u64]| Some(Condition::Version(numbers.iter().copied().map(Version).collect()));
         assert_eq!(read(&[]), Some(Condition::None));
         assert_eq!(read(&[(&IF_MATCH, "*")]), Some(Condition::Present));
         assert_eq!(read(&[(&IF_NONE_MATCH, " * ")]), Some(Condition::Absent));
@@ -114,6 +114,6 @@ mod tests {
         }
         assert_eq!(read(&[(&IF_NONE_MATCH, one)]), None);
         assert_eq!(read(&[(&IF_MATCH, one), (&IF_NONE_MATCH, "*")]), None);
-        assert_eq!(etag(SettingsVersion(255))[0].1, two);
+        assert_eq!(etag(Version(255))[0].1, two);
     }
 }

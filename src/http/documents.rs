@@ -4,30 +4,32 @@ use std::time::Instant;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Extension, Request, State as From_};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures::future::ready;
 use futures::{StreamExt, TryStreamExt, stream};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
 
 use super::State;
 use super::access::RequestKey;
 use super::bulk::{self, Destination, Framing};
+use super::condition::{Conditional, etag};
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
 use super::extract::{
     DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object, read, read_sized,
 };
 use super::json::Json;
-use super::responses::{BodyRefused, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
+use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
     AddedOut, BulkOut, DocumentIn, DocumentOut, ExportHeader, ExportOut, ExportParams, Few, FormParams,
-    LineOut, NearParams, OnDuplicate, SummaryOut, in_form,
+    LineOut, NearParams, OnDuplicate, PatchIn, SummaryOut, in_form,
 };
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId, HashForm};
-use crate::service::{DuplicateRule, Offered, Outcome, Page, Patience};
+use crate::service::{self, Condition, DuplicateRule, Offered, Outcome, Page, Patience, StoreRule, Version};
 
 /// Bytes of a page of an export. The document that reaches this size is the last one of the page.
 const EXPORT_BYTES: usize = 256 << 10;
@@ -42,21 +44,29 @@ const EXPORT_BYTES: usize = 256 << 10;
 /// export without texts is refused as a whole (409).
 #[utoipa::path(
     post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
-    params(NearParams),
+    params(
+        NearParams,
+        ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids."),
+    ),
     request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 200,
             description = "The document was updated, or is a duplicate and was not stored; or the results of \
                 a stream: one `LineResult` per line, then a `SummaryLine`.",
             content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
-        (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
+        (status = 201, description = "The document was created.", body = AddedOut,
+            headers(
+                ("ETag" = String, description = "Its version."),
+                ("Location" = String, description = "Its path."),
+            )),
+        BodyRefused, NotFound, ConditionFailed, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn add(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
+    Conditional(condition): Conditional,
     deadline: Deadline,
     key: Option<Extension<RequestKey>>,
     request: Request,
@@ -64,20 +74,20 @@ pub(super) async fn add(
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
     let limits = *state.service.limits();
     if kind == "application/x-ndjson" {
-        let into = destination(&state, &collection, &params, key, None)?;
+        let into = destination(&state, &collection, &params, condition, key)?;
         let waits = [header::EXPECT, header::CONTENT_LENGTH];
         let waits = waits.iter().any(|name| request.headers().contains_key(name));
         let body = request.into_body().into_data_stream();
         let (sizes, enough) = (bulk::Sizes::of(&limits), bulk::enough(&state.service));
         let headers = bulk::headers(&state.service, &collection);
-        let mut lines = bulk::lines(body, sizes, enough, into.unless.is_some(), headers);
+        let mut lines = bulk::lines(body, sizes, enough, into.rule.unless.is_some(), headers);
         if waits {
             state.service.admit_stream(&collection)?;
             lines = bulk::after_first_chunk(lines).await?;
         }
         return bulk::respond(into, lines, Framing::Lines);
     }
-    let storing = Storing::of(&state, &collection, &params, deadline)?;
+    let storing = Storing::of(&state, &collection, &params, condition, deadline)?;
     let bytes = read(request, limits.body_bytes()).await?;
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         let detail = "expected an object: this route takes one document; send an array to POST \
@@ -94,7 +104,12 @@ pub(super) async fn add(
 /// Stores an array of documents. An element that is not a document fails alone.
 #[utoipa::path(
     post, path = Route::BatchDocuments.path(), tag = "documents", operation_id = "batch_documents",
-    params(NearParams), request_body = Vec<DocumentIn>,
+    params(
+        NearParams,
+        ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
+            others fail alone."),
+    ),
+    request_body = Vec<DocumentIn>,
     responses(
         (status = 200, description = "The result for each document, in order.", body = BulkOut),
         BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
@@ -104,31 +119,44 @@ pub(super) async fn batch(
     From_(state): From_<State>,
     Target(collection): Target,
     Params(params): Params<NearParams>,
+    Conditional(condition): Conditional,
     deadline: Deadline,
     key: Option<Extension<RequestKey>>,
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
     let limits = *state.service.limits();
-    let into = destination(&state, &collection, &params, key, Some(deadline.end_of_writes()))?;
+    let into = destination(&state, &collection, &params, condition, key)?;
+    let into = Destination { end: Some(deadline.end_of_writes()), ..into };
     let way_out = "send many documents as a stream, application/x-ndjson, of any length";
     let bytes = read_sized(request, limits.batch_bytes, way_out).await?;
     let elements = parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
     let headers = bulk::headers(&state.service, &collection);
-    let lines = bulk::elements(elements.await?, bulk::Sizes::of(&limits), into.unless.is_some(), headers);
+    let lines =
+        bulk::elements(elements.await?, bulk::Sizes::of(&limits), into.rule.unless.is_some(), headers);
     bulk::respond(into, bulk::after_first_chunk(lines).await?, Framing::Array)
 }
 
 /// Stores a document with this id, and replaces the stored document that has it.
 #[utoipa::path(
     put, path = Route::Document.path(), tag = "documents", operation_id = "put_document",
-    params(("id" = String, Path, description = "The document."), NearParams),
+    params(
+        ("id" = String, Path, description = "The document."), NearParams,
+        ("If-Match" = Option<String>, Header, description = "Replace it only in one of these versions: `*` \
+            or a list of ETags."),
+        ("If-None-Match" = Option<String>, Header, description = "`*` stores it only if there is none with \
+            this id."),
+    ),
     request_body = DocumentIn,
     responses(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.",
-            body = AddedOut),
-        (status = 201, description = "The document was created.", body = AddedOut),
-        BodyRefused, NotFound, Mismatch, Refused, Unavailable, OutOfSpace,
+            body = AddedOut, headers(("ETag" = Option<String>, description = "Its version, if it was stored."))),
+        (status = 201, description = "The document was created.", body = AddedOut,
+            headers(
+                ("ETag" = String, description = "Its version."),
+                ("Location" = String, description = "Its path."),
+            )),
+        BodyRefused, NotFound, ConditionFailed, Mismatch, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn put(
@@ -136,10 +164,11 @@ pub(super) async fn put(
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
     Params(params): Params<NearParams>,
+    Conditional(condition): Conditional,
     deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
-    let storing = Storing::of(&state, &collection, &params, deadline)?;
+    let storing = Storing::of(&state, &collection, &params, condition, deadline)?;
     let limits = *state.service.limits();
     check_type(request.headers(), &["application/json"])?;
     let bytes = read(request, limits.body_bytes()).await?;
@@ -155,7 +184,8 @@ pub(super) async fn put(
     get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
     params(("id" = String, Path, description = "The document."), FormParams),
     responses(
-        (status = 200, description = "The document.", body = DocumentOut),
+        (status = 200, description = "The document.", body = DocumentOut,
+            headers(("ETag" = String, description = "Its version."))),
         NotFound, Refused, Unavailable,
     )
 )]
@@ -167,19 +197,66 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
     let document = state.service.document(&collection, &id).await?;
+    written(&state, document, is_signed, params.form()).await
+}
+
+/// The answer with a document and its ETag.
+async fn written(
+    state: &State,
+    document: service::Document,
+    is_signed: bool,
+    form: Option<HashForm>,
+) -> Result<Response, Problem> {
     let bytes = document.row.held_bytes();
-    let write =
-        move || in_form(params.form(), || Json(DocumentOut::new(document, is_signed)).into_response());
+    let tag = etag(Version::of_document(document.row.place, document.row.written_ms));
+    let write = move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed))).into_response());
     Ok(state.service.aside(bytes, write).await?)
+}
+
+/// Changes the metadata and the expiry of a document; its text and its fingerprint stay.
+#[utoipa::path(
+    patch, path = Route::Document.path(), tag = "documents", operation_id = "patch_document",
+    params(
+        ("id" = String, Path, description = "The document."), FormParams,
+        ("If-Match" = Option<String>, Header, description = "Change it only in one of these versions: `*` or \
+            a list of ETags."),
+    ),
+    request_body(content((PatchIn = "application/json"), (PatchIn = "application/merge-patch+json"))),
+    responses(
+        (status = 200, description = "The changed document.", body = DocumentOut,
+            headers(("ETag" = String, description = "Its version."))),
+        BodyRefused, NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
+    )
+)]
+pub(super) async fn patch(
+    From_(state): From_<State>,
+    Target(collection): Target,
+    DocumentPath(id): DocumentPath,
+    Params(params): Params<FormParams>,
+    Conditional(condition): Conditional,
+    deadline: Deadline,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_type(request.headers(), &["application/json", "application/merge-patch+json"])?;
+    let bytes = read(request, state.service.limits().body_bytes()).await?;
+    let patch = parse_aside(&state, deadline, bytes, |bytes| parse_object::<PatchIn>(bytes)?.patch());
+    let patch = patch.await?;
+    let is_signed = state.service.has_signatures(&collection)?;
+    let document = deadline.write(state.service.patch(&collection, &id, patch, condition)).await?;
+    written(&state, document, is_signed, params.form()).await
 }
 
 /// Deletes a document.
 #[utoipa::path(
     delete, path = Route::Document.path(), tag = "documents", operation_id = "delete_document",
-    params(("id" = String, Path, description = "The document.")),
+    params(
+        ("id" = String, Path, description = "The document."),
+        ("If-Match" = Option<String>, Header, description = "Delete it only in one of these versions: `*` or \
+            a list of ETags."),
+    ),
     responses(
         (status = 204, description = "The document was deleted."),
-        NotFound, Refused, Unavailable,
+        NotFound, ConditionFailed, Refused, Unavailable,
     )
 )]
 pub(super) async fn delete(
@@ -187,9 +264,10 @@ pub(super) async fn delete(
     _: NoParams,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
+    Conditional(condition): Conditional,
     deadline: Deadline,
 ) -> Result<StatusCode, Problem> {
-    deadline.write(state.service.delete(&collection, &id)).await?;
+    deadline.write(state.service.delete(&collection, &id, condition)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -300,7 +378,7 @@ async fn page(
 
 /// How one document is stored.
 struct Storing {
-    unless: Option<DuplicateRule>,
+    rule: StoreRule,
     /// The number of neighbours in the answer.
     similar: usize,
     deadline: Deadline,
@@ -312,12 +390,13 @@ impl Storing {
         state: &State,
         collection: &CollectionName,
         params: &NearParams,
+        condition: Condition,
         deadline: Deadline,
     ) -> Result<Storing, Problem> {
         let limits = state.service.limits();
-        let unless = unless(state, collection, params)?;
+        let rule = StoreRule { unless: unless(state, collection, params)?, condition };
         let similar = params.neighbours(limits.default_matches, limits.matches)?;
-        Ok(Storing { unless, similar, deadline, form: params.form() })
+        Ok(Storing { rule, similar, deadline, form: params.form() })
     }
 
     /// Stores a document, and returns its neighbours if the deadline leaves time for the lookup.
@@ -327,9 +406,9 @@ impl Storing {
         collection: &CollectionName,
         offered: Offered,
     ) -> Result<Response, Problem> {
-        let Storing { unless, similar, deadline, form } = self;
+        let Storing { rule, similar, deadline, form } = self;
         let start = Instant::now();
-        let added = deadline.write(state.service.add(collection, offered, unless)).await?;
+        let added = deadline.write(state.service.add(collection, offered, rule)).await?;
         let similar = if similar > 0 {
             let remaining = deadline.after_write(start.elapsed());
             // The document is stored even if the lookup fails, so that does not change the status.
@@ -337,28 +416,45 @@ impl Storing {
         } else {
             None
         };
-        let status = if added.outcome == Outcome::Created { StatusCode::CREATED } else { StatusCode::OK };
-        Ok(in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response()))
+        let tag = added.version.map(etag);
+        let created = matches!(added.outcome, Outcome::Created(_));
+        let location = created.then(|| [(header::LOCATION, location(collection, &added.id))]);
+        let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+        let mut response = in_form(form, || (status, Json(AddedOut::new(added, similar))).into_response());
+        response.headers_mut().extend(tag.into_iter().flatten().chain(location.into_iter().flatten()));
+        Ok(response)
     }
 }
 
-/// Where several documents are stored, and how. `end` is the time after which no part is written.
+/// Where several documents are stored, and how.
 fn destination(
     state: &State,
     collection: &CollectionName,
     params: &NearParams,
+    condition: Condition,
     key: Option<Extension<RequestKey>>,
-    end: Option<(Instant, Problem)>,
 ) -> Result<Destination, Problem> {
+    if !matches!(condition, Condition::None | Condition::Absent) {
+        let detail = "If-Match is for one document; send each with PUT /documents/{id}, or use \
+                      If-None-Match: * to store only documents with new ids";
+        return Err(Problem::parameter(Code::InvalidField, "If-Match", detail));
+    }
     Ok(Destination {
         state: state.clone(),
         collection: collection.clone(),
-        unless: unless(state, collection, params)?,
+        rule: StoreRule { unless: unless(state, collection, params)?, condition },
         similar: params.neighbours(0, state.service.limits().matches)?,
         bucket: key.and_then(|Extension(RequestKey(held))| held.bucket),
         form: params.form(),
-        end,
+        end: None,
     })
+}
+
+/// The path of a document.
+fn location(collection: &CollectionName, id: &DocumentId) -> HeaderValue {
+    let id = utf8_percent_encode(id.as_str(), NON_ALPHANUMERIC).to_string();
+    let path = format!("{}/{id}", Route::Documents.of_collection(collection));
+    HeaderValue::try_from(path).expect("a percent-encoded path is a header value")
 }
 
 /// Which stored documents prevent storing a new one; `None` to store it always.

@@ -327,6 +327,8 @@ impl From<&ServiceError> for Problem {
             }
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
+            ServiceError::Condition { .. } => Problem::new(Code::PreconditionFailed, detail),
+            ServiceError::Overtaken(_) => Problem::new(Code::Busy, detail),
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
             ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
             ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),

@@ -193,6 +193,7 @@ impl Server {
             (Route::DocumentSimilar, Method::GET) => similar::by_document.call(request, state),
             (Route::Documents, Method::POST) => documents::add.call(request, state),
             (Route::Document, Method::GET) => documents::get.call(request, state),
+            (Route::Document, Method::PATCH) => documents::patch.call(request, state),
             (Route::Document, Method::PUT) => documents::put.call(request, state),
             (Route::Document, Method::DELETE) => documents::delete.call(request, state),
             (Route::Export, Method::GET) => self.export.clone().call(request).map(|Ok(done)| done).boxed(),

@@ -33,7 +33,7 @@ use super::{
     ),
     paths(
         fingerprint::fingerprint, fingerprint::batch, compare::compare,
-        documents::add, documents::batch, documents::put, documents::get, documents::delete, documents::export, pairs::list,
+        documents::add, documents::batch, documents::put, documents::patch, documents::get, documents::delete, documents::export, pairs::list,
         similar::by_query, similar::by_body, similar::batch, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,
@@ -105,7 +105,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
 }
 
 pub(super) fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.put, &mut item.post, &mut item.delete].into_iter().flatten()
+    [&mut item.get, &mut item.put, &mut item.post, &mut item.patch, &mut item.delete].into_iter().flatten()
 }
 
 /// Adds the schemas of the parameters in the path and of the conditions in the headers.

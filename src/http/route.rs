@@ -186,7 +186,9 @@ impl Route {
             Route::Marks => &[(Method::GET, READ), (Method::POST, WRITE), (Method::DELETE, WRITE)],
             Route::Compare | Route::BatchSimilar => &[(Method::POST, READ)],
             Route::Documents | Route::BatchDocuments => &[(Method::POST, WRITE)],
-            Route::Document => &[(Method::GET, READ), (Method::PUT, WRITE), (Method::DELETE, WRITE)],
+            Route::Document => {
+                &[(Method::GET, READ), (Method::PUT, WRITE), (Method::PATCH, WRITE), (Method::DELETE, WRITE)]
+            }
             Route::DocumentSimilar
             | Route::DocumentCluster
             | Route::Cluster
@@ -388,6 +390,7 @@ mod tests {
                 (Method::GET, item.get.is_some()),
                 (Method::POST, item.post.is_some()),
                 (Method::PUT, item.put.is_some()),
+                (Method::PATCH, item.patch.is_some()),
                 (Method::DELETE, item.delete.is_some()),
             ];
             for (method, exists) in methods {

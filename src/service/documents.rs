@@ -19,8 +19,8 @@ use super::limits::Limits;
 use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, CollectionSettings, Document, DuplicateRule, EngineError, MAX_OPERATIONS, Operation, Outcome,
-    Page, Placement, Row,
+    Admission, CollectionSettings, Condition, Document, DuplicateRule, EngineError, MAX_OPERATIONS,
+    Operation, Outcome, Page, Placement, Row, Version,
 };
 use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Profiles, Signed, Status, signature_name};
@@ -72,12 +72,12 @@ pub struct Prepared {
 }
 
 /// The settings for preparing the documents of a collection.
-struct Preparation {
+pub(super) struct Preparation {
     profiles: Profiles,
     profile: &'static Profile,
     settings: Arc<CollectionSettings>,
-    limits: Limits,
-    now_ms: u64,
+    pub(super) limits: Limits,
+    pub(super) now_ms: u64,
     /// The engine's time, by which documents expire. It never goes backwards.
     expiry_now_ms: u64,
     new_id: fn() -> DocumentId,
@@ -147,7 +147,7 @@ impl Preparation {
         Ok(row)
     }
 
-    fn expires_ms(&self, wanted: Expires) -> Result<Option<u64>, ServiceError> {
+    pub(super) fn expires_ms(&self, wanted: Expires) -> Result<Option<u64>, ServiceError> {
         let now = self.expiry_now_ms;
         let after = |seconds: u64| now.saturating_add(seconds.saturating_mul(1_000));
         match wanted {
@@ -177,14 +177,41 @@ pub struct Added {
     pub expires_ms: Option<u64>,
     /// The result of the operation.
     pub outcome: Outcome,
+    /// The version that was stored, if it was.
+    pub version: Option<Version>,
     /// Its cluster, in a collection with clusters.
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     pub(super) signature: Option<Arc<[u8]>>,
 }
 
-/// Resolves when the documents are durable, with the result for each.
-pub type Adding = BoxFuture<'static, Result<Vec<Added>, EngineError>>;
+/// Resolves when the documents are durable, with the result for each, or the error of one that was not stored
+/// because of its condition.
+pub type Adding = BoxFuture<'static, Result<Vec<Result<Added, ServiceError>>, EngineError>>;
+
+/// When documents are stored.
+#[derive(Clone, Debug, Default)]
+pub struct StoreRule {
+    /// Not if a stored document is a near-duplicate by this measure.
+    pub unless: Option<DuplicateRule>,
+    /// Only if this holds for the stored document with the same id.
+    pub condition: Condition,
+}
+
+impl Added {
+    fn with_outcome(self, outcome: Outcome) -> Result<Added, ServiceError> {
+        let version = match &outcome {
+            Outcome::Refused(version) => {
+                return Err(ServiceError::Condition { id: self.id, version: *version });
+            }
+            Outcome::Created(version) | Outcome::Updated(version) | Outcome::Replaced(version, _) => {
+                Some(*version)
+            }
+            Outcome::Duplicate(_) | Outcome::Deleted | Outcome::Absent => None,
+        };
+        Ok(Added { outcome, version, ..self })
+    }
+}
 
 impl Service {
     /// Fingerprints documents. An invalid document fails alone. The iterator `offered` and the
@@ -231,7 +258,7 @@ impl Service {
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
+    pub(super) fn preparation(&self, collection: &CollectionName) -> Result<Preparation, ServiceError> {
         let engine = self.engine()?;
         let settings = engine.settings(collection)?;
         Ok(Preparation {
@@ -267,7 +294,7 @@ impl Service {
         &self,
         collection: &CollectionName,
         prepared: Vec<Prepared>,
-        unless: Option<DuplicateRule>,
+        rule: StoreRule,
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
@@ -277,12 +304,15 @@ impl Service {
             status: status(row),
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
+            version: None,
             signature: profile.signatures().and(row.sketch.as_deref()).map(Arc::from),
             placement: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
-        let put = |Prepared { document, .. }| Operation::Put { document, unless };
+        let StoreRule { unless, condition } = rule;
+        let put =
+            |Prepared { document, .. }| Operation::Put { document, unless, condition: condition.clone() };
         let operations = prepared.into_iter().map(put).collect();
         let engine = Arc::clone(self.engine()?);
         let receipt = engine.write(collection, profile.as_deref(), operations, admission).await?;
@@ -290,21 +320,30 @@ impl Service {
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
             let added = facts.into_iter().zip(outcomes);
-            let mut added: Vec<Added> = added.map(|(fact, outcome)| Added { outcome, ..fact }).collect();
+            let mut added: Vec<Result<Added, ServiceError>> =
+                added.map(|(fact, outcome)| fact.with_outcome(outcome)).collect();
             let Some(collection) = engine.find(&name).ok().filter(|of| of.settings().clusters.is_some())
             else {
                 return Ok(added);
             };
-            let place = move |mut added: Vec<Added>| {
-                added.iter_mut().for_each(|one| one.placement = placement_of(&engine, &collection, &one.id));
-                added
+            let place = move |ids: &[Option<DocumentId>]| -> Vec<Option<Placement>> {
+                let of = |id: &Option<DocumentId>| placement_of(&engine, &collection, id.as_ref()?);
+                ids.iter().map(of).collect()
             };
-            if added.len() <= PLACED_AT_ONCE {
-                return Ok(place(added));
+            let ids: Vec<Option<DocumentId>> =
+                added.iter().map(|one| one.as_ref().ok().map(|one| one.id.clone())).collect();
+            let placements = if ids.len() <= PLACED_AT_ONCE {
+                place(&ids)
+            } else {
+                // Thousands of reads would delay other requests. The documents are stored if they cannot be
+                // done.
+                pool.run(Patience::Bulk, move |_: &Cancel| place(&ids)).await.unwrap_or_default()
+            };
+            for (one, placement) in added.iter_mut().zip(placements) {
+                if let Ok(one) = one {
+                    one.placement = placement;
+                }
             }
-            // Thousands of reads would delay other requests. The documents are stored if they cannot be done.
-            let copies = added.clone();
-            added = pool.run(Patience::Bulk, move |_: &Cancel| place(copies)).await.unwrap_or(added);
             Ok(added)
         }))
     }
@@ -318,11 +357,11 @@ impl Service {
         &self,
         collection: &CollectionName,
         offered: Offered,
-        unless: Option<DuplicateRule>,
+        rule: StoreRule,
     ) -> Result<Added, ServiceError> {
         let prepared = self.prepare_one(collection, offered).await?;
-        let adding = self.submit(collection, vec![prepared], unless, Admission::Shed).await?;
-        Ok(adding.await?.into_iter().next().ok_or(EngineError::Closed)?)
+        let adding = self.submit(collection, vec![prepared], rule, Admission::Shed).await?;
+        adding.await?.into_iter().next().ok_or(EngineError::Closed)?
     }
 
     /// Returns a document.
@@ -361,15 +400,23 @@ impl Service {
         Ok(self.engine()?.export(collection, after, bytes, representatives).await?)
     }
 
-    /// Deletes a document.
+    /// Deletes a document if the condition holds.
     ///
     /// # Errors
-    /// [`ServiceError::NoDocument`] if it does not exist.
-    pub async fn delete(&self, collection: &CollectionName, id: &DocumentId) -> Result<(), ServiceError> {
-        let operations = vec![Operation::Delete(id.clone())];
+    /// [`ServiceError::NoDocument`] if it does not exist, [`ServiceError::Condition`].
+    pub async fn delete(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+        condition: Condition,
+    ) -> Result<(), ServiceError> {
+        let operations = vec![Operation::Delete { id: id.clone(), condition }];
         let receipt = self.engine()?.write(collection, None, operations, Admission::Shed).await?;
         match receipt.await?.first() {
             Some(Outcome::Deleted) => Ok(()),
+            Some(Outcome::Refused(version)) => {
+                Err(ServiceError::Condition { id: id.clone(), version: *version })
+            }
             _ => Err(ServiceError::NoDocument { collection: collection.clone(), id: id.clone() }),
         }
     }

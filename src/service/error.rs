@@ -1,7 +1,7 @@
 //! Why a request failed. Messages name the field, the limit and the way out.
 
 use crate::call::NoMemory;
-use crate::engine::{EngineError, Progress};
+use crate::engine::{EngineError, Progress, Version};
 use crate::ids::{CollectionName, DocumentId, Mark};
 use crate::pool::PoolError;
 
@@ -129,6 +129,17 @@ pub enum ServiceError {
     /// The calibration was cancelled.
     #[error("the calibration was ended by a request")]
     Forgotten,
+    /// The condition of the request does not hold for the document. Nothing was done.
+    #[error("{}", condition_message(id, *version))]
+    Condition {
+        /// The id.
+        id: DocumentId,
+        /// Its version; `None` if it does not exist.
+        version: Option<Version>,
+    },
+    /// A change of a document was overtaken by others too often.
+    #[error("the document {0:?} changes too often to be changed now; try again in a moment")]
+    Overtaken(String),
     /// An error of the engine.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -137,6 +148,20 @@ pub enum ServiceError {
 impl From<NoMemory> for ServiceError {
     fn from(error: NoMemory) -> ServiceError {
         ServiceError::Engine(EngineError::NoMemory(error))
+    }
+}
+
+fn condition_message(id: &DocumentId, version: Option<Version>) -> String {
+    let id = id.as_str();
+    match version {
+        Some(version) => format!(
+            "the document {id:?} has the ETag \"{version}\", for which the condition of the request does not \
+             hold: get the document again and send that ETag as If-Match, or leave the condition out"
+        ),
+        None => format!(
+            "there is no document {id:?}, and the condition of the request is that there is one; leave \
+             If-Match out to store it"
+        ),
     }
 }
 
@@ -180,6 +205,7 @@ impl ServiceError {
             | ServiceError::EmptyText { .. }
             | ServiceError::Cursor
             | ServiceError::ProfileMismatch { .. }
+            | ServiceError::Condition { .. }
             | ServiceError::NoDocument { .. } => true,
             ServiceError::Engine(error) => error.is_of_question(),
             _ => false,

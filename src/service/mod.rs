@@ -27,6 +27,7 @@ mod marks;
 mod neighbours;
 mod pairs;
 mod passages;
+mod patch;
 mod second_check;
 mod strict_json;
 
@@ -45,7 +46,7 @@ pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
 pub use compare::{AskedSide, Change, ComparedPassages, Comparison, Side};
-pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, status};
+pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use given::{Counted, Given};
@@ -54,6 +55,7 @@ pub use lookup::{Found, Lookup, Pending};
 pub use marks::{MarkList, WantedMarks};
 pub use neighbours::Neighbours;
 pub use passages::Passages;
+pub use patch::Patch;
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
@@ -61,8 +63,8 @@ pub use strict_json::{Strict, told};
 pub use crate::engine::{
     Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
     DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter, FoundCluster, Health,
-    Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored,
-    SettingsVersion, Snapshot, Work, WorkBudget,
+    Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored, Snapshot,
+    Version, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{

@@ -85,7 +85,7 @@ impl Service {
         added: &Added,
         limit: usize,
     ) -> Result<Option<Neighbours>, ServiceError> {
-        let (Outcome::Duplicate(of) | Outcome::Replaced(of)) = &added.outcome else { return Ok(None) };
+        let (Outcome::Duplicate(of) | Outcome::Replaced(_, of)) = &added.outcome else { return Ok(None) };
         let mut matches: Vec<Match> = of.iter().take(limit.max(1)).cloned().collect();
         // The ids matter more: they are not kept back because a disk does not answer.
         if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {

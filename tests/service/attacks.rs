@@ -353,7 +353,7 @@ async fn an_array_ends_at_its_deadline_and_names_what_it_did_not_begin() {
     server.stream("/documents", lines.collect()).await;
     // Each of them is compared with all stored hashes.
     let array: Vec<Value> = (0..5_000).map(|id| json!({"hash": format!("{:016x}", spread(!id))})).collect();
-    let url = format!("{}/documents?on_duplicate=skip&k=20", server.url);
+    let url = format!("{}/batch/documents?on_duplicate=skip&k=20", server.url);
     let request = server.client.post(url).json(&array).header("x-timeout-ms", "300");
     let answer: Value = request.send().await.unwrap().json().await.unwrap();
     let summary = &answer["summary"];

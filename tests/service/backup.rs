@@ -180,7 +180,7 @@ async fn write_pairs(client: reqwest::Client, url: String, writer: u64, stop: Ar
             let id = format!("{side}-{writer}-{}", round % 25);
             json!({"id": id, "hash": hash, "metadata": {"round": round}})
         });
-        let response = client.post(format!("{url}/documents")).json(&json!(pair)).send().await.unwrap();
+        let response = client.post(format!("{url}/batch/documents")).json(&json!(pair)).send().await.unwrap();
         assert!(response.status().is_success());
         response.bytes().await.unwrap();
     }

@@ -17,6 +17,7 @@ mod bulk;
 mod calibrate;
 mod clusters;
 mod command_line;
+mod conditions;
 mod contract;
 mod corpus;
 mod damage;

@@ -80,12 +80,12 @@ async fn an_export_is_refused_by_a_collection_of_another_profile_of_the_same_wid
     mismatch(&results[0]["error"], "/export/profile");
     // As an array too.
     let array: Vec<Value> = export.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let (status, problem) = server.post(topics, json!(array)).await;
+    let (status, problem) = server.post("/collections/topics/batch/documents", json!(array)).await;
     assert_eq!(status, StatusCode::CONFLICT, "{problem}");
     assert_eq!(server.json("/collections/topics").await["documents"], 0);
     // A collection of its profile takes the same lines.
     server.put("/collections/copy", json!({})).await;
-    let (_, answer) = server.post("/collections/copy/documents", json!(array[..300])).await;
+    let (_, answer) = server.post("/collections/copy/batch/documents", json!(array[..300])).await;
     assert_eq!((&answer["results"][0]["index"], &answer["summary"]["created"]), (&json!(1), &json!(299)));
     let (_, summary) = stream_chunked(&server, "/collections/copy/documents", &export).await;
     assert_eq!((&summary["created"], &summary["updated"]), (&json!(401), &json!(299)), "{summary}");

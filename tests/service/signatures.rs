@@ -225,7 +225,7 @@ async fn of_near_duplicates_by_signature_one_is_stored() {
     create(&server, "copies", json!({"profile": "minhash-copies"})).await;
     let original = text(0b0111_0000_0111);
     let edited = |i: usize| original.replace("twice a day", &format!("{i} times a day"));
-    let route = "/collections/copies/documents?on_duplicate=skip&threshold=0.5";
+    let route = "/collections/copies/batch/documents?on_duplicate=skip&threshold=0.5";
     // All in one array: the first document is not stored yet when the others are checked.
     let documents: Vec<Value> = (0..8).map(|i| json!({"id": format!("d{i}"), "text": edited(i)})).collect();
     let (_, answer) = server.post(route, json!(documents)).await;

@@ -16,9 +16,7 @@ use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::marks::MarkChange;
-use crate::engine::{
-    CollectionChange, Condition, Document, DuplicateRule, Operation, ProfileFacts, SettingsVersion,
-};
+use crate::engine::{CollectionChange, Condition, Document, DuplicateRule, Operation, ProfileFacts, Version};
 use crate::ids::{CollectionId, CollectionName, DocumentId, KeepRule, Mark, SignatureShape, Width};
 use crate::store::Row;
 
@@ -135,8 +133,8 @@ type ShapeLayout = (u16, u8, u16, u16, bool);
 
 #[derive(Serialize, Deserialize)]
 enum OperationLayout {
-    Put { id: String, row: Vec<u8>, unless: Option<(u32, Option<f64>, bool)> },
-    Delete(String),
+    Put { id: String, row: Vec<u8>, unless: Option<(u32, Option<f64>, bool)>, condition: ConditionLayout },
+    Delete { id: String, condition: ConditionLayout },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -243,12 +241,15 @@ impl WorkLayout {
 impl From<Operation> for OperationLayout {
     fn from(operation: Operation) -> OperationLayout {
         match operation {
-            Operation::Put { document: Document { id, row }, unless } => OperationLayout::Put {
+            Operation::Put { document: Document { id, row }, unless, condition } => OperationLayout::Put {
                 id: id.as_str().to_owned(),
                 row: row.into_bytes(),
                 unless: unless.map(|rule| (rule.k, rule.containment, rule.replaces)),
+                condition: condition.into(),
             },
-            Operation::Delete(id) => OperationLayout::Delete(id.as_str().to_owned()),
+            Operation::Delete { id, condition } => {
+                OperationLayout::Delete { id: id.as_str().to_owned(), condition: condition.into() }
+            }
         }
     }
 }
@@ -256,13 +257,16 @@ impl From<Operation> for OperationLayout {
 impl OperationLayout {
     fn read(self) -> Result<Operation, EntryError> {
         match self {
-            OperationLayout::Put { id, row, unless } => {
+            OperationLayout::Put { id, row, unless, condition } => {
                 let row = Row::from_bytes(&row).map_err(|_| EntryError::Damaged("a document"))?;
                 let rule = |(k, containment, replaces)| DuplicateRule { k, containment, replaces };
                 let document = Document { id: read_id(&id)?, row };
-                Ok(Operation::Put { document, unless: unless.map(rule) })
+                let (unless, condition) = (unless.map(rule), condition.into());
+                Ok(Operation::Put { document, unless, condition })
             }
-            OperationLayout::Delete(id) => Ok(Operation::Delete(read_id(&id)?)),
+            OperationLayout::Delete { id, condition } => {
+                Ok(Operation::Delete { id: read_id(&id)?, condition: condition.into() })
+            }
         }
     }
 }
@@ -347,7 +351,7 @@ impl From<ConditionLayout> for Condition {
             ConditionLayout::Absent => Condition::Absent,
             ConditionLayout::Present => Condition::Present,
             ConditionLayout::Version(versions) => {
-                Condition::Version(versions.into_iter().map(SettingsVersion).collect())
+                Condition::Version(versions.into_iter().map(Version).collect())
             }
         }
     }

@@ -32,7 +32,7 @@ use super::wire::{LineOut, Summary, SummaryOut, in_form};
 use crate::call::{Call, Reserved, for_call};
 use crate::ids::{CollectionName, HashForm};
 use crate::keys::Bucket;
-use crate::service::{Added, Admission, DuplicateRule, Match, Neighbours, Patience, Prepared, Service};
+use crate::service::{Added, Admission, Match, Neighbours, Patience, Prepared, Service, StoreRule};
 
 /// Maximum number of chunks of one request that wait to become durable.
 const STORING_CHUNKS: usize = 8;
@@ -49,8 +49,8 @@ const LISTED_ERRORS: usize = 50;
 pub(super) struct Destination {
     pub(super) state: State,
     pub(super) collection: CollectionName,
-    /// A document is not stored if a stored document is a near-duplicate by this measure.
-    pub(super) unless: Option<DuplicateRule>,
+    /// When a document is stored.
+    pub(super) rule: StoreRule,
     /// The number of neighbours in the result of each document.
     pub(super) similar: usize,
     /// The token bucket of the key, if its units are limited.
@@ -173,16 +173,19 @@ async fn submit(into: Arc<Destination>, chunk: PreparedChunk) -> BoxFuture<'stat
     if prepared.is_empty() {
         return ready(in_order(results, reserved)).boxed();
     }
-    match into.state.service.submit(&into.collection, prepared, into.unless, Admission::Wait).await {
+    match into.state.service.submit(&into.collection, prepared, into.rule.clone(), Admission::Wait).await {
         Ok(adding) => {
             let call = Call::current();
             let finish = async move {
                 match adding.await {
                     Ok(added) => {
                         let mut reserved = reserved;
-                        let similar = neighbours(&into, &added, &mut reserved).await;
-                        let lines = numbers.into_iter().zip(added).zip(similar);
-                        results.extend(lines.map(|((n, added), near)| LineOut::added(n, added, near)));
+                        let stored: Vec<Added> = added.iter().flatten().cloned().collect();
+                        let mut similar = neighbours(&into, &stored, &mut reserved).await.into_iter();
+                        results.extend(numbers.into_iter().zip(added).map(|(n, added)| match added {
+                            Ok(added) => LineOut::added(n, added, similar.next().flatten()),
+                            Err(error) => LineOut::failed(n, &error.into()),
+                        }));
                         in_order(results, reserved)
                     }
                     Err(error) => {
@@ -209,7 +212,7 @@ async fn neighbours(
     reserved: &mut Reserved,
 ) -> Vec<Option<Result<Neighbours, Problem>>> {
     if into.similar == 0 {
-        return added.iter().map(|_| None).collect();
+        return Vec::new();
     }
     let (service, mut all) = (&into.state.service, Vec::with_capacity(added.len()));
     for part in added.chunks((PART_MATCHES / into.similar).max(1)) {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::clusters::PlacementOut;
@@ -14,7 +15,7 @@ use super::hashes::{HashIn, Hex};
 use super::values::{ExpiresIn, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, status};
+use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, status};
 
 /// A document to store: exactly one of text, html, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -111,6 +112,55 @@ impl DocumentIn {
     }
 }
 
+/// The change of a document.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = DocumentChange)]
+pub(in crate::http) struct PatchIn {
+    /// The changes of its metadata by the rules of JSON merge patch (RFC 7396): members that are named
+    /// replace those that are stored, objects are merged, and `null` removes a member, or all metadata.
+    #[serde(default, deserialize_with = "raw")]
+    #[schema(value_type = Option<Metadata>, example = json!({"source": "web", "draft": null}))]
+    metadata: Option<Box<RawValue>>,
+    /// Its lifetime from now on; `null` for no expiry.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<ExpiresIn>)]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_in: Option<Option<ExpiresIn>>,
+    /// When it expires, in place of `expires_in`; `null` for no expiry.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = Option<Timestamp>, example = "2100-01-01T00:00:00Z")]
+    #[allow(clippy::option_option, reason = "absent, null and a value are three things")]
+    expires_at: Option<Option<Timestamp>>,
+}
+
+/// Reads a value that is present, also `null`.
+fn raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+impl PatchIn {
+    /// Converts it for the service.
+    pub(in crate::http) fn patch(self) -> Result<Patch, Problem> {
+        let expires = match (self.expires_in, self.expires_at) {
+            (Some(_), Some(_)) => {
+                let detail = "expires_in and expires_at both set when the document expires; leave one out";
+                return Err(Problem::field(Code::InvalidField, "/expires_at", detail));
+            }
+            (Some(Some(span)), None) => Some(Expires::In(span.0)),
+            (None, Some(Some(at))) => Some(Expires::At(at.0)),
+            (Some(None), None) | (None, Some(None)) => Some(Expires::Never),
+            (None, None) => None,
+        };
+        if self.metadata.is_none() && expires.is_none() {
+            let detail = "there is nothing to change: name metadata, expires_in or expires_at. A text, a hash \
+                          or features are replaced with PUT";
+            return Err(Problem::new(Code::InvalidField, detail));
+        }
+        Ok(Patch { metadata: self.metadata, expires })
+    }
+}
+
 /// The result for a document.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AddedDocument)]
@@ -172,10 +222,12 @@ pub(in crate::http) enum OutcomeOut {
 impl From<&Outcome> for OutcomeOut {
     fn from(outcome: &Outcome) -> OutcomeOut {
         match outcome {
-            Outcome::Created => OutcomeOut::Created,
+            Outcome::Created(_) => OutcomeOut::Created,
             Outcome::Duplicate(_) => OutcomeOut::Duplicate,
-            Outcome::Replaced(_) => OutcomeOut::Replaced,
-            Outcome::Updated | Outcome::Deleted | Outcome::Absent => OutcomeOut::Updated,
+            Outcome::Replaced(..) => OutcomeOut::Replaced,
+            Outcome::Updated(_) | Outcome::Deleted | Outcome::Absent | Outcome::Refused(_) => {
+                OutcomeOut::Updated
+            }
         }
     }
 }
@@ -186,7 +238,7 @@ impl AddedOut {
         let outcome = OutcomeOut::from(&added.outcome);
         let (named, id, expires_ms) = match added.outcome {
             Outcome::Duplicate(of) => (Some(of), None, None),
-            Outcome::Replaced(of) => (Some(of), Some(Id(added.id)), added.expires_ms),
+            Outcome::Replaced(_, of) => (Some(of), Some(Id(added.id)), added.expires_ms),
             _ => (None, Some(Id(added.id)), added.expires_ms),
         };
         let out = |matches: Vec<Match>| Some(matches.into_iter().map(MatchOut::from).collect());

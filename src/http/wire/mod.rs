@@ -33,7 +33,9 @@ pub(super) use collections::{
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
-pub(super) use documents::{AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, Summary, SummaryOut};
+pub(super) use documents::{
+    AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, PatchIn, Summary, SummaryOut,
+};
 pub use export::ExportHeader;
 pub(super) use export::{ExportOut, ExportParams};
 pub(super) use few::Few;

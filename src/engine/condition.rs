@@ -1,0 +1,87 @@
+//! Versions of collections and documents, and the conditions under which they may be changed.
+
+use std::fmt;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::EngineError;
+use crate::ids::CollectionName;
+
+/// Identifies a state of the settings of a collection, or of a document. Two states have different versions,
+/// also if one was deleted and created again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version(pub u64);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Version {
+    /// The version of a document with this place and time of writing. A document that is deleted and created
+    /// again has another place, and each write of a document has a later time than the one before.
+    pub fn of_document(place: u64, written_ms: u64) -> Version {
+        let bytes = [place.to_le_bytes(), written_ms.to_le_bytes()].concat();
+        Version(xxh3_64(&bytes))
+    }
+}
+
+/// The condition under which a collection or a document may be changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// No condition.
+    #[default]
+    None,
+    /// None has this name or id.
+    Absent,
+    /// It exists.
+    Present,
+    /// It exists, and has one of these versions.
+    Version(Vec<Version>),
+}
+
+impl Condition {
+    /// Whether the condition holds for this version; `None` if it does not exist.
+    pub fn holds(&self, version: Option<Version>) -> bool {
+        match (self, version) {
+            (Condition::None, _) => true,
+            (Condition::Absent, version) => version.is_none(),
+            (Condition::Present, version) => version.is_some(),
+            (Condition::Version(wanted), version) => version.is_some_and(|version| wanted.contains(&version)),
+        }
+    }
+
+    /// Checks the condition for a collection whose settings have this version; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// [`EngineError::Condition`] if the condition does not hold.
+    pub(super) fn check(&self, name: &CollectionName, version: Option<Version>) -> Result<(), EngineError> {
+        let failed = || Err(EngineError::Condition { name: name.clone(), version });
+        if self.holds(version) { Ok(()) } else { failed() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_condition_reports_the_current_version() {
+        let name = CollectionName::default_collection();
+        let (one, two) = (Version(1), Version(2));
+        for (condition, absent, present) in [
+            (Condition::None, true, true),
+            (Condition::Absent, true, false),
+            (Condition::Present, false, true),
+            (Condition::Version(vec![two, one]), false, true),
+            (Condition::Version(vec![two]), false, false),
+            (Condition::Version(Vec::new()), false, false),
+        ] {
+            assert_eq!(condition.check(name, None).is_ok(), absent, "{condition:?}");
+            assert_eq!(condition.check(name, Some(one)).is_ok(), present, "{condition:?}");
+        }
+        let message = Condition::Version(vec![two]).check(name, Some(one)).unwrap_err().to_string();
+        assert!(message.contains("\"0000000000000001\""), "{message}");
+    }
+}
