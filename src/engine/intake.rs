@@ -329,6 +329,7 @@ mod tests {
     use futures::FutureExt;
 
     use super::*;
+    use crate::engine::Condition;
     use crate::ids::DocumentId;
 
     fn deletions(count: usize) -> Vec<Operation> {

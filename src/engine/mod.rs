@@ -42,6 +42,7 @@ mod filter;
 mod gate;
 mod inspect;
 mod intake;
+mod listing;
 mod lists;
 mod lookup;
 mod marks;
@@ -84,7 +85,6 @@ use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts};
 use checkpoint::{Checkpointer, Request, describe};
 use clock::Clock;
-use cluster_queries::represents;
 pub use cluster_queries::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, FoundCluster, Member, Placement,
 };
@@ -348,36 +348,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns documents in the order of their ids, from the one after `after`; only those that represent
-    /// clusters with `representatives`. The page ends when it holds `bytes` bytes, with at least one
-    /// document.
-    pub async fn export(
-        &self,
-        collection: &CollectionName,
-        after: Option<DocumentId>,
-        bytes: usize,
-        representatives: bool,
-    ) -> Result<Page, EngineError> {
+    /// Returns a page of documents in the order of their ids. If there are any, it has at least one or the
+    /// time is over.
+    pub async fn list(&self, collection: &CollectionName, wanted: Listing) -> Result<Page, EngineError> {
         let collection = self.shared.registry.get(collection)?.id;
         let shared = Arc::clone(&self.shared);
-        let read = move |cancel: &Cancel| {
-            let now_ms = shared.clock.now_ms();
-            let view = shared.store.view();
-            let (mut documents, mut held) = (Vec::new(), 0);
-            for row in view.rows_after(collection, after.as_ref()) {
-                cancel.check()?;
-                let (id, row) = row?;
-                if row.has_lapsed(now_ms) || (representatives && !represents(&view, collection, &id)?) {
-                    continue;
-                }
-                held += size_of::<Document>() + id.as_str().len() + row.held_bytes();
-                documents.push(Document { id, row });
-                if held >= bytes {
-                    return Ok(Page { documents, is_last: false });
-                }
-            }
-            Ok(Page { documents, is_last: true })
-        };
+        let read = move |cancel: &Cancel| listing::page(&shared, collection, &wanted, cancel);
         self.pool.run(Patience::Bulk, read).await?
     }
 

@@ -86,13 +86,45 @@ pub struct Document {
     pub row: Row,
 }
 
+/// Which documents a page has, in the order of their ids.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// The id after which the page begins.
+    pub after: Option<DocumentId>,
+    /// Only documents that this filter admits.
+    pub filter: Option<Box<Filter>>,
+    /// Only documents that represent clusters.
+    pub representatives: bool,
+    /// The maximum number of documents.
+    pub limit: usize,
+    /// The bytes of documents at which the page ends. The document that reaches them is included.
+    pub bytes: usize,
+    /// The time after which the page ends, so that a filter that admits few does not take long.
+    pub time: Duration,
+}
+
+impl Default for Listing {
+    fn default() -> Listing {
+        Listing {
+            after: None,
+            filter: None,
+            representatives: false,
+            limit: usize::MAX,
+            bytes: usize::MAX,
+            time: Duration::MAX,
+        }
+    }
+}
+
 /// Consecutive documents in id order.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The documents.
     pub documents: Vec<Document>,
-    /// Whether this is the last page.
-    pub is_last: bool,
+    /// The number of documents that were read, also those that the filter does not admit.
+    pub examined: u64,
+    /// The last document that was read, if more may follow.
+    pub next: Option<DocumentId>,
 }
 
 /// Which stored documents are near-duplicates of a new one.

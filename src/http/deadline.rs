@@ -49,6 +49,11 @@ impl Deadline {
         Ok(Deadline { query, write, is_from_client: true })
     }
 
+    /// The time of a write.
+    pub(super) fn write_time(self) -> Duration {
+        self.write
+    }
+
     /// Runs work that changes nothing.
     pub(super) fn query<T, E, F>(self, work: F) -> impl Future<Output = Result<T, Problem>>
     where

@@ -1,13 +1,11 @@
-//! Documents: add, read, delete, export.
+//! Documents: add, read, change, delete.
 
 use std::time::Instant;
 
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use futures::future::ready;
-use futures::{StreamExt, TryStreamExt, stream};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
 
@@ -24,15 +22,11 @@ use super::json::Json;
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{
-    AddedOut, BulkOut, DocumentIn, DocumentOut, ExportHeader, ExportOut, ExportParams, Few, FormParams,
-    LineOut, NearParams, OnDuplicate, PatchIn, SummaryOut, in_form,
+    AddedOut, BulkOut, DocumentIn, DocumentOut, Few, FormParams, LineOut, NearParams, OnDuplicate, PatchIn,
+    SummaryOut, in_form,
 };
-use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
 use crate::ids::{CollectionName, DocumentId, HashForm};
-use crate::service::{self, Condition, DuplicateRule, Offered, Outcome, Page, Patience, StoreRule, Version};
-
-/// Bytes of a page of an export. The document that reaches this size is the last one of the page.
-const EXPORT_BYTES: usize = 256 << 10;
+use crate::service::{self, Condition, DuplicateRule, Offered, Outcome, StoreRule, Version};
 
 /// Stores one document, or a stream of documents.
 ///
@@ -200,7 +194,7 @@ pub(super) async fn get(
     written(&state, document, is_signed, params.form()).await
 }
 
-/// The answer with a document and its ETag.
+/// The answer with a document and its `ETag`.
 async fn written(
     state: &State,
     document: service::Document,
@@ -271,71 +265,6 @@ pub(super) async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Streams all documents as NDJSON, by id. `POST /documents` accepts these lines.
-///
-/// The first line is a header, `{"export": {"profile": …}}`: it states the profile of the hashes, and `POST
-/// /documents` refuses hashes of another profile than that of the collection.
-///
-/// Documents that are added or deleted during the export may or may not be included.
-#[utoipa::path(
-    get, path = Route::Export.path(), tag = "documents", operation_id = "export_documents",
-    params(ExportParams),
-    responses(
-        (status = 200, description = "A header, then one document per line.", body = String,
-            content_type = "application/x-ndjson"),
-        NotFound, Refused, Unavailable,
-    )
-)]
-pub(super) async fn export(
-    From_(state): From_<State>,
-    Target(collection): Target,
-    Params(params): Params<ExportParams>,
-) -> Result<Response, Problem> {
-    let header = ExportHeader::new(state.service.collection(&collection)?, &params).line();
-    let shown = Shown { representatives: params.representatives, form: params.form() };
-    if shown.representatives {
-        state.service.check_decided(&collection).await?;
-    }
-    // The first page is read before the status is sent: a missing collection is a 404, not a broken stream.
-    let call = Call::current();
-    let wanted = page_bytes(&state, call.as_deref());
-    let first = page(&state, &collection, None, shown, reserve(wanted)?).await?;
-    let pages = stream::try_unfold((Some(first), call), move |(previous, call)| {
-        let (state, collection) = (state.clone(), collection.clone());
-        async move {
-            let (lines, after) = match previous {
-                Some((lines, Some(last))) => (lines, last),
-                Some((lines, None)) => return Ok(Some((lines, (None, call)))),
-                None => return Ok::<_, Problem>(None),
-            };
-            // The next page is read before this one is sent, so that the client does not wait for it.
-            let reserved = reserve_in_time(call.as_ref(), wanted).await?;
-            let next = page(&state, &collection, Some(after), shown, reserved);
-            let next = for_call(call.clone(), next).await?;
-            Ok(Some((lines, (Some(next), call))))
-        }
-    });
-    let body = stream::once(ready(Ok(Bytes::from(header)))).chain(pages);
-    let body = body.map_err(|problem| std::io::Error::other(problem.body_text()));
-    let content_type = [(header::CONTENT_TYPE, "application/x-ndjson")];
-    Ok((content_type, Body::from_stream(body)).into_response())
-}
-
-/// What an export has.
-#[derive(Clone, Copy)]
-struct Shown {
-    representatives: bool,
-    /// The form of hashes.
-    form: Option<HashForm>,
-}
-
-/// The memory to reserve for a page, for its rows and its lines: at most what the client can have.
-fn page_bytes(state: &State, call: Option<&Call>) -> usize {
-    let limits = state.service.limits();
-    let most = 2 * (EXPORT_BYTES + limits.document_bytes + limits.metadata_bytes);
-    call.map_or(most, |call| most.min(call.most()))
-}
-
 /// The elements of an array of documents.
 fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
     let Few(elements) = parse::<Few<&RawValue>>(bytes)?;
@@ -348,32 +277,6 @@ fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
         return Err(Problem::new(Code::InvalidField, detail));
     }
     Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
-}
-
-/// A page of lines, and its last id if more pages may follow.
-async fn page(
-    state: &State,
-    collection: &CollectionName,
-    after: Option<DocumentId>,
-    shown: Shown,
-    mut reserved: Reserved,
-) -> Result<(Bytes, Option<DocumentId>), Problem> {
-    let page = state.service.export(collection, after, EXPORT_BYTES, shown.representatives).await?;
-    let Page { documents, is_last } = page;
-    let last = documents.last().filter(|_| !is_last).map(|last| last.id.clone());
-    let is_signed = state.service.has_signatures(collection)?;
-    let serialize = move || {
-        let mut lines = Vec::new();
-        for document in documents {
-            let line = ExportOut::new(document, is_signed);
-            in_form(shown.form, || bulk::write_line(&mut lines, &line));
-        }
-        lines.shrink_to_fit();
-        lines
-    };
-    let lines = state.service.on_pool(Patience::Bulk, serialize).await?;
-    reserved.shrink_to(lines.len());
-    Ok((reserved.bytes_of(lines), last))
 }
 
 /// How one document is stored.

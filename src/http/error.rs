@@ -52,6 +52,7 @@ codes! {
     NoCluster NOT_FOUND "no_cluster" "There is no such cluster";
     NoMark NOT_FOUND "no_mark" "There is no such mark";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
+    NoDeletion NOT_FOUND "no_deletion" "No documents were deleted by a filter";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
@@ -60,6 +61,7 @@ codes! {
     NotInCluster CONFLICT "not_in_cluster" "A server of a cluster cannot do this";
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
+    Deleting CONFLICT "deleting" "Documents are being deleted by a filter";
     PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
@@ -328,16 +330,21 @@ impl From<&ServiceError> for Problem {
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
             ServiceError::Condition { .. } => Problem::new(Code::PreconditionFailed, detail),
-            ServiceError::Overtaken(_) => Problem::new(Code::Busy, detail),
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
             ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
             ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),
             ServiceError::NoCalibration(_) | ServiceError::Forgotten => {
                 Problem::new(Code::NoCalibration, detail)
             }
+            ServiceError::Deleting(_) => Problem::new(Code::Deleting, detail),
+            ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => {
+                Problem::new(Code::NoDeletion, detail)
+            }
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
             ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
-            ServiceError::OtherCalibration { .. } => Problem::new(Code::Busy, detail),
+            ServiceError::OtherCalibration { .. } | ServiceError::Overtaken(_) => {
+                Problem::new(Code::Busy, detail)
+            }
             ServiceError::Engine(error) => error.into(),
         }
     }

@@ -16,6 +16,7 @@ mod compare;
 mod condition;
 mod console;
 mod deadline;
+mod deletions;
 mod documents;
 mod edge;
 mod error;
@@ -27,6 +28,7 @@ mod in_cluster;
 mod json;
 mod key;
 mod links;
+mod listing;
 mod marks;
 mod observe;
 mod openapi;
@@ -164,7 +166,7 @@ impl Server {
     fn new(state: State) -> Server {
         let compressed =
             |router: Router<State>| router.layer(CompressionLayer::new()).with_state(Arc::clone(&state));
-        let export = compressed(Router::new().fallback(documents::export));
+        let export = compressed(Router::new().fallback(listing::export));
         let pairs = compressed(Router::new().fallback(pairs::list));
         Server { export, pairs, pages: pages(), state }
     }
@@ -191,6 +193,10 @@ impl Server {
             (Route::Compare, Method::POST) => compare::compare.call(request, state),
             (Route::Similar, Method::POST) => similar::by_body.call(request, state),
             (Route::DocumentSimilar, Method::GET) => similar::by_document.call(request, state),
+            (Route::Documents, Method::GET) => listing::list.call(request, state),
+            (Route::Deletions, Method::GET) => deletions::get.call(request, state),
+            (Route::Deletions, Method::POST) => deletions::begin.call(request, state),
+            (Route::Deletions, Method::DELETE) => deletions::forget.call(request, state),
             (Route::Documents, Method::POST) => documents::add.call(request, state),
             (Route::Document, Method::GET) => documents::get.call(request, state),
             (Route::Document, Method::PATCH) => documents::patch.call(request, state),

@@ -17,8 +17,8 @@ use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
 use super::{
-    backups, calibrate, clusters, collections, compare, documents, fingerprint, in_cluster, key, links,
-    marks, operations, pairs, similar,
+    backups, calibrate, clusters, collections, compare, deletions, documents, fingerprint, in_cluster, key,
+    links, listing, marks, operations, pairs, similar,
 };
 
 #[derive(OpenApi)]
@@ -33,7 +33,8 @@ use super::{
     ),
     paths(
         fingerprint::fingerprint, fingerprint::batch, compare::compare,
-        documents::add, documents::batch, documents::put, documents::patch, documents::get, documents::delete, documents::export, pairs::list,
+        documents::add, documents::batch, documents::put, documents::patch, documents::get, documents::delete, listing::list, listing::export, pairs::list,
+        deletions::begin, deletions::get, deletions::forget,
         similar::by_query, similar::by_body, similar::batch, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,
         backups::backup, backups::restore,

@@ -124,6 +124,7 @@ routes! {
         BatchSimilar = "/batch/similar",
         Documents = "/documents",
         BatchDocuments = "/batch/documents",
+        Deletions = "/deletions",
         Document = "/documents/{id}",
         DocumentSimilar = "/documents/{id}/similar",
         DocumentCluster = "/documents/{id}/cluster",
@@ -183,9 +184,12 @@ impl Route {
                 &[(Method::GET, READ), (Method::POST, ADMIN), (Method::DELETE, ADMIN)]
             }
             Route::Similar => &[(Method::GET, READ), (Method::POST, READ)],
-            Route::Marks => &[(Method::GET, READ), (Method::POST, WRITE), (Method::DELETE, WRITE)],
+            Route::Marks | Route::Deletions => {
+                &[(Method::GET, READ), (Method::POST, WRITE), (Method::DELETE, WRITE)]
+            }
             Route::Compare | Route::BatchSimilar => &[(Method::POST, READ)],
-            Route::Documents | Route::BatchDocuments => &[(Method::POST, WRITE)],
+            Route::BatchDocuments => &[(Method::POST, WRITE)],
+            Route::Documents => &[(Method::GET, READ), (Method::POST, WRITE)],
             Route::Document => {
                 &[(Method::GET, READ), (Method::PUT, WRITE), (Method::PATCH, WRITE), (Method::DELETE, WRITE)]
             }

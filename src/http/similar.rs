@@ -261,12 +261,11 @@ fn separators(json: &[u8]) -> usize {
 
 /// The queries of a body.
 fn several(bytes: &[u8], limits: &Limits) -> Result<Several, Problem> {
-    let several = match Several::plain(bytes, limits.batch_items) {
-        Some(plain) => plain,
-        None => {
-            reserve(ELEMENT_BYTES * separators(bytes))?.keep();
-            Several::of(&parse_object(bytes)?, limits.batch_items)?
-        }
+    let several = if let Some(plain) = Several::plain(bytes, limits.batch_items) {
+        plain
+    } else {
+        reserve(ELEMENT_BYTES * separators(bytes))?.keep();
+        Several::of(&parse_object(bytes)?, limits.batch_items)?
     };
     let wanted = several.asks.iter().fold(0usize, |sum, ask| sum.saturating_add(ask.matches(limits)));
     if wanted > MATCHES_IN_ALL {

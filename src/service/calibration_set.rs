@@ -9,7 +9,7 @@ use super::calibrate::{ALIKE_BY, Job, MIN_TEXTS, Plan};
 use super::fingerprints::profile_named;
 use super::{Service, ServiceError, WantedMarks};
 use crate::call::{self, Call};
-use crate::engine::Page;
+use crate::engine::{Listing, Page};
 use crate::eval::{CERTAIN, Labels, Pair, Sample, Set, set_aside_copies, with_edits};
 use crate::fingerprint::Status;
 use crate::ids::{CollectionName, DocumentId, Mark};
@@ -245,16 +245,16 @@ impl Service {
         let mut after = None;
         loop {
             job.check()?;
-            let Page { documents, is_last } =
-                engine.export(collection, after.take(), PAGE_BYTES, false).await?;
+            let wanted = Listing { after: after.take(), bytes: PAGE_BYTES, ..Listing::default() };
+            let Page { documents, next, .. } = engine.list(collection, wanted).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
-            after = documents.last().map(|last| last.id.clone());
             for document in documents {
                 if let Some(text) = document.row.text {
                     each(&document.id, text);
                 }
             }
-            if is_last {
+            after = next;
+            if after.is_none() {
                 return Ok(());
             }
         }

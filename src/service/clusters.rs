@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::collections::keep_rule;
+use super::cursor;
 use super::error::ServiceError;
 use crate::engine::{
     ClusterMembers, ClusterOrder, ClusterPage, ClusterQuery, Collection, EngineError, Placement, Rank,
@@ -204,17 +205,13 @@ fn read_position(cursor: &str) -> Result<(u64, u64), ServiceError> {
 }
 
 fn write_rank(rank: &Rank) -> String {
-    let id: String = rank.id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("{:016x}{:016x}{id}", rank.key, rank.place)
+    format!("{:016x}{:016x}{}", rank.key, rank.place, cursor::write_id(&rank.id))
 }
 
 fn read_rank(cursor: &str) -> Result<Rank, ServiceError> {
     let rank = || {
         let (key, place) = number(cursor, 0).zip(number(cursor, 16))?;
-        let digits = cursor.get(32..)?.as_bytes().chunks(2);
-        let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-        let id = String::from_utf8(digits.map(byte).collect::<Option<_>>()?).ok()?;
-        Some(Rank { key, place, id: DocumentId::new(&id).ok()? })
+        Some(Rank { key, place, id: cursor::read_id(cursor.get(32..)?)? })
     };
     rank().ok_or(ServiceError::Cursor)
 }

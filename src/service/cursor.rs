@@ -13,8 +13,7 @@ use crate::ids::{DocumentId, Hash};
 
 /// The cursor of a position in the answer to a query.
 pub(super) fn write(position: &Position, hash: Hash, k: u32) -> String {
-    let id: String = position.id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect();
-    format!("{:04x}{:08x}{id}", position.distance, binding(hash, k))
+    format!("{:04x}{:08x}{}", position.distance, binding(hash, k), write_id(&position.id))
 }
 
 /// Decodes the position of a cursor.
@@ -23,16 +22,26 @@ pub(super) fn read(cursor: &str, hash: Hash, k: u32) -> Result<Position, Service
 }
 
 fn parse(cursor: &str, hash: Hash, k: u32) -> Option<Position> {
-    if !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) || !cursor.len().is_multiple_of(2) {
+    if !cursor.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     let distance = u32::from_str_radix(cursor.get(..4)?, 16).ok()?;
     let bound = u32::from_str_radix(cursor.get(4..12)?, 16).ok()?;
-    let digits = cursor.get(12..)?.as_bytes();
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
-    let id = DocumentId::new(&String::from_utf8(bytes?).ok()?).ok()?;
+    let id = read_id(cursor.get(12..)?)?;
     (bound == binding(hash, k)).then_some(Position { distance, id })
+}
+
+/// The bytes of an id in hexadecimal.
+pub(super) fn write_id(id: &DocumentId) -> String {
+    id.as_str().bytes().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The id of these digits.
+pub(super) fn read_id(digits: &str) -> Option<DocumentId> {
+    let is_written = digits.bytes().all(|byte| byte.is_ascii_hexdigit()) && digits.len().is_multiple_of(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(byte).collect();
+    DocumentId::new(&String::from_utf8(bytes.filter(|_| is_written)?).ok()?).ok()
 }
 
 fn binding(hash: Hash, k: u32) -> u32 {

@@ -20,7 +20,7 @@ use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
     Admission, CollectionSettings, Condition, Document, DuplicateRule, EngineError, MAX_OPERATIONS,
-    Operation, Outcome, Page, Placement, Row, Version,
+    Operation, Outcome, Placement, Row, Version,
 };
 use crate::features::sampled_grams;
 use crate::fingerprint::{Profile, Profiles, Signed, Status, signature_name};
@@ -362,42 +362,6 @@ impl Service {
         let prepared = self.prepare_one(collection, offered).await?;
         let adding = self.submit(collection, vec![prepared], rule, Admission::Shed).await?;
         adding.await?.into_iter().next().ok_or(EngineError::Closed)?
-    }
-
-    /// Returns a document.
-    ///
-    /// # Errors
-    /// [`ServiceError::NoDocument`] if it does not exist.
-    pub async fn document(
-        &self,
-        collection: &CollectionName,
-        id: &DocumentId,
-    ) -> Result<Document, ServiceError> {
-        let engine = self.engine()?;
-        let found = if Service::goes_aside(engine.row_bytes(collection, id)?) {
-            // The text may have megabytes; reading it here would delay other requests.
-            let (engine, collection, id) = (Arc::clone(engine), collection.clone(), id.clone());
-            let read = move |_: &Cancel| engine.get(&collection, &id);
-            self.pool.run(Patience::Interactive, read).await??
-        } else {
-            engine.get(collection, id)?
-        };
-        found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
-    }
-
-    /// Returns the documents after `after` in the order of their ids: `bytes` bytes of them, or one document.
-    /// With `representatives`, only those that represent clusters.
-    ///
-    /// # Errors
-    /// [`EngineError::NoCollection`] if there is no such collection.
-    pub async fn export(
-        &self,
-        collection: &CollectionName,
-        after: Option<DocumentId>,
-        bytes: usize,
-        representatives: bool,
-    ) -> Result<Page, ServiceError> {
-        Ok(self.engine()?.export(collection, after, bytes, representatives).await?)
     }
 
     /// Deletes a document if the condition holds.

@@ -137,6 +137,21 @@ pub enum ServiceError {
         /// Its version; `None` if it does not exist.
         version: Option<Version>,
     },
+    /// A deletion of this collection by a filter is running.
+    #[error(
+        "documents of collection \"{0}\" are being deleted by a filter; GET /collections/{0}/deletions returns \
+         the progress, and DELETE ends it"
+    )]
+    Deleting(CollectionName),
+    /// There is no deletion of this collection by a filter.
+    #[error(
+        "no documents of collection \"{0}\" were deleted by a filter since the server started; POST \
+         /collections/{0}/deletions starts a deletion"
+    )]
+    NoDeletion(CollectionName),
+    /// A deletion was ended.
+    #[error("the deletion was ended by a request, or the collection was deleted")]
+    DeletionEnded,
     /// A change of a document was overtaken by others too often.
     #[error("the document {0:?} changes too often to be changed now; try again in a moment")]
     Overtaken(String),

@@ -17,11 +17,13 @@ mod collections;
 mod compare;
 mod counts;
 mod cursor;
+mod deletions;
 mod documents;
 mod error;
 mod fingerprints;
 mod given;
 mod limits;
+mod listing;
 mod lookup;
 mod marks;
 mod neighbours;
@@ -46,11 +48,13 @@ pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
 pub use compare::{AskedSide, Change, ComparedPassages, Comparison, Side};
+pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use given::{Counted, Given};
 pub use limits::Limits;
+pub use listing::{Listed, WantedList};
 pub use lookup::{Found, Lookup, Pending};
 pub use marks::{MarkList, WantedMarks};
 pub use neighbours::Neighbours;
@@ -63,8 +67,8 @@ pub use strict_json::{Strict, told};
 pub use crate::engine::{
     Admission, BackupError, Bound, BucketSizes, Changed, ClusterOrder, CollectionInfo, Condition, Document,
     DocumentPair, DuplicateRule, EngineError, EngineStats, FieldCondition, Filter, FoundCluster, Health,
-    Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored, Snapshot,
-    Version, Work, WorkBudget,
+    Listing, Marked, Match, Member, Memory, MemoryState, Outcome, Page, Placement, Relation, Restored,
+    Snapshot, Version, Work, WorkBudget,
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{
@@ -80,6 +84,7 @@ use crate::pool::CpuPool;
 use buckets::Buckets;
 use calibrate::Calibrations;
 use counts::{Counters, Distances, Tally};
+use deletions::Deletions;
 
 /// Functions and data that the caller provides to the service.
 #[derive(Clone, Copy)]
@@ -105,6 +110,7 @@ pub struct Service {
     tallies: ThreadLocal<Mutex<Tally>>,
     buckets: Buckets,
     calibrations: Calibrations,
+    deletions: Deletions,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -133,6 +139,7 @@ impl Service {
             tallies: ThreadLocal::new(),
             buckets: Buckets::default(),
             calibrations: Calibrations::default(),
+            deletions: Deletions::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }

@@ -6,7 +6,7 @@
 
 use std::ops::Bound;
 
-use lsm_tree::{AbstractTree, Guard, SeqNo};
+use lsm_tree::{AbstractTree, Guard, SeqNo, UserValue};
 
 use super::Store;
 use super::codec;
@@ -24,6 +24,27 @@ pub struct View<'a> {
 impl Drop for View<'_> {
     fn drop(&mut self) {
         self.store.core.trees.views.close(self.seqno);
+    }
+}
+
+/// The bytes of a stored row.
+pub struct StoredRow(UserValue);
+
+impl StoredRow {
+    /// The row without its text.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it does not read back.
+    pub fn head(&self) -> Result<RowHead, StoreError> {
+        codec::read_row_head(&self.0)
+    }
+
+    /// The whole row.
+    ///
+    /// # Errors
+    /// [`StoreError`] if it does not read back.
+    pub fn row(&self) -> Result<Row, StoreError> {
+        codec::read_row(&self.0)
     }
 }
 
@@ -88,10 +109,20 @@ impl<'a> View<'a> {
         collection: CollectionId,
         after: Option<&DocumentId>,
     ) -> impl Iterator<Item = Result<(DocumentId, Row), StoreError>> + use<> {
+        self.stored_rows_after(collection, after)
+            .map(|entry| entry.and_then(|(id, row)| Ok((id, row.row()?))))
+    }
+
+    /// The same, to be decoded by the caller in part or as a whole.
+    pub fn stored_rows_after(
+        &self,
+        collection: CollectionId,
+        after: Option<&DocumentId>,
+    ) -> impl Iterator<Item = Result<(DocumentId, StoredRow), StoreError>> + use<> {
         let rows = self.store.core.trees.tree(Tree::Rows);
         rows.range(codec::row_range(collection, after), self.seqno, None).map(|entry| {
             let (key, value) = entry.into_inner()?;
-            Ok((codec::read_row_key(&key)?, codec::read_row(&value)?))
+            Ok((codec::read_row_key(&key)?, StoredRow(value)))
         })
     }
 

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, directory};
 
+/// Whether a filter admits the document with this number.
+type Rule = fn(u32) -> bool;
+
 const TEXT: &str = "A short report about the weather in the mountains, where the first snow has fallen earlier \
                     than usual this year.";
 
@@ -123,7 +126,6 @@ async fn filters_admit_what_a_simple_rule_admits_in_bodies_and_query_strings() {
         server.post("/documents?similar=0", document).await;
     }
     server.post("/documents", json!({"id": "zz", "hash": hash})).await;
-    type Rule = fn(u32) -> bool;
     let rules: [(Value, Rule, bool); 11] = [
         (json!({"n": 3}), |n| n == 3, false),
         (json!({"n": [3, 4.5, "6"]}), |n| n == 3 || n == 4, false),

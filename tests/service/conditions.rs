@@ -1,4 +1,4 @@
-//! Versions of documents: ETags, conditions, changes of metadata and expiry, and their races.
+//! Versions of documents: tags, conditions, changes of metadata and expiry, and their races.
 
 use reqwest::header::{ETAG, HeaderMap, LOCATION};
 use reqwest::{Method, StatusCode};

@@ -24,6 +24,7 @@ mod damage;
 mod decoders;
 mod dedupe;
 mod dedupe_stops;
+mod deletions;
 mod duplicates;
 mod edge;
 mod expiry;

@@ -236,6 +236,7 @@ async fn of_near_duplicates_by_signature_one_is_stored() {
     );
     assert_eq!(answer["results"][7]["similar"][0]["id"], "d0");
     assert!(answer["results"][7]["similar"][0]["similarity"].as_f64().unwrap() > 0.5);
+    let route = "/collections/copies/documents?on_duplicate=skip&threshold=0.5";
     let (status, answer) = server.post(route, json!({"id": "other", "text": text(0b0000_0111_1000)})).await;
     assert_eq!(status, StatusCode::CREATED, "{answer}");
     // Concurrent requests.

@@ -13,7 +13,8 @@ use tempfile::TempDir;
 use super::super::cluster_tests::settings;
 use super::*;
 use crate::engine::{
-    Admission, CollectionChange, Condition, Document, DuplicateRule, Operation, Outcome, ProfileFacts,
+    Admission, CollectionChange, Condition, Document, DuplicateRule, Listing, Operation, Outcome,
+    ProfileFacts,
 };
 use crate::ids::{CollectionName, DocumentId, Hash, Mark, Width};
 use crate::index::Progress;
@@ -133,7 +134,7 @@ async fn state(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for collection in engine.collections().unwrap() {
         lines.push(format!("{} {} {:?}", collection.name, collection.version, collection.settings));
-        let page = engine.export(&collection.name, None, usize::MAX, false).await.unwrap();
+        let page = engine.list(&collection.name, Listing::default()).await.unwrap();
         lines.extend(page.documents.iter().map(|document| format!("{document:?}")));
         let known = engine.find(&collection.name).unwrap();
         let marks = engine.marks(&known, None, 1_000, &crate::pool::Cancel::default()).unwrap();

@@ -6,10 +6,11 @@ use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
+use super::filter::FilterParam;
 use super::hashes::{HashFormat, Hex};
 use super::values::{Id, Metadata, SignatureHex, Timestamp};
 use crate::ids::HashForm;
-use crate::service::CollectionInfo;
+use crate::service::{CollectionInfo, Filter};
 
 /// The most bytes of a header, which is read where it delays other requests.
 const HEADER_BYTES: usize = 16 << 10;
@@ -22,11 +23,19 @@ pub(in crate::http) struct ExportParams {
     /// Whether only the documents that represent clusters are exported: of near-duplicates one each.
     #[serde(default)]
     pub(in crate::http) representatives: bool,
+    /// Only documents that pass this filter, as JSON: `{"metadata": {"source": "rss"}}`.
+    #[param(value_type = Option<String>, example = "{}")]
+    filter: Option<FilterParam>,
     /// The form of every hash. Default: `hex`.
     hash_format: Option<HashFormat>,
 }
 
 impl ExportParams {
+    /// The filter.
+    pub(in crate::http) fn filter(self) -> Option<Box<Filter>> {
+        self.filter.map(|filter| filter.0)
+    }
+
     /// The form of hashes.
     pub(in crate::http) fn form(&self) -> Option<HashForm> {
         self.hash_format.map(|format| format.0)

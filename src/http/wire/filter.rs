@@ -63,14 +63,7 @@ impl From<FilterIn> for Filter {
 
 /// A filter in the query string: the JSON of [`FilterIn`].
 #[derive(Debug)]
-pub(in crate::http) struct FilterParam(Box<Filter>);
-
-impl FilterParam {
-    /// The filter.
-    pub(in crate::http) fn filter(self) -> Box<Filter> {
-        self.0
-    }
-}
+pub(in crate::http) struct FilterParam(pub(in crate::http) Box<Filter>);
 
 impl<'de> Deserialize<'de> for FilterParam {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<FilterParam, D::Error> {

@@ -16,6 +16,7 @@ mod fingerprints;
 mod found;
 mod hashes;
 mod key;
+mod listing;
 mod marks;
 mod pairs;
 mod plain;
@@ -43,6 +44,7 @@ pub(super) use fingerprints::{FingerprintIn, FingerprintOut, FingerprintsOut, Te
 pub(super) use found::{QueryResultsOut, SimilarOut};
 pub(super) use hashes::{FormParams, HashFormat, HashIn, Hex, form_of_query, in_form};
 pub(super) use key::KeyOut;
+pub(super) use listing::{DeletionIn, DeletionOut, DocumentsOut, ListParams, Matching};
 pub(super) use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
 pub(super) use profiles::{ProfileOut, ProfilesOut};

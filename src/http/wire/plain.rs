@@ -111,7 +111,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::similar::SimilarIn;
+    use super::super::similar::QueriesIn;
     use super::*;
 
     /// A member of a query, valid or invalid.
@@ -156,10 +156,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
         fn a_plain_batch_is_parsed_as_serde_parses_it(body in bodies()) {
-            if let Some(plain) = SeveralIn::plain(body.as_bytes(), 1_000) {
-                let read: SimilarIn = serde_json::from_str(&body).unwrap();
-                prop_assert!(!read.has_single(), "{}", body);
-                prop_assert_eq!(format!("{plain:?}"), format!("{:?}", read.queries.unwrap()), "{}", body);
+            if let Some(plain) = Several::plain(body.as_bytes(), 1_000) {
+                let read: QueriesIn<'_> = serde_json::from_str(&body).unwrap();
+                let read = Several::of(&read, 1_000).unwrap();
+                prop_assert_eq!(format!("{plain:?}"), format!("{read:?}"), "{}", body);
             }
         }
     }
@@ -171,7 +171,7 @@ mod tests {
         for queries in [one, spaced, &[one, spaced, one].join(",\n")] {
             for body in [format!("{{\"queries\":[{queries}]}}"), format!("{{\"queries\" : [{queries}] }}\n")]
             {
-                assert!(SeveralIn::plain(body.as_bytes(), 1_000).is_some(), "{body}");
+                assert!(Several::plain(body.as_bytes(), 1_000).is_some(), "{body}");
             }
         }
         for other in [
@@ -187,7 +187,7 @@ mod tests {
             r#"{"queries":[{"hash":"00000000000000ff"}]} x"#,
             r#"{"queries":[{"k":3}]}"#,
         ] {
-            assert!(SeveralIn::plain(other.as_bytes(), 1_000).is_none(), "{other}");
+            assert!(Several::plain(other.as_bytes(), 1_000).is_none(), "{other}");
         }
     }
 }

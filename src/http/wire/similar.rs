@@ -344,7 +344,7 @@ impl SimilarParams {
             Problem::new(Code::InvalidField, detail)
         });
         let profile = self.profile.take().map(String::into_boxed_str);
-        let filter = self.filter.take().map(FilterParam::filter);
+        let filter = self.filter.take().map(|filter| filter.0);
         Ok(Ask { profile, filter, ..self.with_subject(by?) })
     }
 
@@ -368,7 +368,7 @@ impl NearIdParams {
 
     /// Converts it for the service, with this document as the subject.
     pub(in crate::http) fn ask(mut self, id: DocumentId) -> Ask {
-        let filter = self.filter.take().map(FilterParam::filter);
+        let filter = self.filter.take().map(|filter| filter.0);
         Ask { filter, ..self.with_subject(By::Id(id)) }
     }
 }

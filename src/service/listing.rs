@@ -1,0 +1,88 @@
+//! Stored documents: one by its id, and pages of them in the order of their ids.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Service;
+use super::cursor;
+use super::error::ServiceError;
+use crate::engine::{Document, Filter, Listing, Page};
+use crate::ids::{CollectionName, DocumentId};
+use crate::pool::{Cancel, Patience};
+
+/// Bytes of documents at which a page of a list ends.
+const PAGE_BYTES: usize = 1 << 20;
+/// The time after which a page of a list ends, with the documents found so far.
+const PAGE_TIME: Duration = Duration::from_millis(250);
+
+/// A request for a page of a list.
+#[derive(Clone, Debug, Default)]
+pub struct WantedList {
+    /// The `next` of the previous page.
+    pub cursor: Option<String>,
+    /// The maximum number of documents.
+    pub limit: Option<usize>,
+    /// Which documents are listed; `None` for all.
+    pub filter: Option<Box<Filter>>,
+}
+
+/// A page of a list.
+#[derive(Clone, Debug)]
+pub struct Listed {
+    /// The documents, without their texts.
+    pub documents: Vec<Document>,
+    /// The cursor of the next page, if more documents may follow.
+    pub next: Option<String>,
+}
+
+impl Service {
+    /// Returns a document.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoDocument`] if it does not exist.
+    pub async fn document(
+        &self,
+        collection: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Document, ServiceError> {
+        let engine = self.engine()?;
+        let found = if Service::goes_aside(engine.row_bytes(collection, id)?) {
+            // The text may have megabytes; reading it here would delay other requests.
+            let (engine, collection, id) = (Arc::clone(engine), collection.clone(), id.clone());
+            let read = move |_: &Cancel| engine.get(&collection, &id);
+            self.pool.run(Patience::Interactive, read).await??
+        } else {
+            engine.get(collection, id)?
+        };
+        found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
+    }
+
+    /// Lists documents without their texts. If a filter admits few of many documents, a page may have fewer
+    /// than the limit, or none, and a cursor.
+    ///
+    /// # Errors
+    /// [`ServiceError::Cursor`], [`ServiceError::Invalid`], and the errors of the engine.
+    pub async fn list(
+        &self,
+        collection: &CollectionName,
+        wanted: WantedList,
+    ) -> Result<Listed, ServiceError> {
+        let WantedList { cursor, limit, filter } = wanted;
+        let read = |text: &str| cursor::read_id(text).ok_or(ServiceError::Cursor);
+        let after = cursor.as_deref().map(read).transpose()?;
+        let limit = self.checked_limit(limit)?;
+        let (bytes, time) = (PAGE_BYTES, PAGE_TIME);
+        let wanted = Listing { after, filter, limit, bytes, time, ..Listing::default() };
+        let Page { mut documents, next, .. } = self.engine()?.list(collection, wanted).await?;
+        documents.iter_mut().for_each(|document| document.row.text = None);
+        Ok(Listed { documents, next: next.as_ref().map(cursor::write_id) })
+    }
+
+    /// Returns a page of whole documents, for an export.
+    ///
+    /// # Errors
+    /// [`crate::engine::EngineError::NoCollection`] if there is no such collection.
+    pub async fn export(&self, collection: &CollectionName, wanted: Listing) -> Result<Page, ServiceError> {
+        Ok(self.engine()?.list(collection, wanted).await?)
+    }
+}
