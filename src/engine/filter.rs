@@ -211,7 +211,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whole_numbers_compare_as_real_numbers_do(whole in any::<i64>(), off in -2i64..3, half in any::<bool>()) {
+        fn whole_numbers_compare_as_real_numbers_do(
+            whole in any::<i64>(),
+            off in -2i64..3,
+            half in any::<bool>(),
+        ) {
             let other = whole.saturating_add(off);
             prop_assert_eq!(compare(&whole.into(), &other.into()), Some(whole.cmp(&other)));
             // A number of 52 bits and a half is exact as a float.

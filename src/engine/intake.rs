@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::lookup::INLINE_COST;
+use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
-use super::planning::{Checked, NEAREST};
 use super::registry::Collection;
 use super::replica::ENTRY_BYTES;
 use super::writer::{Command, Write};

@@ -47,6 +47,7 @@ mod lists;
 mod lookup;
 mod marks;
 mod most_shared;
+mod near_duplicates;
 mod nearest;
 mod net_changes;
 mod page;

@@ -11,7 +11,8 @@ use std::collections::{HashMap, HashSet};
 use foldhash::fast::RandomState;
 
 use super::marks::{LeftOut, Marks};
-use super::planning::{DUPLICATES_NAMED, Plan};
+use super::near_duplicates::DUPLICATES_NAMED;
+use super::planning::Plan;
 use super::registry::Collection;
 use super::{Document, Engine, EngineError, Match, PassageAnswer, PassageQuery};
 use crate::call::Reserved;

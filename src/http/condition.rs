@@ -1,9 +1,10 @@
 //! Conditional requests: `If-Match`, `If-None-Match` and `ETag` of RFC 9110, section 13, for collections and
 //! documents.
 //!
-//! The tag of a document identifies what was stored by one write. The tag of a collection identifies its settings, and differs from that of a deleted collection with the
-//! same name. It does not change with the counts, so caches cannot use it, and no answer has status 304.
-//! The engine checks the condition at the moment of the change.
+//! The tag of a document identifies what was stored by one write. The tag of a collection identifies its
+//! settings, and differs from that of a deleted collection with the same name. It does not change with the
+//! counts, so caches cannot use it, and no answer has status 304. The engine checks the condition at the
+//! moment of the change.
 
 use axum::extract::FromRequestParts;
 use axum::http::header::{ETAG, HeaderName, IF_MATCH, IF_NONE_MATCH};
@@ -40,8 +41,8 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
         })?)),
         (None, Some(tags)) if tags == "*" => Ok(Condition::Absent),
         (None, Some(_)) => {
-            let detail = "If-None-Match must be *, to store only what does not exist; send If-Match with an ETag \
-                          to change what exists";
+            let detail = "If-None-Match must be *, to store only what does not exist; send If-Match with an \
+                          ETag to change what exists";
             Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
         }
         (Some(_), Some(_)) => {

@@ -144,7 +144,8 @@ pub(super) async fn batch(
     request_body = DocumentIn,
     responses(
         (status = 200, description = "The document was updated, or is a duplicate and was not stored.",
-            body = AddedOut, headers(("ETag" = Option<String>, description = "Its version, if it was stored."))),
+            body = AddedOut,
+            headers(("ETag" = Option<String>, description = "Its version, if it was stored."))),
         (status = 201, description = "The document was created.", body = AddedOut,
             headers(
                 ("ETag" = String, description = "Its version."),

@@ -29,8 +29,8 @@ const EXPORT_TIME: Duration = Duration::from_secs(1);
 
 /// Lists documents in the order of their ids, without their texts.
 ///
-/// A page has at most `limit` documents. If `filter` admits few of many documents, it may have fewer, or none:
-/// the list ends only where there is no `next`.
+/// A page has at most `limit` documents. If `filter` admits few of many documents, it may have fewer, or
+/// none: the list ends only where there is no `next`.
 #[utoipa::path(
     get, path = Route::Documents.path(), tag = "documents", operation_id = "list_documents",
     params(ListParams),

@@ -33,7 +33,8 @@ use super::{
     ),
     paths(
         fingerprint::fingerprint, fingerprint::batch, compare::compare,
-        documents::add, documents::batch, documents::put, documents::patch, documents::get, documents::delete, listing::list, listing::export, pairs::list,
+        documents::add, documents::batch, documents::put, documents::patch, documents::get,
+        documents::delete, listing::list, listing::export, pairs::list,
         deletions::begin, deletions::get, deletions::forget,
         similar::by_query, similar::by_body, similar::batch, similar::by_document,
         collections::list, collections::get, collections::put, collections::delete,

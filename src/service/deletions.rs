@@ -1,9 +1,9 @@
 //! Deletion of many documents: those with given ids at once, those that a filter admits as a job.
 //!
-//! The job reads pages of documents and deletes each that is still in the version that the filter admitted, so
-//! a document that changes in the meantime stays. A collection has one job at a time. Its result is kept in
-//! memory until the next one or the end of the process. A job that the process does not survive has deleted a
-//! part of the documents; the same request deletes the others.
+//! The job reads pages of documents and deletes each that is still in the version that the filter admitted,
+//! so a document that changes in the meantime stays. A collection has one job at a time. Its result is kept
+//! in memory until the next one or the end of the process. A job that the process does not survive has
+//! deleted a part of the documents; the same request deletes the others.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

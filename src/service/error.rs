@@ -139,8 +139,8 @@ pub enum ServiceError {
     },
     /// A deletion of this collection by a filter is running.
     #[error(
-        "documents of collection \"{0}\" are being deleted by a filter; GET /collections/{0}/deletions returns \
-         the progress, and DELETE ends it"
+        "documents of collection \"{0}\" are being deleted by a filter; GET /collections/{0}/deletions \
+         returns the progress, and DELETE ends it"
     )]
     Deleting(CollectionName),
     /// There is no deletion of this collection by a filter.

@@ -145,8 +145,8 @@ impl Service {
         Ok(found.map_or_else(|| pending(collection, vec![query], Vec::new()), Lookup::Found))
     }
 
-    /// Answers the remaining queries of a lookup that was begun, in order. A query that cannot be answered has
-    /// an error of its own.
+    /// Answers the remaining queries of a lookup that was begun, in order. A query that cannot be answered
+    /// has an error of its own.
     ///
     /// # Errors
     /// [`ServiceError`] if no query can be answered.

@@ -9,8 +9,8 @@ use crate::server::{Server, directory};
 /// Whether a filter admits the document with this number.
 type Rule = fn(u32) -> bool;
 
-const TEXT: &str = "A short report about the weather in the mountains, where the first snow has fallen earlier \
-                    than usual this year.";
+const TEXT: &str = "A short report about the weather in the mountains, where the first snow has fallen \
+                    earlier than usual this year.";
 
 #[tokio::test]
 async fn an_invalid_query_fails_alone_with_its_own_problem() {
@@ -118,7 +118,8 @@ async fn filters_admit_what_a_simple_rule_admits_in_bodies_and_query_strings() {
         let metadata = match number % 3 {
             0 => json!({"n": number, "source": "rss", "at": format!("2026-11-{:02}T00:00:00Z", number + 1)}),
             1 => {
-                json!({"n": f64::from(number) + 0.5, "tags": ["a", number.to_string()], "meta": {"set": "wiki"}})
+                let tags = ["a".to_owned(), number.to_string()];
+                json!({"n": f64::from(number) + 0.5, "tags": tags, "meta": {"set": "wiki"}})
             }
             _ => json!({"source": null}),
         };

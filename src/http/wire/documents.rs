@@ -153,8 +153,8 @@ impl PatchIn {
             (None, None) => None,
         };
         if self.metadata.is_none() && expires.is_none() {
-            let detail = "there is nothing to change: name metadata, expires_in or expires_at. A text, a hash \
-                          or features are replaced with PUT";
+            let detail = "there is nothing to change: name metadata, expires_in or expires_at. PUT replaces a \
+                          text, a hash or features";
             return Err(Problem::new(Code::InvalidField, detail));
         }
         Ok(Patch { metadata: self.metadata, expires })
@@ -186,8 +186,8 @@ pub(in crate::http) struct AddedOut {
     #[schema(value_type = Option<Timestamp>)]
     expires_at: Option<Timestamp>,
     /// For a stored document: its neighbours within the collection's k; `[]` if there are none. For a
-    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten, or
-    /// as many as the parameter `similar`; absent if that is 0. `null` if the document is stored and its
+    /// duplicate: the documents that it duplicates; if it replaced some, these. Nearest first, at most ten,
+    /// or as many as the parameter `similar`; absent if that is 0. `null` if the document is stored and its
     /// neighbours could not be looked up; `similar_unknown` has the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<MatchOut>>)]

@@ -29,8 +29,8 @@ const GRAMMAR: &str = "a condition is a value, an array of values of which one m
 pub(in crate::http) struct FilterIn {
     /// Fields of the metadata, with their conditions. `a.b` is the member `b` of `a`. A condition is a value
     /// that the field must have; an array of values, one of which it must have; or an object with one or more
-    /// of `gt`, `gte`, `lt`, `lte` (a number, or a time of RFC 3339), `exists` (whether the field is there and
-    /// not null) and `not` (a condition that must not hold). For a field with an array, one element must
+    /// of `gt`, `gte`, `lt`, `lte` (a number, or a time of RFC 3339), `exists` (whether the field is there
+    /// and not null) and `not` (a condition that must not hold). For a field with an array, one element must
     /// satisfy it.
     #[serde(default, deserialize_with = "conditions")]
     #[schema(

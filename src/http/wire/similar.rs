@@ -260,8 +260,8 @@ pub(in crate::http) struct NearParams {
     /// `skip` also does not store a document if a stored document contains at least this share of it, above 0
     /// to 1. The collection must keep passages.
     pub(in crate::http) min_containment: Option<f64>,
-    /// How many neighbours of a stored document are in its result, 0 to 1,000. Default: 10 for one document, 0
-    /// for each of several.
+    /// How many neighbours of a stored document are in its result, 0 to 1,000. Default: 10 for one document,
+    /// 0 for each of several.
     similar: Option<Count>,
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
