@@ -6,7 +6,7 @@ use axum::body::Bytes;
 use axum::extract::{Extension, Request, State as From_};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::value::RawValue;
 
 use super::State;
@@ -27,6 +27,9 @@ use super::wire::{
 };
 use crate::ids::{CollectionName, DocumentId, HashForm};
 use crate::service::{self, Condition, DuplicateRule, Offered, Outcome, StoreRule, Version};
+
+/// What is percent-encoded in a path: all but the unreserved characters of RFC 3986.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Stores one document, or a stream of documents.
 ///
@@ -356,7 +359,7 @@ fn destination(
 
 /// The path of a document.
 fn location(collection: &CollectionName, id: &DocumentId) -> HeaderValue {
-    let id = utf8_percent_encode(id.as_str(), NON_ALPHANUMERIC).to_string();
+    let id = utf8_percent_encode(id.as_str(), RESERVED).to_string();
     let path = format!("{}/{id}", Route::Documents.of_collection(collection));
     HeaderValue::try_from(path).expect("a percent-encoded path is a header value")
 }

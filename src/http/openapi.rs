@@ -133,14 +133,14 @@ fn text(pattern: &str, example: &str) -> RefOr<Schema> {
     RefOr::T(schema.pattern(Some(pattern)).examples([example]).into())
 }
 
-/// Removes the schemas of bodies of text or of lines, which can be any text.
+/// Removes the schemas of bodies of text, which can be any text.
 fn remove_text_schemas(operation: &mut Operation) {
     let Some(RefOr::T(body)) = &mut operation.request_body else {
         return;
     };
     for (kind, content) in &mut body.content {
         if let RefOr::T(content) = content
-            && (kind.starts_with("text/") || kind.ends_with("ndjson"))
+            && kind.starts_with("text/")
         {
             content.schema = None;
         }

@@ -46,7 +46,7 @@ impl ListParams {
 
 /// A page of documents.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Documents)]
+#[schema(as = DocumentPage)]
 pub(in crate::http) struct DocumentsOut {
     /// The documents, without their texts.
     documents: Vec<DocumentOut>,

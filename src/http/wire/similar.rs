@@ -262,6 +262,7 @@ pub(in crate::http) struct NearParams {
     pub(in crate::http) min_containment: Option<f64>,
     /// How many neighbours of a stored document are in its result, 0 to 1,000. Default: 10 for one document,
     /// 0 for each of several.
+    #[param(value_type = Option<u32>, minimum = 0, maximum = 1000)]
     similar: Option<Count>,
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
