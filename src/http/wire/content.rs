@@ -62,6 +62,9 @@ pub(super) fn one_content(
         (None, Some((html, which)), None, None) => Ok(Content::Html(html, which)),
         (None, None, Some(hash), None) => Ok(Content::Hash(hash.0)),
         (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
-        _ => Err(Problem::new(Code::InvalidField, "exactly one of text, html, hash and signature is needed")),
+        _ => Err(Problem::new(
+            Code::InvalidField,
+            "exactly one of text, html, hash, signature and, for a document, features is needed",
+        )),
     }
 }
