@@ -48,7 +48,7 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use axum::extract::Request;
 use axum::handler::Handler;
-use axum::http::{HeaderValue, Method, Uri, header};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -113,7 +113,7 @@ pub async fn serve(
             head::check(request)?;
             let keys = state.keys.keys();
             state.sites.check(keys.is_some(), request)?;
-            if browser::is_preflight(request) {
+            if *request.method() == Method::OPTIONS && matched.route != Route::Unknown {
                 return Ok(());
             }
             access::check(keys.as_deref().map(Vec::as_slice), &matched, request)?;
@@ -240,6 +240,7 @@ impl Server {
                     .unwrap_or_else(|| no_route(&Method::GET, request.uri()).into_response());
                 ready(file).boxed()
             }
+            (route, Method::OPTIONS) if route != Route::Unknown => ready(methods_of(route)).boxed(),
             (Route::Unknown, method) => ready(no_route(&method, request.uri()).into_response()).boxed(),
             (_, method) => ready(no_method(route, &method, request.uri())).boxed(),
         })
@@ -274,11 +275,18 @@ fn no_route(method: &Method, uri: &Uri) -> Problem {
 fn no_method(route: Route, method: &Method, uri: &Uri) -> Response {
     let detail = format!("{} has no method {method}; GET /docs shows its methods", uri.path());
     let mut response = Problem::new(Code::MethodNotAllowed, detail).into_response();
-    let allowed = route.methods().iter().map(|(method, _)| method.as_str());
-    let head = route.methods().iter().any(|(method, _)| *method == Method::GET).then_some("HEAD");
-    let allowed: Vec<&str> = allowed.chain(head).collect();
-    if let Ok(allowed) = HeaderValue::try_from(allowed.join(",")) {
-        response.headers_mut().insert(header::ALLOW, allowed);
-    }
+    response.headers_mut().insert(header::ALLOW, allowed(route));
     response
+}
+
+/// The answer to `OPTIONS`: the methods of a route. It needs no key.
+fn methods_of(route: Route) -> Response {
+    (StatusCode::NO_CONTENT, [(header::ALLOW, allowed(route))]).into_response()
+}
+
+fn allowed(route: Route) -> HeaderValue {
+    let methods = route.methods().iter().map(|(method, _)| method.as_str());
+    let head = route.methods().iter().any(|(method, _)| *method == Method::GET).then_some("HEAD");
+    let all: Vec<&str> = methods.chain(head).chain(["OPTIONS"]).collect();
+    HeaderValue::try_from(all.join(",")).expect("names of methods are a header value")
 }

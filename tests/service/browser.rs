@@ -201,6 +201,13 @@ async fn configured_origins_get_the_headers_that_browsers_need() {
         ("access-control-request-method", "POST"),
         ("access-control-request-headers", "content-type,x-api-key"),
     ];
+    // The methods of a route are no secret.
+    for (path, methods) in [("/documents", "GET,POST,HEAD,OPTIONS"), ("/batch/similar", "POST,OPTIONS")] {
+        let (status, headers, _) = request_with(&server, Method::OPTIONS, path, &[], "").await;
+        assert_eq!((status, list(&headers, "allow").as_str()), (StatusCode::NO_CONTENT, methods));
+        let (status, headers, _) = request_with(&server, Method::TRACE, path, &[], "").await;
+        assert!(status.is_client_error() && !headers.contains_key("etag"), "{status}");
+    }
     // Browsers send no key with a preflight request.
     let (status, headers, _) = request_with(&server, Method::OPTIONS, "/documents", &wanted, "").await;
     assert_eq!(status, StatusCode::NO_CONTENT);
