@@ -153,8 +153,8 @@ impl PatchIn {
             (None, None) => None,
         };
         if self.metadata.is_none() && expires.is_none() {
-            let detail = "there is nothing to change: name metadata, expires_in or expires_at. PUT replaces a \
-                          text, a hash or features";
+            let detail = "there is nothing to change: name metadata, expires_in or expires_at. PUT replaces \
+                          a text, a hash or features";
             return Err(Problem::new(Code::InvalidField, detail));
         }
         Ok(Patch { metadata: self.metadata, expires })
