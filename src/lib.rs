@@ -62,3 +62,4 @@ pub mod snapshot;
 pub mod store;
 pub mod telemetry;
 pub mod text;
+pub mod wording;

@@ -12,6 +12,7 @@ use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
 use super::restore;
 use crate::ids::CollectionName;
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct BackupArguments {
@@ -51,7 +52,8 @@ async fn fetch(
     }
     let summary = output.finish(restore::check).await?;
     if let (Some(summary), Some(path)) = (summary, path) {
-        eprintln!("{}: {} documents, {} bytes, verified", path.display(), summary.documents, summary.bytes);
+        let (documents, bytes) = (counted(summary.documents, "document"), counted(summary.bytes, "byte"));
+        eprintln!("{}: {documents}, {bytes}, verified", path.display());
     }
     Ok(())
 }

@@ -22,6 +22,7 @@ use crate::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts}
 use crate::machine::thread_time;
 use crate::profiles;
 use crate::text::{main_text, visible_text};
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
@@ -446,7 +447,7 @@ fn read_pairs<T>(
         }
     }
     if unknown > 0 {
-        eprintln!("{}: {unknown} pairs skipped, whose documents were not read", path.display());
+        eprintln!("{}: {} skipped, whose documents were not read", path.display(), counted(unknown, "pair"));
     }
     Ok(Some(rows))
 }

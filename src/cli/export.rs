@@ -11,6 +11,7 @@ use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use super::output::{self, Output};
 use crate::ids::{CollectionName, HashForm};
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct ExportArguments {
@@ -40,13 +41,13 @@ async fn fetch(server: Server, route: String, mut output: Output) -> Result<(), 
     let request = client.request(Method::GET, &route);
     let mut body = client.send(request).await?.bytes_stream();
     // The first line is the header, which is no document.
-    let mut lines = 0_usize;
+    let mut lines = 0_u64;
     while let Some(part) = body.next().await {
         let part = part.map_err(|error| client.broken(error))?;
-        lines += part.split(|byte| *byte == b'\n').count() - 1;
+        lines += part.split(|byte| *byte == b'\n').count() as u64 - 1;
         output.write(&part)?;
     }
     output.finish(|_| Ok(())).await?;
-    eprintln!("{} documents exported", lines.saturating_sub(1));
+    eprintln!("{} exported", counted(lines.saturating_sub(1), "document"));
     Ok(())
 }

@@ -13,6 +13,7 @@ use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::ids::HashForm;
 use crate::profiles;
 use crate::text::{decode, main_text, visible_text};
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
@@ -106,8 +107,8 @@ fn print(
         return writeln!(out, "{line}");
     }
     if made.status != Status::Ok {
-        let features = made.features;
-        eprintln!("lookalike: {name}: {status}: {features} features; a changed word may move it beyond k");
+        let features = counted(made.features as u64, "feature");
+        eprintln!("lookalike: {name}: {status}: {features}; a changed word may move it beyond k");
     }
     writeln!(out, "{hash}  {name}")
 }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::Failure;
 use crate::features::{Cutter, StopWords, WordPlan};
 use crate::text::{Dictionary, Edition, normalise};
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct IdfArguments {
@@ -98,7 +99,7 @@ impl Counts {
             .filter(|(_, texts)| *texts >= least)
             .collect();
         words.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
-        writeln!(out, "# {} texts, words in at least {least} of them", self.texts)?;
+        writeln!(out, "# {}, words in at least {least} of them", counted(self.texts.into(), "text"))?;
         writeln!(out, "* {:.6}", idf(1))?;
         for (word, texts) in words {
             writeln!(out, "{word} {:.6}", idf(texts))?;

@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::engine::{self, LostPart, RepairReport, RepairedCollection};
 use crate::ids::CollectionId;
 use crate::server;
+use crate::wording::counted;
 
 /// Exit code of a repair that did not recover everything, or cannot prove that it did.
 const INCOMPLETE: u8 = 3;
@@ -79,7 +80,8 @@ fn print(report: &RepairReport, out: &mut impl Write) -> io::Result<()> {
     )?;
     let lost = Lost::of(report);
     let or_more = if lost.is_exact { "" } else { " or more" };
-    writeln!(out, "lost: {} blocks, {} entries{or_more}, {} batches", lost.blocks, lost.entries, lost.batches)
+    let (blocks, entries) = (counted(lost.blocks, "block"), counted(lost.entries, "entry"));
+    writeln!(out, "lost: {blocks}, {entries}{or_more}, {}", counted(lost.batches, "batch"))
 }
 
 fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Write) -> io::Result<()> {
@@ -96,7 +98,7 @@ fn print_collection(id: CollectionId, of: &RepairedCollection, out: &mut impl Wr
         write!(out, "; {} reduced to id and hash: metadata and text are lost", of.reduced)?;
     }
     if of.marks > 0 {
-        write!(out, "; {} marks", of.marks)?;
+        write!(out, "; {}", counted(of.marks, "mark"))?;
     }
     if of.unreadable > 0 {
         write!(out, "; {} of which only the key reads back", of.unreadable)?;

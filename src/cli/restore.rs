@@ -15,6 +15,7 @@ use super::client::{Server, collection_name, collection_route};
 use crate::backup::{self, BackupError, Summary};
 use crate::client::ClientError;
 use crate::ids::CollectionName;
+use crate::wording::counted;
 
 /// Exit code for data that is damaged or too new.
 const DATA: u8 = 65;
@@ -44,13 +45,13 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
         let summary = if is_piped { verdict(io::stdin().lock(), "-")? } else { check(&arguments.from)? };
         let from = &summary.manifest;
         println!(
-            "{}: whole; collection {}, profile {}, {} documents, change {}, {} bytes",
+            "{}: whole; collection {}, profile {}, {}, change {}, {}",
             arguments.from.display(),
             from.collection,
             from.profile,
-            summary.documents,
+            counted(summary.documents, "document"),
             from.sequence,
-            summary.bytes
+            counted(summary.bytes, "byte")
         );
         return Ok(());
     }
@@ -80,8 +81,9 @@ pub(super) async fn run(arguments: RestoreArguments) -> Result<(), Failure> {
         if is_damaged { Failure { code: DATA, ..failure } } else { failure }
     })?;
     let answer: Value = response.json().await.map_err(|error| client.broken(error))?;
-    let (documents, expired) = (&answer["documents"], &answer["expired"]);
-    eprintln!("{collection}: {documents} documents restored, {expired} had expired");
+    let number = |field: &str| answer[field].as_u64().unwrap_or_default();
+    let (documents, expired) = (counted(number("documents"), "document"), number("expired"));
+    eprintln!("{collection}: {documents} restored, {expired} had expired");
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use super::Failure;
 use super::serve::open_code;
 use crate::engine;
+use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArguments {
@@ -38,22 +39,25 @@ pub(super) fn run(arguments: &VerifyArguments) -> Result<(), Failure> {
     }
     if refused > 0 && grave == 0 {
         let message = format!(
-            "{dir}: access to {refused} files is denied, so it is not known whether they are damaged"
+            "{dir}: access to {} is denied, so it is not known whether damage is there",
+            counted(refused, "file")
         );
         return Err(Failure { message, code: 1 });
     }
     if grave > 0 {
         let message = format!(
-            "{dir} is damaged in {grave} places: a server does not start on it. Restore a backup, or copy \
-             what is readable with `lookalike repair`"
+            "{dir} is damaged in {}: a server does not start on it. Restore a backup, or copy what is \
+             readable with `lookalike repair`",
+            counted(grave, "place")
         );
         return Err(Failure { message, code: 65 });
     }
     if light > 0 {
         let message =
-            format!("{dir}: the documents are whole; {light} snapshots are damaged and will be passed over");
+            format!("{dir}: the documents are whole; passed over: {}", counted(light, "damaged snapshot"));
         return Err(Failure { message, code: 65 });
     }
-    println!("{dir} is sound: {} files, {} bytes", verified.files, verified.bytes);
+    let (files, bytes) = (counted(verified.files, "file"), counted(verified.bytes, "byte"));
+    println!("{dir} is sound: {files}, {bytes}");
     Ok(())
 }

@@ -20,6 +20,7 @@ use super::writer::Command;
 use crate::engine::{EngineError, Snapshot};
 use crate::ids::Sequence;
 use crate::snapshot::{self, Content, Section, SnapshotError, SnapshotFile};
+use crate::wording::milliseconds;
 
 /// The interval at which the policy is checked.
 const TICK: Duration = Duration::from_millis(200);
@@ -143,7 +144,7 @@ impl Checkpointer {
             Ok(snapshot) => {
                 let elapsed = self.taken.elapsed();
                 metrics::histogram!("lookalike_snapshot_seconds").record(elapsed);
-                let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+                let elapsed_ms = milliseconds(elapsed);
                 tracing::info!(name = snapshot.name, bytes = snapshot.bytes, elapsed_ms, "snapshot taken");
             }
             Err(error) => {

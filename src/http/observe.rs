@@ -27,6 +27,7 @@ use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
 use super::spans::RequestSpan;
+use crate::wording::milliseconds;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The maximum length of a request id that is accepted from a client.
@@ -95,7 +96,7 @@ where
             // `access::check` has taken the first unit.
             bucket.owe(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX).saturating_sub(1));
         }
-        let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+        let elapsed_ms = milliseconds(elapsed);
         tracing::debug!(method, route, status, elapsed_ms, request_id = id_text(&id), "answered");
         if let Some(reason) = response.extensions_mut().remove::<Reason>() {
             refused::log(method, route, status, &reason, &id);

@@ -4,6 +4,7 @@ use crate::call::NoMemory;
 use crate::engine::{EngineError, Progress, Version};
 use crate::ids::{CollectionName, DocumentId, Mark};
 use crate::pool::PoolError;
+use crate::wording::counted;
 
 /// An error of the service.
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +198,10 @@ fn one_at_a_time(collection: Option<&CollectionName>, seconds: u64, is_ending: b
         ),
         None => "try again later".to_owned(),
     };
-    format!("one calibration runs at a time, and one {of} has been running for {seconds} seconds: {remedy}")
+    format!(
+        "one calibration runs at a time, and one {of} has been running for {}: {remedy}",
+        counted(seconds, "second")
+    )
 }
 
 impl From<PoolError> for ServiceError {

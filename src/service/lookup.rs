@@ -18,6 +18,7 @@ use crate::engine::{Answer, Collection, Engine, EngineError, Match, Query, Work,
 use crate::fingerprint::Fingerprint;
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
+use crate::wording::milliseconds;
 
 /// Maximum number of matches of the queries in one part of a batch. One thread answers a part and holds all
 /// its matches, with up to 16 KiB of metadata each.
@@ -300,7 +301,7 @@ impl Service {
         let &Query { hash, k, .. } = query;
         if answer.work.elapsed >= self.limits.slow_query {
             let Work { scanned, probes, candidates, verified, elapsed, .. } = answer.work;
-            let elapsed_ms = elapsed.as_secs_f64() * 1e3;
+            let elapsed_ms = milliseconds(elapsed);
             tracing::warn!(%hash, k, scanned, probes, candidates, verified, elapsed_ms, "a slow query");
         }
         Found {

@@ -19,6 +19,7 @@ use super::codec;
 use super::error::StoreError;
 use super::keeper::Core;
 use super::trees::{TREES, Tree, Trees};
+use crate::wording::milliseconds;
 
 /// Merges of a tree in a row, before the other trees are served.
 const STEPS: usize = 64;
@@ -111,7 +112,7 @@ impl Compactor {
             passes += 1;
         }
         if passes > 0 {
-            let (elapsed_ms, bytes) = (started.elapsed().as_secs_f64() * 1e3, tree.disk_space());
+            let (elapsed_ms, bytes) = (milliseconds(started.elapsed()), tree.disk_space());
             let path = tree.tree_config().path.display();
             tracing::info!(tree = %path, before, bytes, passes, elapsed_ms, "deleted data was freed");
         }

@@ -248,6 +248,6 @@ async fn rows_are_imported_with_the_named_columns() {
     assert!(stderr.contains("there is no value in the column \"text\""), "{stderr}");
     let stored = server.json("/documents/d4").await;
     assert_eq!(stored["metadata"]["meta.score"], Value::from("4"), "{stored}");
-    assert!(stderr.contains("39 created") && stderr.contains("1 bad lines"), "{stderr}");
+    assert!(stderr.contains("39 created") && stderr.contains("1 bad line"), "{stderr}");
     server.stop();
 }

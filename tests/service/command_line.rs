@@ -99,7 +99,7 @@ async fn import_reports_invalid_lines_and_reads_compressed_files() {
     assert!(
         stderr.contains("line 701: malformed_request")
             && stderr.contains("1000 created")
-            && stderr.contains("1 bad lines"),
+            && stderr.contains("1 bad line"),
         "{stderr}"
     );
     assert_eq!(server.documents().await, 1_000);

@@ -8,6 +8,7 @@ use super::inputs::Inputs;
 use super::keep::Keep;
 use super::reader::Reader;
 use super::record::{Content, Maker};
+use crate::wording::counted;
 
 /// The records that are read from a file.
 const SAMPLED: u64 = 500;
@@ -52,7 +53,8 @@ pub(super) fn print(inputs: &Inputs, maker: &Maker) {
     let of_order = if maker.keep == Keep::FIRST { 0 } else { 25 };
     let memory = documents * (own + index + of_order);
     let disk = documents * (own + 21 + 8 + 13 + 20);
-    println!("{:>12}  files, {} bytes", inputs.files.len(), inputs.bytes());
+    // The nouns are labels of a column of numbers, and stay in the plural.
+    println!("{:>12}  files, {}", inputs.files.len(), counted(inputs.bytes(), "byte"));
     println!("{documents:>12}  documents, estimated from {records}");
     println!("{:>12}  MiB of memory if all are kept", memory.div_ceil(1 << 20));
     println!("{:>12}  MiB of working files, besides the output", disk.div_ceil(1 << 20));

@@ -30,6 +30,7 @@ use super::files::{Format, is_input};
 use super::fingerprint::profile;
 use crate::fingerprint::Profile;
 use crate::ids::{HashForm, KeepRule};
+use crate::wording::counted;
 use inputs::Inputs;
 use keep::Keep;
 use record::Maker;
@@ -160,7 +161,7 @@ pub(super) fn run(arguments: &DedupeArguments) -> Result<(), Failure> {
         return Err(Failure::new("standard input can be read only once, and --memory needs two passes"));
     }
     if inputs.ignored > 0 {
-        eprintln!("{} files in the folders have no known ending and are not read", inputs.ignored);
+        eprintln!("not read, by the ending: {} in the folders", counted(inputs.ignored, "file"));
     }
     let maker = Maker {
         profile,

@@ -29,6 +29,7 @@ use crate::corpus::{
     Bounds, Check, Decision, Documents, Kept, decide_in_rounds, linked, neighbour_counts, visiting_order,
 };
 use crate::fingerprint::Sketch;
+use crate::wording::counted;
 
 /// The invalid records that are printed; further ones are only counted.
 const SHOWN: u64 = 20;
@@ -169,7 +170,7 @@ impl<'a> Run<'a> {
         }
         bar.finish_and_clear();
         if invalid > 0 && !self.arguments.skip_invalid {
-            return Err(refusal(invalid, "of --against "));
+            return Err(refusal(invalid, " of --against"));
         }
         Ok(())
     }
@@ -178,7 +179,7 @@ impl<'a> Run<'a> {
     fn read(&mut self, is_streamed: bool) -> Result<(), Failure> {
         let known = self.prints.len();
         if known > 0 {
-            eprintln!("going on after {known} records of an earlier run");
+            eprintln!("going on after {} of an earlier run", counted(known.into(), "record"));
         }
         let reader = self.reader(&self.inputs.files, known);
         let bar = bar("read", self.inputs.bytes());
@@ -369,7 +370,7 @@ impl<'a> Run<'a> {
         let rest = self.arguments.memory.unwrap_or(u64::MAX).checked_sub(fixed);
         let bytes = rest.filter(|rest| *rest >= LEAST_BYTES).ok_or_else(|| {
             let least = (fixed + LEAST_BYTES).div_ceil(1 << 20);
-            Failure::new(format!("{records} records need --memory {least}MiB or more"))
+            Failure::new(format!("--memory must be {least}MiB or more for {}", counted(records, "record")))
         })?;
         Ok(Bounds { bytes: bytes as usize, threads: self.threads })
     }
@@ -453,8 +454,9 @@ fn print_of(against: &Prints, own: &Prints, number: u32) -> Result<Stored, Failu
 
 fn refusal(invalid: u64, of: &str) -> Failure {
     Failure::new(format!(
-        "{invalid} records {of}are invalid, and no output is written; --skip-invalid leaves them out (the \
-         same command with it goes on with what was read)"
+        "{}{of}, and no output is written; --skip-invalid leaves such records out (the same command with it \
+         goes on with what was read)",
+        counted(invalid, "invalid record")
     ))
 }
 

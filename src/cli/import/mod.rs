@@ -32,6 +32,7 @@ use super::Failure;
 use super::client::{Server, collection_name, collection_route};
 use crate::client::{Client, ClientError, Refusal};
 use crate::ids::{CollectionName, HashForm};
+use crate::wording::counted;
 use source::{Inserted, Kind, Source};
 use tally::{Counts, SHOWN, Tally};
 
@@ -150,7 +151,7 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     match (tally.failed(), counts.bad) {
         ((0, 0), 0) => Ok(()),
         ((0, _), 0) => Err(Failure::new("not every file was read to its end")),
-        ((unread, _), bad) => Err(Failure::new(format!("{} lines were not imported", unread + bad))),
+        ((unread, _), bad) => Err(Failure::new(format!("not imported: {}", counted(unread + bad, "line")))),
     }
 }
 
@@ -284,7 +285,8 @@ async fn follow(
         saved.save_now_and_then();
         let done = counts.created + counts.updated + counts.duplicates;
         bar.set_message(format!(
-            "{done} documents, {:.0}/s",
+            "{}, {:.0}/s",
+            counted(done, "document"),
             done as f64 / bar.elapsed().as_secs_f64().max(0.001)
         ));
     }

@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 
 use super::super::files::Skipped;
 use super::records::Found;
+use crate::wording::counted;
 
 /// Bad lines that are printed, of the files and of the server each; further ones are only counted.
 pub(super) const SHOWN: u64 = 20;
@@ -73,7 +74,7 @@ impl Tally {
                 so_far.files += 1;
                 let sent = match place - 1 {
                     0 => "nothing of it is sent".to_owned(),
-                    records => format!("what came before, {records} records, is sent"),
+                    records => format!("what came before, {}, is sent", counted(records, "record")),
                 };
                 self.bar.suspend(|| eprintln!("{}: {error}; {sent}", path.display()));
             }
@@ -93,11 +94,12 @@ impl Tally {
         let bad = bad + unread;
         let cut = match files {
             0 => "",
-            1 => ", 1 file not read to its end",
-            _ => &format!(", {files} files not read to their end"),
+            files => &format!(", {} not read to the end", counted(files, "file")),
         };
         eprintln!(
-            "{created} created, {updated} updated, {duplicates} duplicates left out, {bad} bad lines{cut}"
+            "{created} created, {updated} updated, {} left out, {}{cut}",
+            counted(*duplicates, "duplicate"),
+            counted(bad, "bad line")
         );
         let passed = &self.so_far.lock().passed;
         if !passed.is_empty() {
@@ -111,6 +113,6 @@ struct SkippedRecords<'a>(&'a BTreeMap<Skipped, u64>);
 impl fmt::Display for SkippedRecords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        write!(f, "{} records passed over: {}", self.0.values().sum::<u64>(), reasons.join(", "))
+        write!(f, "{} passed over: {}", counted(self.0.values().sum(), "record"), reasons.join(", "))
     }
 }

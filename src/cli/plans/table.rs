@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::measure::{Bench, Figures};
 use crate::plans::{Bits, Design, Refusal};
+use crate::wording::counted;
 
 const COLUMNS: [&str; 11] = [
     "plan",
@@ -31,9 +32,10 @@ pub(super) fn table<W: Bits>(bench: &Bench<'_, W>, read: usize, rows: &[(Design,
     let (bits, k, distinct) = (W::WIDTH.bits(), bench.k, bench.hashes.len());
     let found = rows.iter().find_map(|(_, outcome)| outcome.as_ref().ok()).map_or(0.0, |scan| scan.found);
     let mut out = format!(
-        "{read} hashes of {bits} bits, {distinct} of them distinct; k = {k}. Every plan that was run found \
-         the same as the scan for {} queries, {found:.2} hashes for each.\n\n",
-        bench.checked()
+        "{} of {bits} bits, {distinct} of them distinct; k = {k}. Every plan that was run found the same as \
+         the scan for {}, {found:.2} hashes for each.\n\n",
+        counted(read as u64, "hash"),
+        counted(bench.checked() as u64, "query")
     );
     let mut lines = vec![COLUMNS.map(str::to_owned)];
     lines.extend(rows.iter().map(|(design, outcome)| cells(*design, k, bits, outcome)));

@@ -7,6 +7,7 @@ use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
 use crate::store::journal::Lost;
+use crate::wording::counted;
 
 /// Keys between two bounds.
 pub(super) type Keys = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -143,8 +144,8 @@ impl fmt::Display for LostPart {
             None => f.write_str("an unknown number of blocks do not read back")?,
         }
         match (entries, is_exact) {
-            (Some(entries), true) => write!(f, ", with {entries} entries")?,
-            (Some(entries), false) => write!(f, ", with about {entries} entries")?,
+            (Some(entries), true) => write!(f, ", with {}", counted(*entries, "entry"))?,
+            (Some(entries), false) => write!(f, ", with about {}", counted(*entries, "entry"))?,
             (None, _) => f.write_str(", with an unknown number of entries")?,
         }
         deletions.map_or(Ok(()), |deletions| write!(f, ", {deletions} of them deletions"))
