@@ -46,7 +46,7 @@ pub(super) fn part_name(kind: Kind, number: u64) -> String {
 }
 
 /// The manifest: what the backup contains.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     /// Identifies a backup: always the same text.
@@ -75,6 +75,9 @@ pub struct Manifest {
     pub clusters: Option<Clusters>,
     /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
+    /// The similarity that set `k`, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
     /// Whether it keeps texts.
     pub keep_text: bool,
     /// The default lifetime of its documents in seconds; `None` is unlimited.
@@ -158,6 +161,7 @@ impl Manifest {
             boilerplate: None,
             clusters: None,
             k: 0,
+            threshold: None,
             keep_text: false,
             expires_in: None,
             created_ms: 0,
@@ -214,7 +218,7 @@ pub(super) fn digits(checksum: u64) -> String {
 }
 
 /// The result of reading a whole backup.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Summary {
     /// Its manifest.
     pub manifest: Manifest,

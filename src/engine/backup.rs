@@ -114,6 +114,7 @@ fn write(shared: &Shared, collection: &Collection, taken_ms: u64, out: Outgoing)
     let record = collection.record();
     let manifest = Manifest {
         k: record.k,
+        threshold: record.threshold,
         signatures: record.signatures.map(Shape::from),
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,

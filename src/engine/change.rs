@@ -70,6 +70,7 @@ impl CollectionChange {
         let before_clusters = before.clusters.clone();
         let mut after = CollectionSettings {
             k: before.reach(self.k, self.threshold)?,
+            threshold: if self.k.is_some() { None } else { self.threshold.or(before.threshold) },
             sketch_bytes: self.sketch_bytes(&before)?,
             boilerplate: self.boilerplate(&before)?,
             clusters: None,
@@ -110,6 +111,7 @@ impl CollectionChange {
             width: profile.width,
             signatures: profile.signatures,
             k: profile.k,
+            threshold: None,
             sketch_bytes: None,
             boilerplate: None,
             clusters: None,
@@ -330,6 +332,10 @@ mod tests {
         let nearer = CollectionChange { threshold: Some(0.9), ..change() };
         let nearer = nearer.merge(&name(), Some(&made)).unwrap();
         assert!(nearer.k < made.k && nearer.signatures == made.signatures, "{nearer:?}");
+        assert_eq!((made.threshold, nearer.threshold), (Some(0.8), Some(0.9)));
+        assert_eq!(change().merge(&name(), Some(&nearer)).unwrap(), nearer);
+        let by_distance = CollectionChange { k: Some(nearer.k), ..change() };
+        assert_eq!(by_distance.merge(&name(), Some(&nearer)).unwrap().threshold, None);
         let sketched = CollectionChange { sketch_bytes: Some(8), ..change() };
         assert!(matches!(sketched.merge(&name(), Some(&made)), Err(EngineError::Invalid { .. })));
         for wrong in [

@@ -166,6 +166,7 @@ pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
         clusters: record.clusters,
+        threshold: record.threshold,
         expires_in: record.expires_in,
     }
 }
@@ -188,6 +189,7 @@ pub(super) fn record_of(
         boilerplate: settings.boilerplate,
         clusters: settings.clusters.clone(),
         keep_text: settings.keep_text,
+        threshold: settings.threshold,
         expires_in: settings.expires_in,
         created_ms,
     }

@@ -262,6 +262,7 @@ fn derived(
             width: profile.width(),
             signatures: profile.signatures(),
             k: profile.default_k(),
+            threshold: None,
             sketch_bytes: None,
             boilerplate: None,
             clusters: None,

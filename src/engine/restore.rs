@@ -212,6 +212,11 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
     if manifest.k > signatures.map_or(width.bits(), |shape| u32::from(shape.cells)) {
         return Err(invalid(format!("k is {}", manifest.k)).into());
     }
+    let means_k =
+        |threshold: &f64| signatures.is_some_and(|shape| shape.distance_for(*threshold) == manifest.k);
+    if let Some(threshold) = manifest.threshold.filter(|threshold| !means_k(threshold)) {
+        return Err(invalid(format!("threshold is {threshold} with k={}", manifest.k)).into());
+    }
     if signatures.is_some() && width != Width::Bits128 {
         return Err(invalid("hashes of signatures that do not have 128 bits".into()).into());
     }
@@ -227,6 +232,7 @@ fn record(name: &CollectionName, manifest: &Manifest) -> Result<CollectionRecord
         boilerplate: manifest.boilerplate,
         clusters,
         k: manifest.k,
+        threshold: manifest.threshold,
         keep_text: manifest.keep_text,
         expires_in: manifest.expires_in,
         created_ms: manifest.created_ms,

@@ -22,7 +22,7 @@ use crate::pool::Cancel;
 use crate::store::Row;
 
 /// The settings of a collection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CollectionSettings {
     /// The profile of its fingerprints, `name@version`. Never changes: hashes of two profiles are not
     /// comparable.
@@ -35,6 +35,8 @@ pub struct CollectionSettings {
     /// The distance that queries use by default, 0 to [`CollectionSettings::most`]: in bits, or for
     /// signatures in cells that differ.
     pub k: u32,
+    /// The similarity that set `k`, 0 to 1, exactly as it was given; `None` if `k` was given or is a default.
+    pub threshold: Option<f64>,
     /// The size in bytes of the sketch that rows keep for a second check, if they keep one. Never changes.
     pub sketch_bytes: Option<u16>,
     /// If documents keep the grams of their texts: the most documents that may have a gram before it counts

@@ -85,7 +85,7 @@ impl Candidate {
     /// The largest k that keeps the promise.
     pub fn choice(&self) -> Option<Choice> {
         let expected = *largest_kept(&self.expected)?;
-        let threshold = self.profile().signatures().map(|shape| shape.similarity(expected.k));
+        let threshold = self.profile().signatures().map(|shape| shape.threshold_of(expected.k));
         Some(Choice { profile: self.profile().id().to_string(), threshold, expected })
     }
 

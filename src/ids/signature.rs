@@ -102,6 +102,21 @@ impl SignatureShape {
         (0..=u32::from(self.cells)).rev().find(reaches).unwrap_or(0)
     }
 
+    /// The distance as a similarity for people: the similarity, rounded down to as few decimals as mean the
+    /// same distance, and to two at least.
+    ///
+    /// ```
+    /// use lookalike::ids::SignatureShape;
+    /// let shape = SignatureShape::of_minima(50, 4).unwrap();
+    /// assert_eq!(shape.threshold_of(shape.distance_for(0.5)), 0.5);
+    /// ```
+    pub fn threshold_of(self, distance: u32) -> f64 {
+        let exact = self.similarity(distance);
+        let rounded = [1e2, 1e3, 1e4, 1e5].map(|unit| (exact * unit + 1e-9).floor() / unit);
+        let is_same = |threshold: &f64| self.distance_for(*threshold) == self.distance_for(exact);
+        rounded.into_iter().find(is_same).unwrap_or(exact)
+    }
+
     /// The share of pairs of this similarity that agree in a band. Sets with a common element always agree.
     pub fn caught(self, similarity: f64) -> f64 {
         if self.is_set {
@@ -148,6 +163,24 @@ mod tests {
                 assert!(back == distance || shape.similarity(back) <= shape.similarity(distance));
             }
             assert_eq!((shape.distance_for(1.0), shape.distance_for(0.0)), (0, u32::from(shape.cells)));
+        }
+    }
+
+    #[test]
+    fn thresholds_of_two_decimals_come_back() {
+        for shape in [SignatureShape::of_minima(16, 8).unwrap(), SignatureShape::of_minima(50, 4).unwrap()] {
+            for percent in 0..=100 {
+                let threshold = f64::from(percent) / 100.0;
+                let back = shape.threshold_of(shape.distance_for(threshold));
+                assert!((back - threshold).abs() < 1e-12, "{threshold} became {back}");
+            }
+        }
+        for shape in [SignatureShape::of_minima(51, 5).unwrap(), SET] {
+            for distance in 0..=u32::from(shape.cells) {
+                let threshold = shape.threshold_of(distance);
+                let exact = shape.similarity(distance);
+                assert_eq!(shape.distance_for(threshold), shape.distance_for(exact), "{threshold}");
+            }
         }
     }
 

@@ -381,7 +381,7 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         rows,
         is_set,
     };
-    write(&CollectionLayout {
+    let mut bytes = write(&CollectionLayout {
         id: record.id.0,
         name: record.name.to_string(),
         profile: record.profile.clone(),
@@ -394,12 +394,23 @@ pub(super) fn write_collection(record: &CollectionRecord) -> Vec<u8> {
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
         clusters: record.clusters.as_ref().map(|rule| (rule.keep.to_string(), rule.k)),
-    })
+    });
+    // Behind the other fields, so that records without a threshold are those of versions that had none.
+    bytes.extend(record.threshold.map(f64::to_le_bytes).into_iter().flatten());
+    bytes
 }
 
 pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreError> {
     const DAMAGED: StoreError = StoreError::Damaged("collection");
-    let record: CollectionLayout = read(bytes, "collection")?;
+    let fields = bytes.strip_prefix(&[LAYOUT]).ok_or(DAMAGED)?;
+    let (record, rest) = postcard::take_from_bytes::<CollectionLayout>(fields).map_err(|_| DAMAGED)?;
+    let threshold = match rest {
+        [] => None,
+        bytes => Some(f64::from_le_bytes(bytes.try_into().map_err(|_| DAMAGED)?)),
+    };
+    if threshold.is_some_and(|threshold| !(0.0..=1.0).contains(&threshold)) {
+        return Err(DAMAGED);
+    }
     let shape = |ShapeLayout { cells, cell_bytes, bands, rows, is_set }| {
         SignatureShape { cells, cell_bytes, bands, rows, is_set }.checked().ok_or(DAMAGED)
     };
@@ -417,6 +428,7 @@ pub(super) fn read_collection(bytes: &[u8]) -> Result<CollectionRecord, StoreErr
         boilerplate: record.boilerplate,
         clusters: record.clusters.map(clusters).transpose()?,
         k: record.k,
+        threshold,
         keep_text: record.keep_text,
         expires_in: record.expires_in,
         created_ms: record.created_ms,

@@ -9,7 +9,7 @@ use super::error::StoreError;
 use crate::ids::{ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, SignatureShape, Width};
 
 /// A collection and its settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CollectionRecord {
     /// Its number, which is never assigned twice.
     pub id: CollectionId,
@@ -24,6 +24,8 @@ pub struct CollectionRecord {
     pub signatures: Option<SignatureShape>,
     /// The Hamming distance of its queries, unless a query gives another.
     pub k: u32,
+    /// The similarity that set `k`, if one did.
+    pub threshold: Option<f64>,
     /// How its documents form clusters, if they do.
     pub clusters: Option<ClusterRule>,
     /// The size in bytes of the sketch that each row has for a second check, if rows have one.

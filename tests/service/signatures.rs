@@ -255,7 +255,12 @@ async fn signatures_are_computed_compared_and_looked_up() {
     let server = Server::start(data.path()).await;
     create(&server, "copies", json!({"profile": "minhash-copies", "threshold": 0.7})).await;
     let about = server.json("/collections/copies").await;
-    assert!((about["threshold"].as_f64().unwrap() - 0.7).abs() < 0.01, "{about}");
+    assert_eq!(about["threshold"], 0.7, "{about}");
+    server.put("/collections/copies", json!({"threshold": 0.7005})).await;
+    assert_eq!(server.json("/collections/copies").await["threshold"], 0.7005);
+    server.put("/collections/copies", json!({"threshold": 0.7})).await;
+    create(&server, "usual", json!({"profile": "minhash-copies"})).await;
+    assert_eq!(server.json("/collections/usual").await["threshold"], 0.5, "the default of the profile");
     let shape = shape(&about, false);
     assert!(shape.caught(0.7) >= 0.95 && shape.rows > 4, "bands for this threshold: {about}");
     let (_, made) = server

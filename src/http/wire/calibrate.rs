@@ -457,7 +457,7 @@ impl SignedOut {
     fn of(one: &MeasuredSigned, expected: &[Expected]) -> SignedOut {
         let step = (usize::from(one.shape.cells) / 20).max(1);
         let point = |point: &Expected| ThresholdOut {
-            threshold: one.shape.similarity(point.k),
+            threshold: one.shape.threshold_of(point.k),
             expected: PointOut::from(point),
         };
         SignedOut {

@@ -151,7 +151,10 @@ impl From<CollectionInfo> for CollectionOut {
             profile: info.settings.profile,
             bits: info.settings.width.bits(),
             k: info.settings.k,
-            threshold: info.settings.signatures.map(|shape| shape.similarity(info.settings.k)),
+            threshold: info
+                .settings
+                .signatures
+                .map(|shape| info.settings.threshold.unwrap_or_else(|| shape.threshold_of(info.settings.k))),
             signatures: info.settings.signatures.map(SignaturesOut::from),
             sketch_bytes: info.settings.sketch_bytes,
             passages: info.settings.boilerplate.is_some(),

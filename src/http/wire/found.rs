@@ -206,7 +206,7 @@ impl StatsOut {
                 Some(_) => "bands",
                 None => "index",
             },
-            caught: signatures.filter(|_| !work.scanned).map(|shape| shape.caught(shape.similarity(k))),
+            caught: signatures.filter(|_| !work.scanned).map(|shape| shape.caught(shape.threshold_of(k))),
             radii: work.plan.as_ref().map(|plan| plan.radii().to_vec()).unwrap_or_default(),
             bits: work.plan.as_ref().map(|plan| plan.bits().to_vec()).unwrap_or_default(),
             probes: work.probes,
@@ -222,7 +222,7 @@ impl SimilarOut {
         SimilarOut {
             hash: Hex(found.hash),
             k: found.k,
-            threshold: found.signatures.map(|shape| shape.similarity(found.k)),
+            threshold: found.signatures.map(|shape| shape.threshold_of(found.k)),
             status: found.made.map(|made| made.status.into()),
             sensitivity: found.made.map(|made| made.moved.within(found.k)),
             similar: found.matches.into_iter().map(MatchOut::from).collect(),

@@ -47,7 +47,7 @@ impl From<&Profile> for ProfileOut {
             bits: profile.width().bits(),
             takes_texts: profile.takes_texts(),
             k: profile.default_k(),
-            threshold: shape.map(|shape| shape.similarity(profile.default_k())),
+            threshold: shape.map(|shape| shape.threshold_of(profile.default_k())),
             cells: shape.map(|shape| shape.cells),
         }
     }
