@@ -247,7 +247,7 @@ impl Bands {
         let counted = self.counted(signature, |cell| stored.holders(numbers.clone(), cell, signature.len()));
         let compare = |number| self.compare(&stored, number, signature, &counted, k);
         found.extend(numbers.clone().filter_map(compare));
-        Touched { probes: 0, candidates: stored.names.len() as u64 }
+        Touched { probes: 0, candidates: stored.names.iter().flatten().count() as u64 }
     }
 
     fn compare(

@@ -269,7 +269,7 @@ impl<W: Filed> Index<W> {
                 }
             }
             probe_all(layout, &question, (found, &mut touched), pin);
-            Report { plan: None, scanned: true, touched }
+            Report { plan: None, scanned: true, touched: of_scan(touched, hashes) }
         })
     }
 
@@ -298,7 +298,7 @@ impl<W: Filed> Index<W> {
             let k = k.min(W::WIDTH.bits());
             let (question, mut touched) = (Question { query, k, hashes: 0 }, Touched::default());
             probe_all(self.layout.get(pin), &question, (found, &mut touched), pin);
-            Report { plan: None, scanned: true, touched }
+            Report { plan: None, scanned: true, touched: of_scan(touched, self.len()) }
         })
     }
 
@@ -424,6 +424,11 @@ impl<W: Filed> Index<W> {
         let next = migration.map_or(0, |migration| migration.next.get(&pin).bytes(&pin));
         size_of::<Index<W>>() + self.layout.get(&pin).bytes(&pin) + next
     }
+}
+
+/// What a scan of this number of hashes has read. Free entries, which lines are padded with, do not count.
+fn of_scan(touched: Touched, hashes: usize) -> Touched {
+    Touched { candidates: hashes as u64, ..touched }
 }
 
 /// The share of a hash in a migration.

@@ -190,7 +190,7 @@ pub(in crate::http) struct StatsOut {
     caught: Option<f64>,
     /// The number of runs of hashes read.
     probes: u64,
-    /// The number of entries compared in these runs, including empty ones.
+    /// The number of entries compared in these runs, including empty ones. Of a scan: the number of hashes.
     candidates: u64,
     /// The number of distinct hashes found within the distance.
     verified: u64,

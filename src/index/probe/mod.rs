@@ -19,7 +19,7 @@ use super::scan::Neighbour;
 pub struct Touched {
     /// The number of runs of lines. Each run begins at a new position in memory.
     pub probes: u64,
-    /// The number of compared entries in them, including free ones.
+    /// The number of compared entries in them, including free ones. Of a scan: the number of hashes.
     pub candidates: u64,
 }
 
