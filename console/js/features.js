@@ -12,8 +12,8 @@ const AT_FIRST = 120;
 export function merged(explanations) {
   const found = new Map();
   explanations.forEach((explanation, side) => {
-    for (const { text, weight, hash } of explanation.features) {
-      const known = found.get(text) ?? { text, hash, weights: [0, 0] };
+    for (const { text, words, weight, hash } of explanation.features) {
+      const known = found.get(text) ?? { text, words, hash, weights: [0, 0] };
       known.weights[side] = weight;
       found.set(text, known);
     }
@@ -21,17 +21,20 @@ export function merged(explanations) {
   return [...found.values()];
 }
 
-// A feature with its spaces visible: they are part of grams.
-function shown(text) {
-  return h("span", { class: "feature", dir: "auto" }, text.replaceAll(" ", "\u2423"));
+// A feature with its spaces visible: they are part of grams. A gram that is no word has the words beside it
+// that it comes from.
+function shown({ text, words = [] }) {
+  const feature = h("span", { class: "feature", dir: "auto" }, text.replaceAll(" ", "\u2423"));
+  if (words.length === 0 || words[0] === text) return feature;
+  return h("span", {}, feature, h("span", { class: "origin", dir: "auto" }, ` ${words.join(", ")}`));
 }
 
 // The features that decided a bit, those that changed its sum most first; for an equal bit the heaviest.
 export function decidedBy(features, bit, votes) {
   const differs = Math.sign(votes[0][bit]) !== Math.sign(votes[1][bit]);
-  const rows = features.map(({ text, hash, weights }) => {
+  const rows = features.map(({ text, words, hash, weights }) => {
     const sign = bitOf(hash, bit) ? 1 : -1;
-    return { text, sums: weights.map((weight) => sign * weight) };
+    return { text, words, sums: weights.map((weight) => sign * weight) };
   });
   const change = ({ sums }) => Math.abs(sums[1] - sums[0]);
   const weight = ({ sums }) => Math.max(...sums.map(Math.abs));
@@ -69,8 +72,8 @@ export function decidedBy(features, bit, votes) {
         h(
           "tbody",
           {},
-          kept.map(({ text, sums }) =>
-            h("tr", {}, h("th", { scope: "row" }, shown(text)), sums.map(bar)),
+          kept.map((row) =>
+            h("tr", {}, h("th", { scope: "row" }, shown(row)), row.sums.map(bar)),
           ),
         ),
       ),
@@ -90,9 +93,9 @@ export function featureLists(features) {
   );
   const list = h("ul", { class: "features", tabindex: "0", label: "features.title" });
   const more = h("div", {});
-  const item = ({ text, weights }) => {
-    const [a, b] = weights.map(significant);
-    return h("li", { tip: ["features.weights", { a, b }] }, shown(text));
+  const item = (feature) => {
+    const [a, b] = feature.weights.map(significant);
+    return h("li", { tip: ["features.weights", { a, b }] }, shown(feature));
   };
   const draw = (which, count) => {
     fill(list, of[which].slice(0, count).map(item));

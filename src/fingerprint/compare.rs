@@ -4,7 +4,7 @@
 //! A comparison costs a pass over all features of both texts, which is too expensive for bulk work. Not
 //! here: the texts themselves, and descriptions in words.
 
-use super::explanation::{Explanation, Features, first};
+use super::explanation::{Explanation, Features, first, owned};
 use crate::ids::Hash;
 
 /// The bits of a block. An index finds neighbours by blocks that agree.
@@ -49,6 +49,8 @@ pub struct FeatureComparison {
 pub struct DifferingFeature {
     /// The feature.
     pub text: String,
+    /// If it is a letter gram of words with spaces: the words that it comes from, at most 3.
+    pub words: Vec<String>,
     /// Its weights in the first and the second text.
     pub weights: [f64; 2],
 }
@@ -61,7 +63,7 @@ pub struct Flip {
     /// The sums of its votes in both texts: the distance of each to the opposite value.
     pub margins: [f64; 2],
     /// The features whose differences contributed most to the change, at most 3.
-    pub moved_by: Vec<String>,
+    pub moved_by: Vec<DifferingFeature>,
     /// Whether in one of the texts a single feature decides the bit: without it the votes would be even or
     /// opposite.
     pub is_held_by_one: bool,
@@ -93,16 +95,18 @@ impl FeatureComparison {
         let mut changed: Vec<Pair<'_>> =
             all.into_iter().filter(|feature| feature.difference() > f64::EPSILON).collect();
         let greatest = first(&mut changed, LISTED, Pair::order).to_vec();
-        let flips = (0..a.votes.len().min(b.votes.len()) as u32)
+        let mut flips: Vec<Flip> = (0..a.votes.len().min(b.votes.len()) as u32)
             .filter(|bit| a.fingerprint.hash.bit(*bit) != b.fingerprint.hash.bit(*bit))
             .map(|bit| flip(bit, [a, b], &greatest, &changed))
             .collect();
-        let listed = |pair: &Pair<'_>| DifferingFeature { text: pair.text.to_owned(), weights: pair.weights };
+        let mut greatest: Vec<DifferingFeature> = greatest.iter().map(Pair::listed).collect();
+        let moved_by = flips.iter_mut().flat_map(|flip| &mut flip.moved_by);
+        add_words([a, b], greatest.iter_mut().chain(moved_by).collect());
         FeatureComparison {
             shared,
             distinct,
             differing: changed.len(),
-            greatest: greatest.iter().map(listed).collect(),
+            greatest,
             jaccard: if distinct == 0 { 0.0 } else { shared as f64 / distinct as f64 },
             cosine: if lengths > 0.0 { (dot / lengths).min(1.0) } else { 0.0 },
             flips,
@@ -123,9 +127,24 @@ impl Pair<'_> {
         (self.weights[0] - self.weights[1]).abs()
     }
 
+    /// The feature, without its words.
+    fn listed(&self) -> DifferingFeature {
+        DifferingFeature { text: self.text.to_owned(), words: Vec::new(), weights: self.weights }
+    }
+
     /// The greatest difference first, equal differences by text.
     fn order(a: &Self, b: &Self) -> std::cmp::Ordering {
         b.difference().total_cmp(&a.difference()).then_with(|| a.text.cmp(b.text))
+    }
+}
+
+/// Adds the words of each feature, from the first text that has the feature.
+fn add_words(sides: [&Explanation; 2], features: Vec<&mut DifferingFeature>) {
+    let texts: Vec<String> = features.iter().map(|feature| feature.text.clone()).collect();
+    let words = sides.map(|side| side.all.origins.words(texts.iter().map(String::as_str)));
+    for (feature, text) in features.into_iter().zip(&texts) {
+        let side = usize::from(feature.weights[0] == 0.0);
+        feature.words = owned(&words[side][text.as_str()]);
     }
 }
 
@@ -169,7 +188,7 @@ fn flip(bit: u32, sides: [&Explanation; 2], greatest: &[Pair<'_>], changed: &[Pa
         pushing = changed.iter().filter(pushes).copied().collect();
         pushing = first(&mut pushing, FEATURES_OF_A_BIT, Pair::order).to_vec();
     }
-    let moved_by = pushing.into_iter().map(|pair| pair.text.to_owned()).collect();
+    let moved_by = pushing.iter().map(Pair::listed).collect();
     Flip { bit, margins, moved_by, is_held_by_one: sides.iter().any(|side| is_held_by_one(side, bit)) }
 }
 
@@ -209,6 +228,12 @@ mod tests {
         assert!(
             features.greatest.iter().any(|feature| feature.text.contains("hot") && feature.weights[1] == 0.0)
         );
+        for feature in features.greatest.iter().chain(features.flips.iter().flat_map(|flip| &flip.moved_by)) {
+            let is_of = |word: &String| TEXTS.iter().any(|text| text.to_lowercase().contains(word.as_str()));
+            let words =
+                feature.words.iter().map(|words| words.split(' ').all(|word| is_of(&word.to_owned())));
+            assert!(!feature.words.is_empty() && words.into_iter().all(|is_known| is_known), "{feature:?}");
+        }
         for flip in &features.flips {
             assert!(flip.margins[0] * flip.margins[1] <= 0.0, "the bit changed its side");
             assert!(!flip.moved_by.is_empty());

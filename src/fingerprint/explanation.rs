@@ -8,7 +8,7 @@
 use std::cmp::Ordering;
 
 use super::{Fingerprint, WeightedFeature};
-use crate::features::{Bag, Digest, Limbs, ONE};
+use crate::features::{Bag, Digest, Limbs, ONE, Origins};
 use crate::ids::Hash;
 
 /// The most features that an explanation lists.
@@ -48,6 +48,8 @@ impl Explanation {
 pub(super) struct Features {
     texts: String,
     entries: Vec<Entry>,
+    /// The words that grams come from.
+    pub(super) origins: Origins,
 }
 
 /// A feature; its text is `start..end` of the common text.
@@ -83,7 +85,7 @@ where
 
     /// The features of a bag with their texts. If several texts have one digest, the text is the smallest
     /// of them.
-    pub(super) fn weighed(mut self, bag: &Bag<Limbs<L>>) -> Features {
+    pub(super) fn weighed(mut self, bag: &Bag<Limbs<L>>, origins: Origins) -> Features {
         self.places.sort_unstable_by_key(|&(digest, start, _)| (digest, start));
         let texts = self.texts;
         let text = |&(_, start, end): &(Limbs<L>, usize, usize)| &texts[start..end];
@@ -103,7 +105,7 @@ where
             Entry { hash: hash(digest), weight: weight as f64 / ONE as f64, start, end }
         };
         let entries = weights.into_iter().map(entry).collect();
-        Features { texts, entries }
+        Features { texts, entries, origins }
     }
 }
 
@@ -119,17 +121,25 @@ impl Features {
             b.weight.total_cmp(&a.weight).then_with(|| self.text(a).cmp(self.text(b)))
         };
         let mut all: Vec<&Entry> = self.entries.iter().collect();
+        let listed = first(&mut all, LISTED, order);
+        let words = self.origins.words(listed.iter().map(|entry| self.text(entry)));
         let feature = |entry: &&Entry| WeightedFeature {
             text: self.text(entry).to_owned(),
+            words: owned(&words[self.text(entry)]),
             weight: entry.weight,
             hash: entry.hash,
         };
-        first(&mut all, LISTED, order).iter().map(feature).collect()
+        listed.iter().map(feature).collect()
     }
 
     fn text(&self, entry: &Entry) -> &str {
         &self.texts[entry.start..entry.end]
     }
+}
+
+/// Words as texts of their own.
+pub(super) fn owned(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// Sorts the first `most` elements of this order to the front and returns them; the others are left unsorted.

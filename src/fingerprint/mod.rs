@@ -78,6 +78,8 @@ pub enum Status {
 pub struct WeightedFeature {
     /// The word, the words separated by spaces, the characters or the sentence; prepared as the profile says.
     pub text: String,
+    /// If it is a letter gram of words with spaces: the words that it comes from, at most 3.
+    pub words: Vec<String>,
     /// The weight of its vote, above 0, to the nearest 1/65,536.
     pub weight: f64,
     /// Its digest, as wide as the fingerprint.

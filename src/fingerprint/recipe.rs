@@ -11,8 +11,8 @@ use super::sensitivity::{Change, Moved, RELIABLE, moved_bits, moved_cells};
 use super::vote::{Sums, Tie, decide, round_like_others, vote};
 use super::{Fingerprint, Signed, Status};
 use crate::features::{
-    Bag, Cutter, Digest, HashFunction, Idf, Keyword, Kind, Limbs, ONE, ShinglePlan, WordPlan, characters,
-    fixed, has_grams, keywords, logarithmic, longest_sentences, shingles, short_texts, to_number,
+    Bag, Cutter, Digest, HashFunction, Idf, Keyword, Kind, Limbs, ONE, Origins, ShinglePlan, WordPlan,
+    characters, fixed, has_grams, keywords, logarithmic, longest_sentences, shingles, short_texts, to_number,
     token_grams, weighs_less,
 };
 use crate::ids::{Hash, SignatureShape, Width};
@@ -277,7 +277,11 @@ impl Recipe {
         let Ok((bag, sums)) = self.voted::<L, Infallible>(&prepared, see, || Ok(()));
         let fingerprint = self.conclude(&bag, &sums, &prepared);
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
-        let all = if prepared.is_empty() { Explained::default() } else { occurrences.weighed(&bag) };
+        let origins = match &self.features {
+            Features::Shingles(plan) => Origins::of(&prepared, plan.gram),
+            _ => Origins::default(),
+        };
+        let all = if prepared.is_empty() { Explained::default() } else { occurrences.weighed(&bag, origins) };
         Explanation { fingerprint, signature: None, features: all.listed(), votes, all }
     }
 

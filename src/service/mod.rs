@@ -72,7 +72,7 @@ pub use crate::engine::{
 };
 pub use crate::eval::{Choice, Estimate, Expected, Measured, MeasuredBy, MeasuredSigned, PROMISED};
 pub use crate::fingerprint::{
-    Containment, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
+    Containment, DifferingFeature, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
 };
 pub use crate::pool::{Cancel, Patience, PoolError};
 pub use crate::text::{PageText, decode};

@@ -11,7 +11,8 @@ use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
 use crate::http::error::Problem;
 use crate::service::{
-    AskedSide, By, Change, ComparedPassages, Comparison, FeatureComparison, Limits, SharedPassage, Side,
+    AskedSide, By, Change, ComparedPassages, Comparison, DifferingFeature, FeatureComparison, Limits,
+    SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
@@ -205,7 +206,7 @@ pub(in crate::http) struct BitOut {
     margins: Option<[f64; 2]>,
     /// The features whose difference changed the sum most.
     #[serde(skip_serializing_if = "Option::is_none")]
-    moved_by: Option<Vec<String>>,
+    moved_by: Option<Vec<DifferingFeatureOut>>,
 }
 
 /// The comparison of the features.
@@ -230,6 +231,9 @@ pub(in crate::http) struct FeaturesOut {
 pub(in crate::http) struct DifferingFeatureOut {
     /// The normalised text of the feature.
     text: String,
+    /// If it is a letter gram of words with spaces: the words that it comes from, at most 3.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    words: Vec<String>,
     /// Its weights on both sides; 0 on a side that does not have it.
     weights: [f64; 2],
 }
@@ -266,7 +270,7 @@ impl From<Comparison> for ComparisonOut {
                 .map(|flip| BitOut {
                     bit: flip.bit,
                     margins: Some(flip.margins),
-                    moved_by: Some(flip.moved_by.clone()),
+                    moved_by: Some(flip.moved_by.iter().cloned().map(DifferingFeatureOut::from).collect()),
                 })
                 .collect(),
             None => compared
@@ -309,10 +313,7 @@ impl SideOut {
 
 impl From<FeatureComparison> for FeaturesOut {
     fn from(features: FeatureComparison) -> FeaturesOut {
-        let greatest = features
-            .greatest
-            .into_iter()
-            .map(|feature| DifferingFeatureOut { text: feature.text, weights: feature.weights });
+        let greatest = features.greatest.into_iter().map(DifferingFeatureOut::from);
         FeaturesOut {
             shared: features.shared,
             differing: features.differing,
@@ -320,6 +321,13 @@ impl From<FeatureComparison> for FeaturesOut {
             cosine: features.cosine,
             greatest: greatest.collect(),
         }
+    }
+}
+
+impl From<DifferingFeature> for DifferingFeatureOut {
+    fn from(feature: DifferingFeature) -> DifferingFeatureOut {
+        let DifferingFeature { text, words, weights } = feature;
+        DifferingFeatureOut { text, words, weights }
     }
 }
 

@@ -140,6 +140,9 @@ pub(in crate::http) struct ExplainedOut {
 pub(in crate::http) struct FeatureOut {
     /// Its text: normalised, or as it was given.
     text: String,
+    /// If it is a letter gram of words with spaces: the words that it comes from, at most 3.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    words: Vec<String>,
     /// Its weight in the vote.
     weight: f64,
     /// Its hash; that of a given feature is binary.
@@ -174,6 +177,7 @@ impl From<Explained> for FingerprintOut {
         let (fingerprint, signature) = (explanation.fingerprint, explanation.signature);
         let features = explanation.features.into_iter().map(|feature| FeatureOut {
             text: feature.text,
+            words: feature.words,
             weight: feature.weight,
             hash: written_hash(feature.hash),
             votes: None,
