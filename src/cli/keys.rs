@@ -113,6 +113,7 @@ fn list(file: &KeyFile) -> Result<(), Failure> {
         return Ok(());
     };
     let mut out = std::io::stdout().lock();
+    writeln!(out, "name\trole\tcollections\trate\tcreated")?;
     for key in keys {
         let place = match &key.scope {
             Scope::All => "all collections".to_owned(),

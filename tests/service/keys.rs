@@ -205,7 +205,9 @@ async fn keys_are_created_listed_and_revoked_while_the_server_runs() {
     let dir = data.path().to_str().unwrap();
     let listed = command(&["keys", "list", "--data", dir]).output().unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
-    assert!(listed.starts_with("crawler\twrite\tdefault\tunlimited\t20"), "{listed}");
+    let lines: Vec<&str> = listed.lines().collect();
+    assert_eq!(lines[0], "name\trole\tcollections\trate\tcreated");
+    assert!(lines[1].starts_with("crawler\twrite\tdefault\tunlimited\t20"), "{listed}");
     assert!(command(&["keys", "revoke", "crawler", "--data", dir]).status().unwrap().success());
     wait_for_status(StatusCode::UNAUTHORIZED).await;
     assert!(!command(&["keys", "revoke", "crawler", "--data", dir]).output().unwrap().status.success());
