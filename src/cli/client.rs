@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::Failure;
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, Trust};
 use crate::ids::CollectionName;
 
 #[derive(Clone, Debug, Args)]
@@ -36,7 +36,8 @@ impl Server {
 
     /// Creates a client of this server.
     pub(super) fn client(self) -> Result<Client, Failure> {
-        Ok(Client::new(&self.url, self.access.key, self.access.cacert.as_deref())?)
+        let trust = self.access.cacert.as_deref().map_or(Trust::System, Trust::Authorities);
+        Ok(Client::new(&self.url, self.access.key, trust)?)
     }
 }
 

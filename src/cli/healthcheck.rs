@@ -1,7 +1,10 @@
 //! `lookalike healthcheck`: checks whether a server is ready, for containers, which have no other HTTP
 //! client.
 //!
-//! Without `--url` it checks the address on which a server with the same settings listens.
+//! Without `--url` it checks the address on which a server with the same settings listens. Over TLS it then
+//! trusts the certificate of the settings and no other. The name and the dates of the certificate are not
+//! checked: the server is on this machine, and is reached by its address. It sends no key, because `/readyz`
+//! needs none.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -12,6 +15,8 @@ use reqwest::Method;
 use super::Failure;
 use super::client::{Access, Server};
 use super::serve::ServeArguments;
+use crate::client::{Client, Trust};
+use crate::config::Settings;
 
 #[derive(Debug, Args)]
 pub(super) struct HealthcheckArguments {
@@ -26,19 +31,17 @@ pub(super) struct HealthcheckArguments {
 }
 
 pub(super) async fn run(arguments: HealthcheckArguments) -> Result<(), Failure> {
-    let url = match arguments.url {
-        Some(url) => url,
-        None => url_of_settings()?,
+    let client = match arguments.url {
+        Some(url) => Server::at(url, arguments.access).client()?,
+        None => client_of_settings(&ServeArguments::default().settings()?)?,
     };
-    let client = Server::at(url, arguments.access).client()?;
     let request = client.request(Method::GET, "/readyz").timeout(Duration::from_secs(arguments.timeout));
     client.send(request).await?;
     println!("ready");
     Ok(())
 }
 
-fn url_of_settings() -> Result<String, Failure> {
-    let settings = ServeArguments::default().settings()?;
+fn client_of_settings(settings: &Settings) -> Result<Client, Failure> {
     let listen = settings.server.listen;
     let mut address = listen;
     if listen.ip().is_unspecified() {
@@ -48,6 +51,9 @@ fn url_of_settings() -> Result<String, Failure> {
             Ipv6Addr::LOCALHOST.into()
         });
     }
-    let scheme = if settings.tls.certificate.is_some() { "https" } else { "http" };
-    Ok(format!("{scheme}://{address}"))
+    let (scheme, trust) = match settings.tls.certificate.as_deref() {
+        Some(certificate) => ("https", Trust::Own(certificate)),
+        None => ("http", Trust::System),
+    };
+    Ok(Client::new(&format!("{scheme}://{address}"), None, trust)?)
 }

@@ -16,6 +16,18 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use tokio_rustls::rustls::crypto::ring;
 
+/// Which certificates a client accepts over TLS.
+#[derive(Clone, Copy, Debug)]
+pub enum Trust<'a> {
+    /// Those that the system trusts.
+    System,
+    /// Those in this file, and those signed by one in it.
+    Authorities(&'a Path),
+    /// The first one in this file, whatever its name and its dates: the certificate of a server on this
+    /// machine, which is reached by its address.
+    Own(&'a Path),
+}
+
 /// A server and the means to send it requests.
 #[derive(Clone)]
 pub struct Client {
@@ -95,14 +107,12 @@ pub enum ClientError {
 }
 
 impl Client {
-    /// A client of the server at this URL, which sends `key` with every request if there is one. If
-    /// `trusted` names a file and the URL is HTTPS, the certificate of the server must be in that file or
-    /// signed by one in it.
+    /// A client of the server at this URL, which sends `key` with every request if there is one.
     ///
     /// # Errors
     /// [`ClientError::File`] and [`ClientError::Pem`] for the file; [`ClientError::Unusable`] if the system
     /// has no certificates or no memory.
-    pub fn new(url: &str, key: Option<String>, trusted: Option<&Path>) -> Result<Client, ClientError> {
+    pub fn new(url: &str, key: Option<String>, trust: Trust<'_>) -> Result<Client, ClientError> {
         let url = url.trim_end_matches('/').to_owned();
         if reqwest::Url::parse(&url).is_err() || !url.starts_with("http") {
             return Err(ClientError::Address { url });
@@ -110,11 +120,12 @@ impl Client {
         // This fails if the process has a default already, which is then used.
         let _ = ring::default_provider().install_default();
         let builder = reqwest::Client::builder().no_proxy();
-        let builder = match trusted {
-            Some(path) => builder.tls_backend_preconfigured(trust::only(path)?),
+        let builder = match trust {
+            Trust::Authorities(path) => builder.tls_backend_preconfigured(trust::only(path)?),
+            Trust::Own(path) => builder.tls_backend_preconfigured(trust::exactly(path)?),
             // Without TLS, a system without certificates is sufficient, such as a small container.
-            None if !is_encrypted(&url) => builder.tls_certs_only([]),
-            None => builder,
+            Trust::System if !is_encrypted(&url) => builder.tls_certs_only([]),
+            Trust::System => builder,
         };
         let http = builder.build().map_err(|source| ClientError::Unusable { url: url.clone(), source })?;
         Ok(Client { http, url, key })

@@ -10,7 +10,7 @@ use reqwest::Method;
 use tokio::sync::mpsc;
 
 use super::{Cluster, ClusterError, ServerState};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, Trust};
 use crate::engine::{EngineSettings, JoinError, replace_data};
 
 /// Pieces of a copy that wait for the disk.
@@ -72,7 +72,8 @@ impl Cluster {
         tracing::info!(from = name, position, "copying the data of another server");
         let refused = |source| CopyFailure::Server { address: address.clone(), source };
         let key = self.settings.peer_key.clone();
-        let client = Client::new(&address, key, self.settings.peer_ca_file.as_deref()).map_err(refused)?;
+        let trust = self.settings.peer_ca_file.as_deref().map_or(Trust::System, Trust::Authorities);
+        let client = Client::new(&address, key, trust).map_err(refused)?;
         let answer = client.send(client.request(Method::GET, "/cluster/copy")).await.map_err(refused)?;
         let (send, receive) = mpsc::channel(AHEAD);
         let dir = dir.to_path_buf();

@@ -15,6 +15,39 @@ fn write_pair(directory: &Path) -> Vec<u8> {
     generated.cert.der().to_vec()
 }
 
+/// A server with a certificate for a name that it is not reached by is found ready by its settings alone.
+#[tokio::test]
+async fn healthcheck_trusts_the_certificate_of_the_settings() {
+    let data = directory();
+    write_pair(data.path());
+    fs::create_dir(data.path().join("other")).unwrap();
+    write_pair(&data.path().join("other"));
+    let file = |name: &str| data.path().join(name).to_str().unwrap().to_owned();
+    let (certificate, key) = (file("tls.crt"), file("tls.key"));
+    let variables =
+        [("LOOKALIKE_TLS__CERTIFICATE", certificate.as_str()), ("LOOKALIKE_TLS__KEY", key.as_str())];
+    let server = Server::spawn(serve(&data.path().join("data"), &variables)).unwrap();
+    let address = server.url.strip_prefix("https://").unwrap();
+    let check = |certificate: &str| {
+        let mut check = command(&["healthcheck"]);
+        check.env("LOOKALIKE_SERVER__LISTEN", address).env("LOOKALIKE_TLS__KEY", &key);
+        let output = check.env("LOOKALIKE_TLS__CERTIFICATE", certificate).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for _ in 0..100 {
+        if check(&certificate).0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (succeeded, stderr) = check(&certificate);
+    assert!(succeeded, "{stderr}");
+    let (succeeded, stderr) = check(&file("other/tls.crt"));
+    assert!(!succeeded && stderr.contains("no TLS with"), "{stderr}");
+    let (succeeded, stderr) = check(&key);
+    assert!(!succeeded && stderr.contains("holds no certificate"), "{stderr}");
+}
+
 /// The answer of a server to a request over TLS, or `None` if its certificate is not trusted.
 async fn get_over_tls(url: &str, trusted: &[u8]) -> Option<String> {
     use std::sync::Arc;
