@@ -147,6 +147,7 @@ pub async fn run(
         let shared = http::Shared {
             service: Arc::clone(&service),
             render_metrics: Box::new(move || render.render()),
+            series: http::Series::default(),
             is_draining: Box::new(move || draining.load(Ordering::SeqCst)),
             keys,
             accountant: Arc::new(accountant(&settings)),

@@ -112,6 +112,17 @@ struct Seen {
     complete: Instant,
 }
 
+/// The space of etcd in bytes, the most of all its servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Space {
+    /// What etcd occupies.
+    pub bytes: u64,
+    /// What of it is in use.
+    pub bytes_in_use: u64,
+    /// At this size etcd refuses writes.
+    pub quota_bytes: u64,
+}
+
 /// A server of a cluster.
 pub struct Cluster {
     settings: ClusterSettings,
@@ -119,6 +130,8 @@ pub struct Cluster {
     seen: Mutex<Seen>,
     /// The engine, once it is open.
     engine: OnceLock<Arc<Engine>>,
+    /// The space of etcd at the last check; `None` if etcd did not answer.
+    space: Mutex<Option<Space>>,
     /// The place on the list of servers. Locked while it is taken or changed.
     place: tokio::sync::Mutex<Option<etcd::Membership>>,
 }
@@ -151,7 +164,8 @@ impl Cluster {
         }
         let (answered, complete) = (Instant::now(), Instant::now());
         let seen = Mutex::new(Seen { answered, complete });
-        Ok(Cluster { settings, log, seen, engine: OnceLock::new(), place: tokio::sync::Mutex::default() })
+        let (engine, space, place) = (OnceLock::new(), Mutex::default(), tokio::sync::Mutex::default());
+        Ok(Cluster { settings, log, seen, engine, space, place })
     }
 
     /// What an engine needs to follow the log. `origin` identifies the engine among all of the cluster.
@@ -307,6 +321,11 @@ impl Cluster {
     /// server follows the log.
     pub fn behind(&self) -> Duration {
         self.seen.lock().complete.elapsed()
+    }
+
+    /// The space of etcd, as it was checked in the last seconds; `None` if etcd does not answer.
+    pub fn space(&self) -> Option<Space> {
+        *self.space.lock()
     }
 
     /// Whether answers may miss writes that other servers acknowledged before [`ClusterSettings::max_lag`].

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::{Cluster, Report};
+use super::{Cluster, Report, Space};
 use crate::log::etcd::{EndpointStatus, EtcdStatus};
 use crate::log::{Log, LogError, Position};
 
@@ -109,11 +109,11 @@ impl Cluster {
 
 impl From<EtcdStatus> for LogState {
     fn from(status: EtcdStatus) -> LogState {
-        let answered = || status.endpoints.iter().filter_map(|endpoint| endpoint.state.as_ref().ok());
+        let Space { bytes, bytes_in_use, quota_bytes } = Space::of(&status);
         LogState {
-            bytes: answered().map(|member| member.db_size).max().unwrap_or(0),
-            bytes_in_use: answered().map(|member| member.db_size_in_use).max().unwrap_or(0),
-            quota_bytes: status.quota_bytes,
+            bytes,
+            bytes_in_use,
+            quota_bytes,
             alarms: status.alarms.iter().map(|alarm| alarm.kind.clone()).collect(),
             endpoints: status.endpoints.iter().map(EndpointState::from).collect(),
         }

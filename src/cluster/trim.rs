@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use super::{Cluster, Report};
+use super::{Cluster, Report, Space};
+use crate::log::etcd::EtcdStatus;
 use crate::log::{Log, LogError, Position};
 
 /// How often the space of etcd is checked.
@@ -23,11 +24,13 @@ const RECLAIM_PERCENT: u64 = 40;
 impl Cluster {
     /// Trims the log if it is time and this server has to do it. Notes whether etcd is nearly full.
     pub(super) async fn trim(&self) -> Result<(), LogError> {
-        let status = self.log.status().await?;
+        let status = self.log.status().await;
+        *self.space.lock() = status.as_ref().ok().map(Space::of);
+        let status = status?;
         if let Some(engine) = self.engine.get() {
             engine.set_log_full(status.is_full() || status.used_percent() >= FULL_PERCENT);
         }
-        let in_use = status.reachable().map(|member| member.db_size_in_use).max().unwrap_or(0);
+        let in_use = Space::of(&status).bytes_in_use;
         let wanted = self.settings.trim_bytes.unwrap_or(status.quota_bytes / PART_OF_QUOTA);
         let is_large = in_use > wanted || status.is_full();
         if !is_large && status.used_percent() < RECLAIM_PERCENT {
@@ -44,6 +47,17 @@ impl Cluster {
         }
         self.log.reclaim().await?;
         Ok(())
+    }
+}
+
+impl Space {
+    /// The space of the servers of etcd that answer.
+    pub(super) fn of(status: &EtcdStatus) -> Space {
+        Space {
+            bytes: status.reachable().map(|member| member.db_size).max().unwrap_or(0),
+            bytes_in_use: status.reachable().map(|member| member.db_size_in_use).max().unwrap_or(0),
+            quota_bytes: status.quota_bytes,
+        }
     }
 }
 

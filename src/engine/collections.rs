@@ -29,6 +29,7 @@ impl Shared {
 pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
     let record = collection.record();
     CollectionInfo {
+        id: record.id,
         name: record.name.clone(),
         version: Version(record.checksum()),
         created_ms: record.created_ms,
@@ -37,6 +38,8 @@ pub(super) fn info(collection: &Collection, documents: u64) -> CollectionInfo {
         distinct_hashes: collection.index.len() as u64,
         index_bytes: collection.index.bytes() as u64,
         marks: collection.marks.get().all(),
+        queries: collection.traffic.queries(),
+        written: collection.traffic.written(),
     }
 }
 

@@ -62,6 +62,7 @@ mod repair;
 mod replica;
 mod restore;
 mod shared;
+mod traffic;
 mod types;
 mod writer;
 
@@ -103,6 +104,7 @@ pub use repair::{RepairReport, RepairedCollection, repair};
 use replica::Following;
 pub use replica::{JoinError, Membership, ReplicaState, Trouble, replace_data};
 use shared::Shared;
+pub use traffic::{NEAR, Traffic};
 pub use types::*;
 use writer::{Command, Writer};
 

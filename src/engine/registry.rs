@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use super::gate::Gate;
 use super::marks::Counts;
 use super::posting_cache::Epoch;
+use super::traffic::Traffic;
 use crate::engine::{CollectionSettings, EngineError, Version};
 use crate::ids::{CollectionId, CollectionName, Hash, SignatureShape};
 use crate::index::{HashIndex, index_for};
@@ -44,6 +45,8 @@ pub struct Collection {
     pub(super) epoch: Epoch,
     /// The numbers of its marks.
     pub(super) marks: Counts,
+    /// What was asked of it and written to it since it was loaded.
+    pub traffic: Traffic,
 }
 
 impl fmt::Debug for Collection {
@@ -71,6 +74,7 @@ impl Collection {
             pending_removals: Mutex::default(),
             epoch: Epoch::default(),
             marks: Counts::default(),
+            traffic: Traffic::default(),
         }
     }
 
@@ -162,11 +166,11 @@ pub(super) fn settings_of(record: CollectionRecord) -> CollectionSettings {
         width: record.width,
         signatures: record.signatures,
         k: record.k,
+        threshold: record.threshold,
         keep_text: record.keep_text,
         sketch_bytes: record.sketch_bytes,
         boilerplate: record.boilerplate,
         clusters: record.clusters,
-        threshold: record.threshold,
         expires_in: record.expires_in,
     }
 }
@@ -185,11 +189,11 @@ pub(super) fn record_of(
         width: settings.width,
         signatures: settings.signatures,
         k: settings.k,
+        threshold: settings.threshold,
         sketch_bytes: settings.sketch_bytes,
         boilerplate: settings.boilerplate,
         clusters: settings.clusters.clone(),
         keep_text: settings.keep_text,
-        threshold: settings.threshold,
         expires_in: settings.expires_in,
         created_ms,
     }

@@ -15,7 +15,7 @@ use super::filter::Filter;
 use crate::backup::Manifest;
 use crate::fingerprint::Containment;
 use crate::ids::{
-    ClusterRule, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SignatureShape, Width,
+    ClusterRule, CollectionId, CollectionName, DocumentId, Gram, Hash, Mark, Sequence, SignatureShape, Width,
 };
 use crate::index::Plan;
 use crate::pool::Cancel;
@@ -61,6 +61,8 @@ impl CollectionSettings {
 /// The current state of a collection.
 #[derive(Clone, Debug)]
 pub struct CollectionInfo {
+    /// Its number. Of two collections, the one with the greater number was created later.
+    pub id: CollectionId,
     /// Its name.
     pub name: CollectionName,
     /// Its settings.
@@ -77,6 +79,10 @@ pub struct CollectionInfo {
     pub index_bytes: u64,
     /// The number of marks.
     pub marks: u64,
+    /// The number of queries since it was loaded.
+    pub queries: u64,
+    /// The number of documents that clients of this server stored or deleted since it was loaded.
+    pub written: u64,
 }
 
 /// A stored document.

@@ -95,7 +95,7 @@ pub(super) async fn add(
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
         in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)
     });
-    storing.store(&state, &collection, offered.await?).await
+    storing.store(&state, &collection, offered).await
 }
 
 /// Stores an array of documents. An element that is not a document fails alone.
@@ -174,7 +174,7 @@ pub(super) async fn put(
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
         in_form(form, || parse_object::<DocumentIn>(bytes))?.offered_as(&id, &limits)
     });
-    storing.store(&state, &collection, offered.await?).await
+    storing.store(&state, &collection, offered).await
 }
 
 /// Returns a document.
@@ -283,6 +283,11 @@ fn elements(bytes: &Bytes, most: usize) -> Result<Vec<Bytes>, Problem> {
     Ok(elements.into_iter().map(|raw| bytes.slice_ref(raw.get().as_bytes())).collect())
 }
 
+/// Counts documents that were not stored because of an error. `service` counts the others.
+pub(super) fn count_refused(documents: u64) {
+    metrics::counter!("lookalike_document_outcomes_total", "outcome" => "refused").increment(documents);
+}
+
 /// How one document is stored.
 struct Storing {
     rule: StoreRule,
@@ -311,11 +316,13 @@ impl Storing {
         self,
         state: &State,
         collection: &CollectionName,
-        offered: Offered,
+        offered: impl Future<Output = Result<Offered, Problem>>,
     ) -> Result<Response, Problem> {
         let Storing { rule, similar, deadline, form } = self;
+        let offered = offered.await.inspect_err(|_| count_refused(1))?;
         let start = Instant::now();
-        let added = deadline.write(state.service.add(collection, offered, rule)).await?;
+        let added = deadline.write(state.service.add(collection, offered, rule)).await;
+        let added = added.inspect_err(|_| count_refused(1))?;
         let similar = if similar > 0 {
             let remaining = deadline.after_write(start.elapsed());
             // The document is stored even if the lookup fails, so that does not change the status.

@@ -1,15 +1,22 @@
-//! Gauges that are read when `/metrics` is requested, in the text format of Prometheus.
+//! Gauges and counts of collections that are read when `/metrics` is requested, in the text format of
+//! Prometheus.
 //!
 //! They do not use the recorder, which would keep the last value of a deleted collection.
 
 use std::fmt::Write;
 
 use super::State;
+use super::series::{Counts, OTHERS, Shown};
 use crate::cluster::Cluster;
-use crate::service::{Health, Memory, MemoryState, ServiceError};
+use crate::service::{CollectionInfo, Health, Memory, MemoryState, Service, ServiceError};
+
+/// The types of a metric.
+const GAUGE: &str = "gauge";
+const COUNTER: &str = "counter";
 
 /// One metric with its samples.
 struct Gauge {
+    kind: &'static str,
     name: &'static str,
     about: &'static str,
     /// The name of the label that distinguishes the samples; empty if there is only one sample.
@@ -20,12 +27,17 @@ struct Gauge {
 
 impl Gauge {
     fn one(name: &'static str, about: &'static str, value: f64) -> Gauge {
-        Gauge { name, about, label: "", samples: vec![(None, value)] }
+        Gauge { kind: GAUGE, name, about, label: "", samples: vec![(None, value)] }
+    }
+
+    /// A value of each collection.
+    fn of_each(name: &'static str, about: &'static str, samples: Vec<(Option<String>, f64)>) -> Gauge {
+        Gauge { kind: GAUGE, name, about, label: "collection", samples }
     }
 
     fn write(&self, out: &mut String) {
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "# HELP {} {}\n# TYPE {} gauge", self.name, self.about, self.name);
+        let _ = writeln!(out, "# HELP {} {}\n# TYPE {} {}", self.name, self.about, self.name, self.kind);
         for (label, value) in &self.samples {
             let _ = match label {
                 Some(label) => writeln!(out, "{}{{{}=\"{label}\"}} {value}", self.name, self.label),
@@ -45,7 +57,7 @@ pub(super) async fn append(state: &State, out: &mut String) {
 
 async fn read(state: &State) -> Vec<Gauge> {
     let service = &state.service;
-    let mut gauges = Vec::new();
+    let mut gauges = vec![build_info()];
     let is_draining = (state.is_draining)();
     let ready = service.health().is_ok_and(|health| health == Health::Ready) && !is_draining;
     gauges.push(Gauge::one(
@@ -64,29 +76,7 @@ async fn read(state: &State) -> Vec<Gauge> {
         return gauges;
     };
     let collections = or_warn(service.collections()).unwrap_or_default();
-    let mut of_each = |name, about, value: &dyn Fn(&crate::service::CollectionInfo) -> u64| {
-        let samples =
-            collections.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
-        gauges.push(Gauge { name, about, label: "collection", samples });
-    };
-    of_each("lookalike_documents", "Stored documents.", &|info| info.documents);
-    of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes);
-    of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes);
-    of_each("lookalike_marks", "Marks of pairs and documents as no duplicates.", &|info| info.marks);
-    let (mut largest, mut ages) = (Vec::new(), Vec::new());
-    for info in &collections {
-        // A collection that was deleted in the meantime has none.
-        if let Ok((sizes, age_ms)) = service.bucket_sizes(info).await {
-            largest.push((Some(info.name.to_string()), sizes.largest as f64));
-            ages.push((Some(info.name.to_string()), age_ms as f64 / 1_000.0));
-        }
-    }
-    let about = "Hashes in the largest bucket of the index: skew, which makes queries slow.";
-    let name = "lookalike_largest_bucket_hashes";
-    gauges.push(Gauge { name, about, label: "collection", samples: largest });
-    let about = "Age of the largest bucket's size; a large collection is counted at most every ten seconds.";
-    let name = "lookalike_largest_bucket_age_seconds";
-    gauges.push(Gauge { name, about, label: "collection", samples: ages });
+    gauges.extend(of_collections(service, &state.series.divide(collections)).await);
     gauges.extend(memory(&of_process));
     if let Some(stats) = or_warn(service.stats().await) {
         let mut one = |name, about, value: u64| gauges.push(Gauge::one(name, about, value as f64));
@@ -106,12 +96,67 @@ async fn read(state: &State) -> Vec<Gauge> {
     gauges
 }
 
+/// The version of the program, as labels of a gauge that is always 1.
+fn build_info() -> Gauge {
+    let about = "The version of the program; always 1.";
+    let version = Some(env!("CARGO_PKG_VERSION").to_owned());
+    let samples = vec![(version, 1.0)];
+    Gauge { kind: GAUGE, name: "lookalike_build_info", about, label: "version", samples }
+}
+
+/// Gauges and counts of each collection, and of the others together.
+async fn of_collections(service: &Service, shown: &Shown) -> Vec<Gauge> {
+    let Shown { own, others, counts } = shown;
+    let of_each = |name, about, value: &dyn Fn(&CollectionInfo) -> u64| {
+        let mut samples: Vec<_> =
+            own.iter().map(|info| (Some(info.name.to_string()), value(info) as f64)).collect();
+        if !others.is_empty() {
+            samples.push((Some(OTHERS.to_owned()), others.iter().map(value).sum::<u64>() as f64));
+        }
+        Gauge::of_each(name, about, samples)
+    };
+    let counted =
+        |name, about, value: &dyn Fn(&CollectionInfo) -> u64, of_others: &dyn Fn(&Counts) -> u64| {
+            let own = own.iter().map(|info| (Some(info.name.to_string()), value(info) as f64));
+            let others = counts.iter().map(|counts| (Some(OTHERS.to_owned()), of_others(counts) as f64));
+            Gauge { kind: COUNTER, ..Gauge::of_each(name, about, own.chain(others).collect()) }
+        };
+    let mut gauges = vec![
+        of_each("lookalike_documents", "Stored documents.", &|info| info.documents),
+        of_each("lookalike_distinct_hashes", "Distinct hashes in the index.", &|info| info.distinct_hashes),
+        of_each("lookalike_index_bytes", "Memory of the index.", &|info| info.index_bytes),
+        of_each("lookalike_marks", "Marks of pairs and documents as no duplicates.", &|info| info.marks),
+        counted("lookalike_collection_queries_total", "Queries answered.", &|info| info.queries, &|counts| {
+            counts.queries
+        }),
+        counted(
+            "lookalike_collection_writes_total",
+            "Documents that clients of this server stored or deleted.",
+            &|info| info.written,
+            &|counts| counts.written,
+        ),
+    ];
+    let (mut largest, mut ages) = (Vec::new(), Vec::new());
+    for info in own {
+        // A collection that was deleted in the meantime has none.
+        if let Ok((sizes, age_ms)) = service.bucket_sizes(info).await {
+            largest.push((Some(info.name.to_string()), sizes.largest as f64));
+            ages.push((Some(info.name.to_string()), age_ms as f64 / 1_000.0));
+        }
+    }
+    let about = "Hashes in the largest bucket of the index: skew, which makes queries slow.";
+    gauges.push(Gauge::of_each("lookalike_largest_bucket_hashes", about, largest));
+    let about = "Age of the largest bucket's size; a large collection is counted at most every ten seconds.";
+    gauges.push(Gauge::of_each("lookalike_largest_bucket_age_seconds", about, ages));
+    gauges
+}
+
 /// Gauges of a server of a cluster.
-fn of_cluster(cluster: &Cluster) -> [Gauge; 3] {
+fn of_cluster(cluster: &Cluster) -> Vec<Gauge> {
     let position = cluster.position() as f64;
     let behind = cluster.behind().as_secs_f64();
     let follows = f64::from(u8::from(cluster.trouble().is_none()));
-    [
+    let mut gauges = vec![
         Gauge::one("lookalike_cluster_position", "Last entry of the log that is applied.", position),
         Gauge::one(
             "lookalike_cluster_behind_seconds",
@@ -119,7 +164,16 @@ fn of_cluster(cluster: &Cluster) -> [Gauge; 3] {
             behind,
         ),
         Gauge::one("lookalike_cluster_following", "1 if the server follows the log, else 0.", follows),
-    ]
+    ];
+    if let Some(space) = cluster.space() {
+        let mut one = |name, about, bytes: u64| gauges.push(Gauge::one(name, about, bytes as f64));
+        one("lookalike_cluster_log_bytes", "Bytes that etcd occupies, the most of its servers.", space.bytes);
+        let about = "Bytes of them that are in use.";
+        one("lookalike_cluster_log_used_bytes", about, space.bytes_in_use);
+        let about = "Bytes at which etcd refuses writes.";
+        one("lookalike_cluster_log_quota_bytes", about, space.quota_bytes);
+    }
+    gauges
 }
 
 /// The value that was read. After an error, the metrics are absent, which is not 0, and a warning is logged.
@@ -140,6 +194,7 @@ fn memory(memory: &Memory) -> Vec<Gauge> {
     }
     let refuses = |what: &str, refused: bool| (Some(what.to_owned()), f64::from(u8::from(refused)));
     gauges.push(Gauge {
+        kind: GAUGE,
         name: "lookalike_memory_refuses",
         about: "1 while the memory budget refuses bulk or inserts, else 0.",
         label: "what",

@@ -38,6 +38,7 @@ mod refused;
 mod responses;
 mod room;
 mod route;
+mod series;
 mod similar;
 mod spans;
 mod wire;
@@ -62,6 +63,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 pub use browser::Sites;
 pub use edge::{EdgeLimits, Tls, TlsError};
 pub use openapi::yaml as openapi_yaml;
+pub use series::Series;
 pub use wire::ExportHeader;
 
 use crate::call::{Accountant, Call};
@@ -87,6 +89,8 @@ pub struct Shared {
     pub sites: Sites,
     /// Whether the console is served.
     pub has_console: bool,
+    /// Which collections have series of their own in the metrics.
+    pub series: Series,
     /// The cluster of the server, once it is connected; empty if it is a single one.
     pub cluster: Arc<OnceLock<Cluster>>,
 }

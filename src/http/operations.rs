@@ -70,7 +70,7 @@ pub(super) async fn stats(
     let info = service.collection(&collection)?;
     let sizes = service.bucket_sizes(&info).await?.0;
     let stats = service.stats().await?;
-    let distances = service.answered_distances();
+    let distances = service.answered_distances(&collection)?;
     Ok(Json(StatsOut::new(info, sizes, &distances, stats, service.memory()?, service.now_ms())))
 }
 

@@ -1,37 +1,12 @@
-//! Counts of queries and of their matches, for the metrics. Each thread has its own counts, because counting
-//! each query in shared memory would cause contention between the processors.
-
-use std::sync::atomic::{AtomicU64, Ordering};
+//! Counts of queries for the metrics. Each thread has its own counts, because counting each query in shared
+//! memory would cause contention between the processors.
 
 use metrics::Counter;
 
 use super::Service;
-use crate::engine::Answer;
-use crate::ids::Width;
-
-/// The largest distance: that of hashes of 256 bits. Signatures have at most 255 cells.
-const LARGEST: u32 = Width::Bits256.bits();
-
-/// Counts answered matches by their distance.
-pub(super) struct Distances(Vec<AtomicU64>);
-
-impl Default for Distances {
-    fn default() -> Distances {
-        Distances((0..=LARGEST).map(|_| AtomicU64::new(0)).collect())
-    }
-}
-
-impl Distances {
-    fn count(&self, distance: usize, more: u64) {
-        if let Some(count) = self.0.get(distance) {
-            count.fetch_add(more, Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn counts(&self) -> Vec<u64> {
-        self.0.iter().map(|count| count.load(Ordering::Relaxed)).collect()
-    }
-}
+use super::documents::Added;
+use crate::engine::{Answer, Collection, NEAR, Outcome};
+use crate::fingerprint::Status;
 
 /// Metrics of the cost of queries. The handles are cached, because a lookup by name costs more than
 /// counting.
@@ -53,26 +28,49 @@ impl Default for Counters {
     }
 }
 
-/// Counts of several queries. Counting each query in shared memory would cause contention between the
-/// processors.
+/// Counts the outcomes of documents. A document whose text is short is counted twice: as short, and by what
+/// was done with it.
+pub(super) fn count_outcomes<'a>(added: impl Iterator<Item = &'a Added> + Clone) {
+    let count = |outcome: &'static str, is_counted: &dyn Fn(&Added) -> bool| {
+        let documents = added.clone().filter(|one| is_counted(one)).count();
+        if documents > 0 {
+            metrics::counter!("lookalike_document_outcomes_total", "outcome" => outcome)
+                .increment(documents as u64);
+        }
+    };
+    count("created", &|one| matches!(one.outcome, Outcome::Created(_)));
+    count("updated", &|one| matches!(one.outcome, Outcome::Updated(_)));
+    count("replaced", &|one| matches!(one.outcome, Outcome::Replaced(..)));
+    count("duplicate", &|one| matches!(one.outcome, Outcome::Duplicate(_)));
+    count("short", &|one| one.status == Some(Status::Short));
+}
+
+/// Counts of several queries of one collection. Counting each query in shared memory would cause contention
+/// between the processors.
 #[derive(Default)]
 pub(super) struct Tally {
-    by_index: u64,
-    by_scan: u64,
-    probes: u64,
-    candidates: u64,
+    costs: Costs,
     /// The number of matches at each small distance, which are the most frequent.
-    near: [u64; 16],
+    near: [u64; NEAR],
     /// The distances of the other matches.
     far: Vec<u32>,
 }
 
+/// The work of queries.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Costs {
+    by_index: u64,
+    by_scan: u64,
+    probes: u64,
+    candidates: u64,
+}
+
 impl Tally {
     pub(super) fn add(&mut self, answer: &Answer) {
-        let work = &answer.work;
-        *if work.scanned { &mut self.by_scan } else { &mut self.by_index } += 1;
-        self.probes += work.probes;
-        self.candidates += work.candidates;
+        let (work, costs) = (&answer.work, &mut self.costs);
+        *if work.scanned { &mut costs.by_scan } else { &mut costs.by_index } += 1;
+        costs.probes += work.probes;
+        costs.candidates += work.candidates;
         for found in &answer.matches {
             match self.near.get_mut(found.distance as usize) {
                 Some(count) => *count += 1,
@@ -80,20 +78,20 @@ impl Tally {
             }
         }
     }
+}
 
-    /// Adds the counts of another tally, except `far`.
-    fn join(&mut self, other: &Tally) {
-        self.by_index += other.by_index;
-        self.by_scan += other.by_scan;
-        self.probes += other.probes;
-        self.candidates += other.candidates;
-        self.near.iter_mut().zip(&other.near).for_each(|(own, more)| *own += more);
+impl Costs {
+    fn add(&mut self, more: Costs) {
+        self.by_index += more.by_index;
+        self.by_scan += more.by_scan;
+        self.probes += more.probes;
+        self.candidates += more.candidates;
     }
 }
 
 impl Counters {
-    fn count(&self, tally: &Tally) {
-        let &Tally { by_index, by_scan, probes, candidates, .. } = tally;
+    fn count(&self, costs: Costs) {
+        let Costs { by_index, by_scan, probes, candidates } = costs;
         for (counter, more) in [(&self.by_index, by_index), (&self.by_scan, by_scan)] {
             if more > 0 {
                 counter.increment(more);
@@ -105,20 +103,17 @@ impl Counters {
 }
 
 impl Service {
-    /// Adds to the counts of this thread. [`Service::flush_counts`] flushes them.
-    pub(super) fn count(&self, tally: &Tally) {
-        tally.far.iter().for_each(|&distance| self.distances.count(distance as usize, 1));
-        self.tallies.get_or_default().lock().join(tally);
+    /// Adds to the counts of this thread and of the collection. [`Service::flush_counts`] flushes the former.
+    pub(super) fn count(&self, collection: &Collection, tally: &Tally) {
+        let Tally { costs, near, far } = tally;
+        self.costs.get_or_default().lock().add(*costs);
+        collection.traffic.asked(costs.by_index + costs.by_scan, near, far);
     }
 
     /// Flushes the counts of all threads. Call it before the metrics are read.
     pub fn flush_counts(&self) {
-        for tally in &self.tallies {
-            let tally = std::mem::take(&mut *tally.lock());
-            self.counters.count(&tally);
-            for (distance, &more) in tally.near.iter().enumerate().filter(|(_, more)| **more > 0) {
-                self.distances.count(distance, more);
-            }
+        for costs in &self.costs {
+            self.counters.count(std::mem::take(&mut *costs.lock()));
         }
     }
 }

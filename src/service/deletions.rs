@@ -109,7 +109,9 @@ impl Service {
             let delete = |id| Operation::Delete { id, condition: Condition::None };
             let operations = ids.into_iter().map(delete).collect();
             let outcomes = engine.write(collection, None, operations, Admission::Shed).await?.await?;
-            outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64
+            let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
+            engine.find(collection)?.traffic.wrote(deleted);
+            deleted
         };
         Ok(Deletion {
             started_ms,
@@ -230,6 +232,7 @@ impl Service {
                 let operations = documents.into_iter().map(delete).collect();
                 let outcomes = engine.write(name, None, operations, Admission::Wait).await?.await?;
                 let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count();
+                engine.find(name)?.traffic.wrote(deleted as u64);
                 job.deleted.fetch_add(deleted as u64, Ordering::Relaxed);
             }
             after = next;

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 
 use super::Service;
 use super::clusters::placement_of;
+use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::fingerprints::{
     Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, takes_texts,
@@ -316,14 +317,21 @@ impl Service {
         let operations = prepared.into_iter().map(put).collect();
         let engine = Arc::clone(self.engine()?);
         let receipt = engine.write(collection, profile.as_deref(), operations, admission).await?;
-        let (name, pool) = (collection.clone(), self.pool.clone());
+        let (written_to, pool) = (engine.find(collection).ok(), self.pool.clone());
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
+            let is_stored = |outcome: &&Outcome| {
+                matches!(outcome, Outcome::Created(_) | Outcome::Updated(_) | Outcome::Replaced(..))
+            };
+            let stored = outcomes.iter().filter(is_stored).count();
+            if let Some(collection) = &written_to {
+                collection.traffic.wrote(stored as u64);
+            }
             let added = facts.into_iter().zip(outcomes);
             let mut added: Vec<Result<Added, ServiceError>> =
                 added.map(|(fact, outcome)| fact.with_outcome(outcome)).collect();
-            let Some(collection) = engine.find(&name).ok().filter(|of| of.settings().clusters.is_some())
-            else {
+            count_outcomes(added.iter().flatten());
+            let Some(collection) = written_to.filter(|of| of.settings().clusters.is_some()) else {
                 return Ok(added);
             };
             let place = move |ids: &[Option<DocumentId>]| -> Vec<Option<Placement>> {
@@ -374,10 +382,14 @@ impl Service {
         id: &DocumentId,
         condition: Condition,
     ) -> Result<(), ServiceError> {
-        let operations = vec![Operation::Delete { id: id.clone(), condition }];
-        let receipt = self.engine()?.write(collection, None, operations, Admission::Shed).await?;
+        let (engine, operations) = (self.engine()?, vec![Operation::Delete { id: id.clone(), condition }]);
+        let written_to = engine.find(collection)?;
+        let receipt = engine.write(collection, None, operations, Admission::Shed).await?;
         match receipt.await?.first() {
-            Some(Outcome::Deleted) => Ok(()),
+            Some(Outcome::Deleted) => {
+                written_to.traffic.wrote(1);
+                Ok(())
+            }
             Some(Outcome::Refused(version)) => {
                 Err(ServiceError::Condition { id: id.clone(), version: *version })
             }

@@ -121,7 +121,7 @@ impl Service {
                 None => {}
             }
         }
-        self.count(&tally);
+        self.count(&collection, &tally);
         let asks = asks.split_off(answered + queries.len());
         let is_answered = queries.is_empty() && asks.is_empty();
         Ok((!is_answered).then_some(Pending { collection, queries, asks, bytes }))
@@ -205,7 +205,7 @@ impl Service {
                 found.push(within(one, bytes));
             }
         }
-        self.count(&tally);
+        self.count(collection, &tally);
         let mut found = found.into_iter();
         let mut answered = || found.next().unwrap_or(Err(ServiceError::Engine(EngineError::Closed)));
         Ok(errors.into_iter().map(|error| error.and_then(|()| answered())).collect())
@@ -285,7 +285,7 @@ impl Service {
     ) -> Found {
         let mut tally = Tally::default();
         let found = self.found(collection, query, made, answer, &mut tally);
-        self.count(&tally);
+        self.count(collection, &tally);
         found
     }
 

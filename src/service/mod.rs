@@ -83,7 +83,7 @@ use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::CpuPool;
 use buckets::Buckets;
 use calibrate::Calibrations;
-use counts::{Counters, Distances, Tally};
+use counts::{Costs, Counters};
 use deletions::Deletions;
 
 /// Functions and data that the caller provides to the service.
@@ -104,10 +104,9 @@ pub struct Service {
     pool: CpuPool,
     limits: Limits,
     surroundings: Surroundings,
-    distances: Distances,
     counters: Counters,
     /// Counts of each thread that are not flushed yet.
-    tallies: ThreadLocal<Mutex<Tally>>,
+    costs: ThreadLocal<Mutex<Costs>>,
     buckets: Buckets,
     calibrations: Calibrations,
     deletions: Deletions,
@@ -134,9 +133,8 @@ impl Service {
             pool,
             limits,
             surroundings,
-            distances: Distances::default(),
             counters: Counters::default(),
-            tallies: ThreadLocal::new(),
+            costs: ThreadLocal::new(),
             buckets: Buckets::default(),
             calibrations: Calibrations::default(),
             deletions: Deletions::default(),
@@ -295,9 +293,12 @@ impl Service {
         self.pool.waiting()
     }
 
-    /// The number of matches at each distance from 0 to the largest one of all widths, since the start.
-    pub fn answered_distances(&self) -> Vec<u64> {
-        self.flush_counts();
-        self.distances.counts()
+    /// The number of matches of a collection at each distance from 0 to the largest one of all widths, in all
+    /// answers since the start.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`](crate::engine::EngineError::NoCollection) if there is none.
+    pub fn answered_distances(&self, collection: &CollectionName) -> Result<Vec<u64>, ServiceError> {
+        Ok(self.engine()?.find(collection)?.traffic.distances())
     }
 }

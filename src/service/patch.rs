@@ -59,6 +59,7 @@ impl Service {
             let engine = Arc::clone(self.engine()?);
             let receipt = engine.write(collection, None, vec![put], Admission::Shed).await?;
             if let Some(Outcome::Updated(_)) = receipt.await?.first() {
+                engine.find(collection)?.traffic.wrote(1);
                 return self.document(collection, id).await;
             }
         }

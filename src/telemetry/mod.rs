@@ -190,6 +190,10 @@ fn describe() {
         "lookalike_query_candidates_total",
         "Candidates compared for queries, free places included."
     );
+    describe_counter!(
+        "lookalike_document_outcomes_total",
+        "Documents that clients sent to this server, by outcome; those with a short text count twice."
+    );
     describe_gauge!("lookalike_http_connections", "Open connections.");
     describe_counter!("lookalike_http_connections_accepted_total", "Connections accepted.");
     describe_counter!(

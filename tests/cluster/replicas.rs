@@ -60,6 +60,24 @@ async fn what_one_server_stores_all_find() {
     let names: Vec<&str> =
         state["servers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["s0", "s1", "s2"]);
+    // The panels of a cluster have the metrics that they show.
+    let dashboard = include_str!("../../config/grafana/dashboards/lookalike.json");
+    let shown: Vec<&str> = dashboard
+        .split(|c: char| !c.is_ascii_lowercase() && c != '_')
+        .filter(|word| word.starts_with("lookalike_cluster_"))
+        .collect();
+    let since = Instant::now();
+    loop {
+        let metrics = eventually(cluster.server(1), "/metrics").await;
+        let has = |name: &&&str| metrics.lines().any(|line| line.starts_with(&format!("{name} ")));
+        let absent: Vec<_> = shown.iter().filter(|name| !has(name)).collect();
+        if shown.len() > 5 && absent.is_empty() {
+            break;
+        }
+        // The space of etcd is checked every five seconds.
+        assert!(since.elapsed() < Duration::from_secs(30), "{absent:?} of {shown:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     assert_eq!(cluster.server(1).delete("/collections/news").await, StatusCode::NO_CONTENT);
     for server in cluster.running() {
         let gone = server.get("/collections/news?linearizable=true").await;

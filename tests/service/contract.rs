@@ -107,6 +107,10 @@ async fn health_version_statistics_and_metrics_are_served() {
     let stats = server.json("/stats").await;
     assert_eq!(stats["collection"]["documents"], 1);
     assert_eq!(stats["answered_distances"]["1"], 1);
+    server.put("/collections/other", json!({})).await;
+    assert_eq!(server.json("/collections/other/stats").await["answered_distances"], json!({}));
+    let scanned = server.json("/similar?hash=00000000000000fe&stats=true&verify=scan").await;
+    assert_eq!(scanned["stats"]["candidates"], 1, "the one stored hash is compared: {scanned}");
     assert_eq!(stats["snapshot"]["name"], snapshot["name"]);
     let metrics = server.get("/metrics").await.text().await.unwrap();
     for line in [

@@ -27,6 +27,7 @@ pub(super) use chunks::{Chunk, Sizes, elements, lines};
 pub(super) use section::headers;
 
 use super::State;
+use super::documents::count_refused;
 use super::error::Problem;
 use super::wire::{LineOut, Summary, SummaryOut, in_form};
 use crate::call::{Call, Reserved, for_call};
@@ -251,6 +252,10 @@ struct ChunkResults {
 }
 
 fn in_order(mut lines: Vec<LineOut>, reserved: Reserved) -> ChunkResults {
+    let refused = lines.iter().filter(|line| line.outcome.is_none()).count();
+    if refused > 0 {
+        count_refused(refused as u64);
+    }
     lines.sort_by_key(|line| line.index);
     ChunkResults { lines, reserved }
 }

@@ -108,7 +108,8 @@ pub(in crate::http) struct CollectionOut {
     bits: u32,
     /// The distance of queries that name none.
     k: u32,
-    /// The same distance as a similarity, if the collection has signatures.
+    /// The same distance as a similarity, if the collection has signatures: exactly what was set, or the
+    /// similarity at `k`, rounded down to as few decimals as mean the same distance.
     #[serde(skip_serializing_if = "Option::is_none")]
     threshold: Option<f64>,
     /// The shape of its signatures, if it has signatures.
@@ -288,7 +289,7 @@ pub(in crate::http) struct StatsOut {
     pub(in crate::http) collection: CollectionOut,
     /// The sizes of the buckets of its index.
     pub(in crate::http) buckets: BucketsOut,
-    /// The number of matches at each distance in all answers since the start, for all collections.
+    /// The number of matches at each distance in all answers of this collection since the start.
     #[schema(value_type = BTreeMap<String, u64>)]
     pub(in crate::http) answered_distances: BTreeMap<usize, u64>,
     /// Bytes of the store on disk, for all collections.
