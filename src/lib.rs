@@ -56,6 +56,7 @@ pub mod machine;
 pub mod plans;
 pub mod pool;
 pub mod profiles;
+pub mod random;
 pub mod server;
 pub mod service;
 pub mod snapshot;

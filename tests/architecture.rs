@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 /// reason in `ARCHITECTURE.md`.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("wording", &[]),
+    ("random", &[]),
     ("ids", &[]),
     ("call", &[]),
     ("pool", &["call", "machine"]),
@@ -20,12 +21,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("snapshot", &["ids", "index"]),
     ("backup", &["ids", "store"]),
     ("log", &[]),
-    ("engine", &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call", "log", "wording"]),
+    (
+        "engine",
+        &["ids", "fingerprint", "index", "store", "snapshot", "backup", "pool", "call", "log", "wording"],
+    ),
     ("cluster", &["log", "engine", "client"]),
     ("profiles", &["ids", "text", "features", "fingerprint"]),
-    ("eval", &["ids", "text", "features", "fingerprint", "index", "corpus"]),
+    ("eval", &["random", "ids", "text", "features", "fingerprint", "index", "corpus"]),
     ("corpus", &["ids", "index"]),
-    ("plans", &["ids", "index"]),
+    ("plans", &["random", "ids", "index"]),
     ("service", &["ids", "text", "features", "fingerprint", "engine", "eval", "pool", "call", "wording"]),
     ("keys", &["ids"]),
     ("client", &[]),
@@ -86,7 +90,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 ];
 
 /// The pure layers: no I/O, no clock, no async, no serde.
-const PURE: &[&str] = &["ids", "text", "features", "fingerprint", "index", "corpus", "plans"];
+const PURE: &[&str] = &["random", "ids", "text", "features", "fingerprint", "index", "corpus", "plans"];
 const IMPURE: &[&str] =
     &["std::fs", "std::net", "std::time", "std::env", "tokio", "serde", "async fn", "futures"];
 

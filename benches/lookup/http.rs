@@ -34,9 +34,9 @@ const POPULAR: usize = 20_000;
 /// of `near` with one bit flipped, the others are random; all are random if `near` is empty.
 fn load<'a>(near: impl Iterator<Item = &'a u64>) -> (NamedTempFile, NamedTempFile) {
     let mut queried: Vec<u64> =
-        Even(7).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
+        Even::seeded(7).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
     if queried.is_empty() {
-        queried.extend(Even(7).take(2 * POPULAR));
+        queried.extend(Even::seeded(7).take(2 * POPULAR));
     }
     let lines: String = queried.iter().map(|query| format!("{query:016x}\n")).collect();
     let queries = file_with(&lines);
@@ -65,7 +65,7 @@ pub fn run(count: usize) {
         println!("skipped: wrk is not installed\n");
         return;
     }
-    let stored: Vec<u64> = Even(1).take(count).collect();
+    let stored: Vec<u64> = Even::seeded(1).take(count).collect();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let data = tempfile::tempdir().expect("a temporary directory");
     let server = runtime.block_on(Server::start(&data.path().join("data")));
@@ -118,7 +118,7 @@ const BATCH: usize = 1_000;
 fn batches(stored: &[u64]) -> (NamedTempFile, NamedTempFile) {
     let near = stored.iter().step_by((stored.len() / POPULAR).max(1)).take(POPULAR);
     let queried: Vec<u64> =
-        Even(9).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
+        Even::seeded(9).zip(near).flat_map(|(random, near)| [random, near ^ (1 << (random % 64))]).collect();
     let body = |part: &[u64]| {
         let queries: Vec<String> =
             part.iter().map(|hash| format!("{{\"hash\":\"{hash:016x}\",\"k\":3}}")).collect();

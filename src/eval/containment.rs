@@ -12,10 +12,11 @@ use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::edits::{Random, sentences};
+use super::edits::sentences;
 use crate::features::sampled_grams;
 use crate::fingerprint::{Containment, Profile, Status};
 use crate::ids::{Gram, Hash};
+use crate::random::Random;
 
 /// The shares of the article in its page, in percent.
 const SHARES: [usize; 5] = [90, 70, 50, 30, 10];

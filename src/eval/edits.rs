@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use super::Set;
 use super::labels::Labels;
+use crate::random::Random;
 
 /// An edit and its rate in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,25 +129,6 @@ pub(super) fn sentences(text: &str) -> Vec<&str> {
     text.split_inclusive(['。', '.', '!', '?', '！', '？', '\n'])
         .filter(|part| !part.trim().is_empty())
         .collect()
-}
-
-/// `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014): small, and the same on every machine.
-#[derive(Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A number below `bound`; 0 if `bound` is 0.
-    pub(super) fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,14 @@ use std::time::Duration;
 
 use super::alike::{CERTAIN, set_aside_copies};
 use super::calibration::{Candidate, Choice, best};
-use super::edits::{Random, with_edits};
+use super::edits::with_edits;
 use super::labels::{Labels, Pair};
 use super::near::{Readings, families};
 use super::promise::{Assumed, PROMISED};
 use super::signed::measure_signed;
 use super::{Curve, Set, measure};
 use crate::fingerprint::Profile;
+use crate::random::Random;
 
 /// The parameters of the check.
 #[derive(Clone, Debug)]

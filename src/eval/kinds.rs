@@ -6,8 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-use super::edits::Random;
 use super::pieces::{is_unspaced, is_word, pieces, sentences};
+use crate::random::Random;
 use crate::text::simplified;
 
 /// A kind of edit; rates are in percent.

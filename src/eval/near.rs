@@ -11,9 +11,9 @@ use std::collections::HashMap;
 
 use super::Set;
 use super::curve::Curve;
-use super::edits::Random;
 use super::labels::{Labels, Pair};
 use crate::ids::{Hash, U256, Width, Word};
+use crate::random::Random;
 
 /// The maximum number of wrong pairs that are listed. At larger distances there are so many that their number
 /// varies by no larger a share than within the last listed distance.

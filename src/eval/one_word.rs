@@ -8,10 +8,10 @@
 use std::convert::Infallible;
 use std::fmt::Write;
 
-use super::edits::Random;
 use super::{ALIKE, Labels, Set, at_own_k, distinct_sentences, set_aside_copies};
 use crate::features::{Units, is_dense, word_count};
 use crate::fingerprint::{Fingerprint, Profile, Status};
+use crate::random::Random;
 
 /// The lengths that are measured, in words.
 const LENGTHS: [usize; 9] = [8, 10, 15, 20, 30, 50, 100, 300, 1_000];

@@ -7,8 +7,9 @@
 //! scripts build.
 
 use super::Set;
-use super::edits::{Random, sentences};
+use super::edits::sentences;
 use super::labels::Labels;
+use crate::random::Random;
 
 /// The markup of a site around an article.
 struct Site {

@@ -7,8 +7,8 @@
 //! documents. Not here: the pairs and their samples (`near`).
 
 use super::curve::Curve;
-use super::edits::Random;
 use super::near::{Near, Readings};
+use crate::random::Random;
 
 /// The precision that a recommended k promises.
 pub const PROMISED: f64 = 0.97;

@@ -4,7 +4,7 @@
 //! algorithm R: every text of the stream is in the sample with the same probability. Guarantees: the same
 //! stream and seed give the same sample. Not here: the source of the stream.
 
-use super::edits::Random;
+use crate::random::Random;
 
 /// A sample that is being collected.
 #[derive(Debug)]

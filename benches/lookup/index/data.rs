@@ -75,13 +75,13 @@ impl Hash for U256 {
 
 /// Distinct hashes.
 pub fn hashes<W: Hash>(count: usize, spread: Spread) -> Vec<W> {
-    let mut even = Even(if spread == Spread::Fresh { 1 << 50 } else { 1 });
+    let mut even = Even::seeded(if spread == Spread::Fresh { 1 << 50 } else { 1 });
     let mut next = move || even.next().unwrap_or_default();
     let mut made = move || W::made(&mut next);
     if spread != Spread::Skewed {
         return (0..count).map(|_| made()).collect();
     }
-    let mut dice = Even(17);
+    let mut dice = Even::seeded(17);
     let mut roll = move || dice.next().unwrap_or_default();
     let centres: Vec<W> = (0..1_000).map(|_| made()).collect();
     let mut all: Vec<W> = (0..count + count / 50)
@@ -106,7 +106,7 @@ pub fn hashes<W: Hash>(count: usize, spread: Spread) -> Vec<W> {
 
 /// Distinct queries: every other one a stored hash with 0 to `k` bits flipped, the rest random.
 pub fn queries<W: Hash>(stored: &[W], count: usize, k: u32, seed: u64) -> Vec<W> {
-    let mut even = Even(99 + (seed << 40));
+    let mut even = Even::seeded(99 + (seed << 40));
     let mut next = move || even.next().unwrap_or_default();
     (0..count)
         .map(|number| {

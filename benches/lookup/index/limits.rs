@@ -11,7 +11,7 @@ const READS: usize = 3_000_000;
 const LINE: usize = 8;
 
 pub fn report() {
-    let memory: Vec<u64> = Even(3).take(WORDS).collect();
+    let memory: Vec<u64> = Even::seeded(3).take(WORDS).collect();
     let lines = WORDS / LINE;
     let at = |number: u64| (number as usize % lines) * LINE;
     let nanoseconds = |start: Instant| start.elapsed().as_nanos() as f64;
@@ -23,7 +23,7 @@ pub fn report() {
     let alone = nanoseconds(start) / READS as f64;
     black_box(last);
     let start = Instant::now();
-    let sum = Even(5).take(READS).fold(0u64, |sum, number| sum.wrapping_add(memory[at(number)]));
+    let sum = Even::seeded(5).take(READS).fold(0u64, |sum, number| sum.wrapping_add(memory[at(number)]));
     let many = nanoseconds(start) / READS as f64;
     black_box(sum);
     let start = Instant::now();

@@ -40,7 +40,8 @@ pub fn report(count: usize) {
     let peer_rate = count as f64 / start.elapsed().as_secs_f64() / 1e3;
     let (mut own_figures, mut peer_figures, mut found) = (vec![], vec![], [0, 0]);
     for round in 0..ROUNDS {
-        let asked: Vec<usize> = Even(round as u64 + 7).take(ASKED).map(|at| at as usize % count).collect();
+        let asked: Vec<usize> =
+            Even::seeded(round as u64 + 7).take(ASKED).map(|at| at as usize % count).collect();
         let start = Instant::now();
         let mut near = Vec::new();
         asked.iter().for_each(|at| _ = own.within(&bytes[*at], shape.distance_for(LEAST), &mut near));
@@ -63,7 +64,7 @@ pub fn report(count: usize) {
 }
 
 fn signatures(count: usize) -> Vec<Vec<u32>> {
-    let mut even = Even(11);
+    let mut even = Even::seeded(11);
     let mut next = move || even.next().unwrap_or_default();
     let mut all: Vec<Vec<u32>> = Vec::with_capacity(count);
     for number in 0..count {
