@@ -89,13 +89,13 @@ pub enum Design {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// A lookup would take too long.
-    #[error("a lookup probes {0} values, and the limit is {MOST_PROBES}")]
+    #[error("a lookup probes {} values, and the limit is {MOST_PROBES}", rounded(*.0))]
     Probes(u128),
     /// It has too many entries.
-    #[error("it has {0} entries, and the limit is {MOST_ENTRIES}")]
+    #[error("it has {} entries, and the limit is {MOST_ENTRIES}", rounded(*.0))]
     Entries(u128),
     /// It needs too much memory.
-    #[error("it takes {needed} MiB, and {allowed} MiB are allowed")]
+    #[error("it takes {} MiB, and {allowed} MiB are allowed", rounded(*needed))]
     Memory {
         /// The memory that it needs, in MiB.
         needed: u128,
@@ -151,10 +151,10 @@ impl Design {
                 let (count, parts) = ((k + 1) * (k + 1), k + 1);
                 format!("{count} sorted tables: one block of {parts} exact, one of {parts} of the rest")
             }
-            Design::Ball => format!("all {} values within k looked up in a set", ball(bits, k)),
+            Design::Ball => format!("all {} values within k looked up in a set", rounded(ball(bits, k))),
             Design::FilteredBall => "the same behind a Bloom filter".to_owned(),
             Design::Variants { radius } => {
-                let (stored, probed) = (ball(bits, radius), ball(bits, k - radius));
+                let (stored, probed) = (rounded(ball(bits, radius)), rounded(ball(bits, k - radius)));
                 format!("{stored} variants of each hash stored, {probed} of the query looked up")
             }
             Design::OneBit => format!("{bits} lists, one for each bit"),
@@ -218,6 +218,11 @@ impl Design {
             Design::OneBit => Box::new(one_bit::OneBit::new(hashes, k)),
         }
     }
+}
+
+/// A number as it is, or with two digits if nobody would count more of them: `8.3e18`.
+fn rounded(number: u128) -> String {
+    if number < 10_000_000 { number.to_string() } else { format!("{:.1e}", number as f64) }
 }
 
 /// The first of the queries for which the two plans do not find the same hashes, each as often.

@@ -176,3 +176,14 @@ fn a_plan_that_differs_is_noticed() {
     let twice = Wrong(plan(), |found| found.extend(found.first().copied()));
     assert_eq!(first_difference(&twice, &*scan, &queries), Some(queries[0]));
 }
+
+#[test]
+fn large_numbers_have_two_digits() {
+    let ball = Design::Ball;
+    assert_eq!(ball.description(3, 64), "all 43745 values within k looked up in a set");
+    assert_eq!(ball.description(31, 64), "all 8.3e18 values within k looked up in a set");
+    let refusal = ball.refusal(&[0_u64], 31, 1 << 30).unwrap();
+    assert_eq!(refusal.to_string(), "a lookup probes 8.3e18 values, and the limit is 1000000");
+    let variants = Design::Variants { radius: 31 };
+    assert_eq!(variants.description(31, 64), "8.3e18 variants of each hash stored, 1 of the query looked up");
+}
