@@ -56,7 +56,11 @@ pub enum WrongBallot {
     #[error("{0}")]
     Supplied(String),
     /// The width is out of range.
-    #[error("bits takes {} to {}", WideHash::WIDTHS.start(), WideHash::WIDTHS.end())]
+    #[error(
+        "bits takes {} to {}: leave it out for the width of the profile",
+        WideHash::WIDTHS.start(),
+        WideHash::WIDTHS.end()
+    )]
     Width,
     /// The hash function has fewer bits.
     #[error("{function} has {bits} bits at most: choose another function or fewer bits")]
@@ -291,8 +295,11 @@ mod tests {
     fn wrong_ballots_are_refused() {
         let profile = Profile::named("copies-64").unwrap();
         let of = |width, function, tie| Ballot::of(profile, width, function, tie).unwrap_err().to_string();
-        assert_eq!(of(Some(3), None, None), "bits takes 4 to 160");
-        assert_eq!(of(Some(161), None, None), "bits takes 4 to 160");
+        assert_eq!(of(Some(3), None, None), "bits takes 4 to 160: leave it out for the width of the profile");
+        assert_eq!(
+            of(Some(161), None, None),
+            "bits takes 4 to 160: leave it out for the width of the profile"
+        );
         assert!(of(None, Some("crc"), None).starts_with("function takes one of xxh3, md5"));
         assert!(of(None, None, Some("both")).starts_with("tie takes one of smallest"));
         assert!(Ballot::of(Profile::named("minhash").unwrap(), None, None, None).is_err());

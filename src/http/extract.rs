@@ -280,7 +280,28 @@ fn without_rust_terms(message: &str) -> String {
     // Names such as `struct NewDocument` or `enum OnDuplicate` may be absent from the contract.
     match text.split_once("expected struct ").or_else(|| text.split_once("expected enum ")) {
         Some((before, _)) => format!("{before}expected an object"),
-        None => text,
+        None => with_the_way_out(text),
+    }
+}
+
+/// A message about a value of the wrong type, with what to write instead if quotation marks make the
+/// difference.
+fn with_the_way_out(text: String) -> String {
+    let is_text = text.starts_with("invalid type: string");
+    let is_number = ["integer", "number"].iter().any(|of| text.starts_with(&format!("invalid type: {of}")));
+    let expects = |what: &str| text.contains(what);
+    let way_out = if is_text && (expects("expected a whole number") || expects("expected a number")) {
+        "write the number without quotation marks"
+    } else if is_text && expects("expected true or false") {
+        "write true or false without quotation marks"
+    } else if is_number && expects("expected a string") {
+        "write it between quotation marks"
+    } else {
+        return text;
+    };
+    match text.split_once(" at line ") {
+        Some((before, place)) => format!("{before}: {way_out} at line {place}"),
+        None => format!("{text}: {way_out}"),
     }
 }
 
@@ -398,7 +419,21 @@ mod tests {
                 "invalid type: floating point `1.5`, expected usize at line 1",
                 "invalid type: number `1.5`, expected a whole number, 0 or more at line 1",
             ),
-            ("invalid type: integer `7`, expected a string", "invalid type: integer `7`, expected a string"),
+            (
+                "invalid type: integer `7`, expected a string",
+                "invalid type: integer `7`, expected a string: write it between quotation marks",
+            ),
+            (
+                "invalid type: string \"7\", expected u32 at line 1",
+                "invalid type: string \"7\", expected a whole number, 0 or more: write the number without \
+                 quotation marks at line 1",
+            ),
+            (
+                "invalid type: string \"true\", expected a boolean",
+                "invalid type: string \"true\", expected true or false: write true or false without \
+                 quotation marks",
+            ),
+            ("invalid type: map, expected a string", "invalid type: map, expected a string"),
             (
                 "invalid type: sequence, expected struct FilterIn",
                 "invalid type: sequence, expected an object",
