@@ -1,5 +1,7 @@
 //! The log while servers of etcd are killed, stopped and restarted: nothing acknowledged is lost, nothing is
 //! appended twice, and tails have no gap.
+//!
+//! `LOOKALIKE_TORTURE_CYCLES` sets how often each failure is repeated.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,54 +10,61 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
-use lookalike::log::{Log, LogError, Position};
+use lookalike::log::{Entry, Log, LogError, Position};
 use tokio::time::sleep;
 
 use crate::appends::{History, append_until, read};
 use crate::etcd::{self, Etcd};
-use crate::{PATIENT, connect, trace};
+use crate::{PATIENT, connect, cycles, trace};
 
+/// Longer than etcd needs to elect a leader.
 const MOMENT: Duration = Duration::from_secs(2);
+/// How long an append of the impatient half may take: many of their outcomes are unknown.
+const IMPATIENT: Duration = Duration::from_millis(300);
 
-/// Appends from three logs while `disturb` works on etcd; then compares the log with the outcomes, and with
-/// a tail that was open the whole time.
-async fn append_during(title: &str, within: Duration, disturb: impl AsyncFnOnce(&mut Etcd)) {
+/// Appends from three logs, patiently and impatiently, while `disturb` works on etcd; then compares the log
+/// with the outcomes, and with a tail that was open the whole time.
+async fn append_during(title: &str, disturb: impl AsyncFnOnce(&mut Etcd)) {
     trace();
     let mut etcd = Etcd::start(3, &[]).await;
     let logs = [connect(&etcd, "a").await, connect(&etcd, "b").await, connect(&etcd, "c").await];
     let stop = Arc::new(AtomicBool::new(false));
     let appenders = (0..6).map(|at| {
-        let log = logs[at % 3].clone();
+        let (log, within) = (logs[at % 3].clone(), if at < 3 { PATIENT } else { IMPATIENT });
         tokio::spawn(append_until(log, format!("w{at}"), 20_000, within, Arc::clone(&stop)))
     });
     let appenders = join_all(appenders.collect::<Vec<_>>());
+    // Reads until it is told where the log ends.
+    let (tell_end, end_of_log) = tokio::sync::watch::channel(Position(u64::MAX));
     let open = logs[2].clone();
-    let stop_reading = Arc::clone(&stop);
     let reading = tokio::spawn(async move {
         let mut tail = open.tail(Position(0));
-        let mut entries = Vec::new();
-        loop {
-            match tokio::time::timeout(Duration::from_secs(20), tail.next()).await {
-                Ok(entry) => entries.push(entry.unwrap().unwrap()),
-                Err(_) if stop_reading.load(Ordering::Relaxed) => return entries,
-                Err(_) => {}
+        let mut entries: Vec<Entry> = Vec::new();
+        let mut ended = end_of_log.clone();
+        while entries.last().is_none_or(|last| last.position < *end_of_log.borrow()) {
+            tokio::select! {
+                entry = tail.next() => entries.push(entry.unwrap().unwrap()),
+                _ = ended.changed() => {}
             }
         }
+        entries
     });
-    sleep(MOMENT).await;
+    sleep(MOMENT / 4).await;
     disturb(&mut etcd).await;
-    sleep(MOMENT).await;
+    sleep(MOMENT / 4).await;
     stop.store(true, Ordering::Relaxed);
     let history = History::merge(appenders.await.into_iter().map(Result::unwrap).collect());
     // A late try of an append with an unknown outcome may still be on its way.
     sleep(MOMENT).await;
-    let entries = read(&logs[0], Position(0), logs[1].end().await.unwrap()).await;
+    let end = logs[1].end().await.unwrap();
+    let entries = read(&logs[0], Position(0), end).await;
     history.check(title, &entries);
+    tell_end.send(end).unwrap();
     assert!(reading.await.unwrap() == entries, "the tail that was open differs");
 }
 
 async fn kill_the_leader(etcd: &mut Etcd) {
-    for _ in 0..3 {
+    for _ in 0..cycles(2) {
         let leader = etcd.leader().await.unwrap();
         etcd.kill(leader);
         sleep(MOMENT).await;
@@ -65,7 +74,7 @@ async fn kill_the_leader(etcd: &mut Etcd) {
 }
 
 async fn kill_two(etcd: &mut Etcd) {
-    for (one, two) in [(0, 1), (1, 2)] {
+    for (one, two) in [(0, 1), (1, 2)].into_iter().cycle().take(cycles(2) as usize) {
         etcd.kill(one);
         etcd.kill(two);
         sleep(MOMENT).await;
@@ -77,7 +86,7 @@ async fn kill_two(etcd: &mut Etcd) {
 }
 
 async fn kill_all(etcd: &mut Etcd) {
-    for _ in 0..2 {
+    for _ in 0..cycles(2) {
         (0..3).for_each(|at| etcd.kill(at));
         sleep(MOMENT).await;
         (0..3).for_each(|at| etcd.restart(at));
@@ -86,20 +95,25 @@ async fn kill_all(etcd: &mut Etcd) {
     }
 }
 
-/// Stops each server in turn, and then two at once: the rest has no leader.
+/// Stops the leader, another server, and two at once: the rest has no leader. Each stop is longer than the
+/// first try of a request, so that it is sent to another server.
 async fn pause(etcd: &mut Etcd) {
-    for stopped in [&[0][..], &[1], &[2], &[0, 1]] {
-        stopped.iter().for_each(|&at| etcd.pause(at));
-        sleep(3 * MOMENT).await;
-        stopped.iter().for_each(|&at| etcd.resume(at));
-        sleep(MOMENT).await;
+    for _ in 0..cycles(1) {
+        let leader = etcd.leader().await.unwrap();
+        let other = (leader + 1) % 3;
+        for stopped in [&[leader][..], &[other], &[leader, other]] {
+            stopped.iter().for_each(|&at| etcd.pause(at));
+            sleep(2 * MOMENT).await;
+            stopped.iter().for_each(|&at| etcd.resume(at));
+            sleep(MOMENT / 2).await;
+        }
+        etcd.wait_until_healthy().await;
     }
-    etcd.wait_until_healthy().await;
 }
 
 /// Stops all servers for most of the time: every request is slow.
 async fn slow_down(etcd: &mut Etcd) {
-    for _ in 0..12 {
+    for _ in 0..8 * cycles(1) {
         (0..3).for_each(|at| etcd.pause(at));
         sleep(Duration::from_millis(600)).await;
         (0..3).for_each(|at| etcd.resume(at));
@@ -107,15 +121,14 @@ async fn slow_down(etcd: &mut Etcd) {
     }
 }
 
-/// A name, how long an append may take, and what happens to etcd. With the short time, many outcomes are
-/// unknown.
+/// A name, and what happens to etcd.
 macro_rules! failures {
-    ($($name:ident: $within:expr, $disturb:ident;)*) => {
+    ($($name:ident: $disturb:ident;)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 if etcd::is_installed() {
-                    append_during(stringify!($name), $within, async |etcd| $disturb(etcd).await).await;
+                    append_during(stringify!($name), async |etcd| $disturb(etcd).await).await;
                 }
             }
         )*
@@ -123,15 +136,11 @@ macro_rules! failures {
 }
 
 failures! {
-    the_leader_is_killed: PATIENT, kill_the_leader;
-    two_servers_are_killed: PATIENT, kill_two;
-    all_servers_are_killed: PATIENT, kill_all;
-    servers_stop: PATIENT, pause;
-    all_servers_are_slow: PATIENT, slow_down;
-    impatient_while_the_leader_is_killed: Duration::from_millis(300), kill_the_leader;
-    impatient_while_all_servers_are_killed: Duration::from_millis(300), kill_all;
-    impatient_while_servers_stop: Duration::from_millis(300), pause;
-    impatient_while_all_servers_are_slow: Duration::from_millis(300), slow_down;
+    the_leader_is_killed: kill_the_leader;
+    two_servers_are_killed: kill_two;
+    all_servers_are_killed: kill_all;
+    servers_stop: pause;
+    all_servers_are_slow: slow_down;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -176,6 +185,6 @@ async fn a_watch_at_a_server_that_is_cut_off_moves_on() {
         assert_eq!(tail.next().await.unwrap().unwrap().position, position);
         println!("server {at} stopped: the entry came after {:.1} s", since.elapsed().as_secs_f64());
         etcd.resume(at);
-        sleep(MOMENT).await;
+        etcd.wait_until_healthy().await;
     }
 }

@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use super::etcd;
 use super::history::{Action, Offer, Operation, has_one_winner, is_linearizable};
 use super::servers::{Cluster, documents, eventually, position};
+use super::{cycles, number};
 
 /// Rounds of the short form.
 const ROUNDS: u64 = 4;
@@ -237,16 +238,12 @@ async fn break_something(cluster: &mut Cluster, random: &mut fastrand::Rng) -> &
     }
 }
 
-fn number(variable: &str, default: u64) -> u64 {
-    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_have_a_serial_order_whatever_breaks() {
     if !etcd::is_installed() {
         return;
     }
-    let (rounds, seed) = (number("LOOKALIKE_TORTURE_CYCLES", ROUNDS), number("LOOKALIKE_TORTURE_SEED", 7));
+    let (rounds, seed) = (cycles(ROUNDS), number("LOOKALIKE_TORTURE_SEED", 7));
     let mut random = fastrand::Rng::with_seed(seed);
     let mut cluster = Cluster::start(3).await;
     let (mut acknowledged, mut unanswered, mut reads, mut counted) = (0, 0, 0, 1);

@@ -26,6 +26,16 @@ use lookalike::log::etcd::{EtcdLog, EtcdSettings};
 /// Long enough for every outage in these tests.
 const PATIENT: Duration = Duration::from_mins(1);
 
+/// How often something is repeated: in the long form, what `LOOKALIKE_TORTURE_CYCLES` says.
+fn cycles(short: u64) -> u64 {
+    number("LOOKALIKE_TORTURE_CYCLES", short)
+}
+
+/// The number in a variable.
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 /// Settings for a server of the cluster `news`.
 fn settings(endpoints: Vec<String>, server: &str) -> EtcdSettings {
     EtcdSettings::new(endpoints, "news", server)
