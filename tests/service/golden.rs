@@ -2,9 +2,10 @@
 //! unchanged.
 //!
 //! `tests/golden/data-N.tar.gz` is a directory of format N after a kill, with documents in tables, in the
-//! journal and in a snapshot; `data-N.jsonl` is the export of its collections. A new format needs a new
-//! pair, created by `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden --
-//! --ignored`; the old pairs stay.
+//! journal and in a snapshot; `data-N.jsonl` is the export of its collections. `data-1-256` is of format 1
+//! too, with a collection of 256 bits and one whose threshold was set. A new format needs a new pair,
+//! created by `LOOKALIKE_MAKE_GOLDEN=1 cargo test --release --test service make_the_golden -- --ignored`;
+//! the old pairs stay.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,8 +19,11 @@ use crate::server::{Server, directory, ids};
 
 /// Small tables and journal segments, so that a small directory has several of each.
 const SMALL: [(&str, &str); 1] = [("LOOKALIKE_STORE__JOURNAL_BYTES", "65536")];
-const COLLECTIONS: [&str; 3] = ["default", "texts", "wide"];
-const FORMAT: u32 = 1;
+/// The directory that is made: a format, and what is new in it.
+const MADE: &str = "data-1-256";
+
+/// The threshold of a collection of signatures.
+const THRESHOLD: f64 = 0.505;
 
 fn golden_directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
@@ -29,7 +33,9 @@ fn golden_directory() -> PathBuf {
 /// each mark.
 async fn exported(server: &Server) -> String {
     let mut lines = String::new();
-    for collection in COLLECTIONS {
+    let collections = server.json("/collections").await;
+    let names = collections["collections"].as_array().unwrap().iter();
+    for collection in names.map(|collection| collection["name"].as_str().unwrap()) {
         let text = server.export(&format!("/collections/{collection}/export")).await;
         for line in text.lines() {
             let document: Value = serde_json::from_str(line).unwrap();
@@ -64,6 +70,9 @@ async fn directories_of_every_format_open_with_their_contents() {
         let server = Server::start(data.path()).await;
         let expected = fs::read_to_string(golden_directory().join(format!("{name}.jsonl"))).unwrap();
         assert!(values(&exported(&server).await) == values(&expected), "{name} exports something else");
+        if name == MADE {
+            assert_eq!(server.json("/collections/sets").await["threshold"], THRESHOLD);
+        }
         for line in expected.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
             if line.get("mark").is_some() {
@@ -107,6 +116,8 @@ async fn fill(server: &Server, from: u64, to: u64) {
         assert!(status.is_success(), "{answer}");
         let wide = json!({"id": format!("w{i}"), "hash": format!("{:032x}", u128::from(i) << 77)});
         assert!(server.post("/collections/wide/documents", wide).await.0.is_success());
+        let pdq = json!({"id": format!("p{i}"), "hash": format!("{:064x}", u128::from(i) << 99)});
+        assert!(server.post("/collections/pdq/documents", pdq).await.0.is_success());
     }
     let pair = |i: u64| json!({"ids": [format!("d{i}"), format!("d{}", i + 1)]});
     let marks: Vec<Value> =
@@ -135,6 +146,8 @@ async fn make_the_golden_directory_of_this_format() {
     let server = Server::start_with(data.path(), &SMALL).await;
     server.put("/collections/texts", json!({"keep_text": true, "passages": true})).await;
     server.put("/collections/wide", json!({"profile": "copies-128"})).await;
+    server.put("/collections/pdq", json!({"profile": "hashes-256"})).await;
+    server.put("/collections/sets", json!({"profile": "minhash-copies", "threshold": THRESHOLD})).await;
     fill(&server, 0, 120).await;
     assert!(server.post("/snapshots", json!(null)).await.0.is_success());
     assert!(server.stop().success());
@@ -142,10 +155,9 @@ async fn make_the_golden_directory_of_this_format() {
     fill(&server, 120, 150).await;
     let lines = exported(&server).await;
     server.kill();
-    let name = format!("data-{FORMAT}");
-    fs::write(golden_directory().join(format!("{name}.jsonl")), lines).unwrap();
+    fs::write(golden_directory().join(format!("{MADE}.jsonl")), lines).unwrap();
     let archive = GzEncoder::new(
-        File::create(golden_directory().join(format!("{name}.tar.gz"))).unwrap(),
+        File::create(golden_directory().join(format!("{MADE}.tar.gz"))).unwrap(),
         Compression::best(),
     );
     let mut tar = tar::Builder::new(archive);
