@@ -1,7 +1,14 @@
 # docker build -t lookalike .
 # docker run -p 127.0.0.1:8080:8080 -v lookalike:/data lookalike
 
-FROM rust:1.95-slim-trixie AS builder
+# The base images. A tag may be another image tomorrow; for a build that can be repeated, name them by digest:
+#   docker pull debian:trixie-slim
+#   docker image inspect -f '{{index .RepoDigests 0}}' debian:trixie-slim
+#   docker build --build-arg DEBIAN_IMAGE=debian@sha256:… --build-arg RUST_IMAGE=rust@sha256:… -t lookalike .
+ARG RUST_IMAGE=rust:1.95-slim-trixie
+ARG DEBIAN_IMAGE=debian:trixie-slim
+
+FROM ${RUST_IMAGE} AS builder
 WORKDIR /build
 
 # The dependencies only, compiled for an empty program: this layer is reused until Cargo.toml, Cargo.lock or
@@ -26,7 +33,17 @@ COPY src src
 RUN cargo build --release --locked --offline \
  && objcopy --compress-debug-sections=zlib target/release/lookalike /build/lookalike
 
-FROM debian:trixie-slim
+FROM ${DEBIAN_IMAGE}
+# --build-arg REVISION=$(git rev-parse HEAD) --build-arg CREATED=$(date -u +%Y-%m-%dT%H:%M:%SZ)
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+ARG CREATED=unknown
+LABEL org.opencontainers.image.title="lookalike" \
+      org.opencontainers.image.description="Exact near-duplicate lookup over HTTP" \
+      org.opencontainers.image.licenses="MIT" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
 # A new volume inherits the owner of this directory. The user is a number, and needs no entry in
 # /etc/passwd.
 RUN install -d -o 10001 -g 10001 -m 0750 /data

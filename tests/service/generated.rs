@@ -19,7 +19,7 @@ const LINKS: u32 = 5;
 const SEED: &str = "20261125";
 
 /// The path of a program of the Python environment, or `None` with a message if it is not installed.
-fn python_program(name: &str) -> Option<PathBuf> {
+pub fn python_program(name: &str) -> Option<PathBuf> {
     let path = Path::new(ROOT).join("target/python/bin").join(name);
     let found = path.exists().then_some(path);
     if found.is_none() {

@@ -25,6 +25,7 @@ mod decoders;
 mod dedupe;
 mod dedupe_stops;
 mod deletions;
+mod deployment;
 mod duplicates;
 mod edge;
 mod expiry;

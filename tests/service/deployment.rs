@@ -1,0 +1,57 @@
+//! Files for those who install the program: the Kubernetes example, the image, the package.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::generated::python_program;
+
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(file: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
+}
+
+#[test]
+fn the_kubernetes_example_fits_the_schema() {
+    let Some(validate) = python_program("kubernetes-validate") else { return };
+    let mut check = Command::new(validate);
+    let output =
+        check.args(["--strict", "config/kubernetes/lookalike.yaml"]).current_dir(ROOT).output().unwrap();
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success() && text.matches("passed for resource").count() == 2, "{text}");
+}
+
+#[test]
+fn the_image_is_labelled_with_the_version_of_the_package() {
+    let dockerfile = read("Dockerfile");
+    let version = format!("ARG VERSION={}\n", env!("CARGO_PKG_VERSION"));
+    assert!(dockerfile.contains(&version), "the Dockerfile needs {version}");
+    let bases: Vec<&str> = dockerfile.lines().filter(|line| line.starts_with("FROM ")).collect();
+    assert!(bases.len() == 2 && bases.iter().all(|line| line.starts_with("FROM ${")), "{bases:?}");
+}
+
+#[test]
+fn the_package_has_what_a_build_needs_and_no_tests() {
+    let mut list = Command::new(env!("CARGO"));
+    let output =
+        list.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(ROOT).output().unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let files: Vec<&str> = listed.lines().collect();
+    for folder in ["assets", "console", "src"] {
+        for entry in fs::read_dir(Path::new(ROOT).join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{folder}/{}", entry.file_name().to_str().unwrap());
+            let is_packed = |file: &&str| **file == name || file.starts_with(&format!("{name}/"));
+            assert!(files.iter().any(is_packed), "{name} is not in the package");
+        }
+    }
+    for needed in
+        ["Cargo.lock", "LICENSE", "README.md", "config/default.toml", "docs/errors.md", "openapi.yaml"]
+    {
+        assert!(files.contains(&needed), "{needed} is not in the package");
+    }
+    let foreign = |file: &&&str| file.starts_with("tests/") || file.starts_with("docs/console/");
+    assert_eq!(files.iter().find(foreign), None);
+}
