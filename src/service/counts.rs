@@ -5,6 +5,7 @@ use metrics::Counter;
 
 use super::Service;
 use super::documents::Added;
+use super::error::ServiceError;
 use crate::engine::{Answer, Collection, NEAR, Outcome};
 use crate::fingerprint::Status;
 
@@ -30,9 +31,9 @@ impl Default for Counters {
 
 /// Counts the outcomes of documents. A document whose text is short is counted twice: as short, and by what
 /// was done with it.
-pub(super) fn count_outcomes<'a>(added: impl Iterator<Item = &'a Added> + Clone) {
+pub(super) fn count_outcomes(added: &[Result<Added, ServiceError>]) {
     let count = |outcome: &'static str, is_counted: &dyn Fn(&Added) -> bool| {
-        let documents = added.clone().filter(|one| is_counted(one)).count();
+        let documents = added.iter().flatten().filter(|one| is_counted(one)).count();
         if documents > 0 {
             metrics::counter!("lookalike_document_outcomes_total", "outcome" => outcome)
                 .increment(documents as u64);

@@ -330,7 +330,7 @@ impl Service {
             let added = facts.into_iter().zip(outcomes);
             let mut added: Vec<Result<Added, ServiceError>> =
                 added.map(|(fact, outcome)| fact.with_outcome(outcome)).collect();
-            count_outcomes(added.iter().flatten());
+            count_outcomes(&added);
             let Some(collection) = written_to.filter(|of| of.settings().clusters.is_some()) else {
                 return Ok(added);
             };

@@ -252,7 +252,7 @@ struct ChunkResults {
 }
 
 fn in_order(mut lines: Vec<LineOut>, reserved: Reserved) -> ChunkResults {
-    let refused = lines.iter().filter(|line| line.outcome.is_none()).count();
+    let refused = lines.iter().filter(|line| line.error_code().is_some()).count();
     if refused > 0 {
         count_refused(refused as u64);
     }

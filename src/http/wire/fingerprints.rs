@@ -199,6 +199,7 @@ impl FingerprintOut {
                 text: feature.text,
                 weight: feature.weight,
                 hash: hash.to_binary(),
+                words: Vec::new(),
                 votes: Some(votes(hash, feature.weight)),
             };
             let features = features.into_iter().zip(&voted.features).take(LISTED).map(step).collect();
