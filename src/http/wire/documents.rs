@@ -17,6 +17,22 @@ use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, status};
 
+/// The members of a document to store, in the order of [`DocumentIn`].
+pub const DOCUMENT_MEMBERS: [&str; 12] = [
+    "id",
+    "text",
+    "html",
+    "page",
+    "hash",
+    "signature",
+    "features",
+    "profile",
+    "characters",
+    "metadata",
+    "expires_in",
+    "expires_at",
+];
+
 /// A document to store: exactly one of text, html, hash, signature and features.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -457,4 +473,16 @@ pub(in crate::http) struct BulkOut {
     results: Vec<LineOut>,
     /// The counts.
     summary: Summary,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_members_of_a_document_are_known() {
+        let error = serde_json::from_str::<DocumentIn>(r#"{"other": 1}"#).unwrap_err().to_string();
+        let members: Vec<String> = DOCUMENT_MEMBERS.iter().map(|name| format!("`{name}`")).collect();
+        assert!(error.contains(&format!("expected one of {} at", members.join(", "))), "{error}");
+    }
 }

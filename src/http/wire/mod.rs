@@ -34,6 +34,7 @@ pub(super) use collections::{
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};
+pub use documents::DOCUMENT_MEMBERS;
 pub(super) use documents::{
     AddedOut, BulkOut, DocumentIn, DocumentOut, LineOut, PatchIn, Summary, SummaryOut,
 };
