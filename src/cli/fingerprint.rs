@@ -1,14 +1,15 @@
 //! `lookalike fingerprint`: prints the fingerprints of files, without a server.
 
 use std::borrow::Cow;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 
 use super::Failure;
 use super::eval::OfPage;
+use super::files::{Format, unpacked, wrong};
 use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::ids::HashForm;
 use crate::profiles;
@@ -17,7 +18,7 @@ use crate::wording::counted;
 
 #[derive(Debug, Args)]
 pub(super) struct FingerprintArguments {
-    /// Files of text; - is standard input
+    /// Files with one text each; .gz and .zst are decompressed; - is standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Profile, with or without version
@@ -75,14 +76,26 @@ pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profil
     })
 }
 
-fn read(file: &PathBuf, charset: Option<&str>, is_page: bool) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    if file.as_os_str() == "-" {
-        io::stdin().lock().read_to_end(&mut bytes)?;
-    } else {
-        bytes = fs::read(file)?;
+fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<String> {
+    if let Some(format) = Format::named(file).filter(|format| *format != Format::Text) {
+        return Err(wrong(of_many(file, format)));
     }
+    let mut bytes = Vec::new();
+    unpacked(file, &Arc::default())?.read_to_end(&mut bytes)?;
     decode(&bytes, charset, is_page).map(Cow::into_owned).map_err(io::Error::other)
+}
+
+/// Why a file of many documents has no fingerprint, and what the user may want instead.
+fn of_many(file: &Path, format: Format) -> String {
+    let (name, piped) = (file.display(), "fingerprint - reads one text from standard input");
+    let one = match format {
+        Format::Jsonl => format!("; {piped}: head -1 {name} | jq -r .text | lookalike fingerprint -"),
+        _ => format!("; {piped}"),
+    };
+    format!(
+        "it has many documents, and fingerprint takes one text per file: `lookalike import {name}` stores \
+         them in a server, `lookalike dedupe {name} -o FOLDER` copies it without near-duplicates{one}"
+    )
 }
 
 fn print(

@@ -24,6 +24,7 @@ mod plans;
 mod repair;
 mod restore;
 mod serve;
+mod signals;
 mod verify;
 mod vote;
 

@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
-use encoding_rs::Encoding;
+use encoding_rs::{DecoderResult, Encoding, UTF_8};
 
 /// The part of a page that is searched for its own label, as in browsers (HTML Standard, 13.2.3.2).
 const META_BYTES: usize = 1024;
@@ -87,6 +87,40 @@ pub fn decode<'a>(bytes: &'a [u8], label: Option<&str>, is_page: bool) -> Result
     }
 }
 
+/// The encoding of a text without a byte order mark that begins with these bytes, which may end within a
+/// character. `named` is the one that the user names.
+///
+/// UTF-8 if they have a character of more than one byte and are valid UTF-8; the named encoding; UTF-8 if
+/// they have no other bytes than ASCII, or more characters of UTF-8 than invalid bytes; an encoding of
+/// several bytes per character in which they are valid, if they look like it; else UTF-8. `UTF-16` and
+/// `ISO-2022-JP` are believed as in [`decode`].
+pub fn detect(first: &[u8], named: Option<&'static Encoding>) -> &'static Encoding {
+    if let Some(named) = named.filter(|named| looks_like(named, first)) {
+        return named;
+    }
+    let is_utf8 = std::str::from_utf8(first).map_or_else(|error| error.error_len().is_none(), |_| true);
+    match named {
+        Some(named) if !is_utf8 || first.is_ascii() => return named,
+        _ if is_utf8 => return UTF_8,
+        _ => {}
+    }
+    let lossy = String::from_utf8_lossy(first);
+    let invalid = lossy.matches(char::REPLACEMENT_CHARACTER).count();
+    if lossy.chars().filter(|character| !character.is_ascii()).count() > 2 * invalid {
+        return UTF_8;
+    }
+    let looked_at = &first[..first.len().min(GUESS_BYTES)];
+    let encoding = guess(looked_at, false);
+    let is_valid = || {
+        let mut decoder = encoding.new_decoder_without_bom_handling();
+        let length = decoder.max_utf8_buffer_length_without_replacement(looked_at.len());
+        let mut text = String::with_capacity(length.unwrap_or_default());
+        let (result, _) = decoder.decode_to_string_without_replacement(looked_at, &mut text, false);
+        result == DecoderResult::InputEmpty
+    };
+    if !encoding.is_single_byte() && is_valid() { encoding } else { UTF_8 }
+}
+
 /// Whether bytes that may be valid UTF-8 are more likely in this encoding: true only for ISO-2022-JP with
 /// escapes and for UTF-16 with zero bytes.
 fn looks_like(encoding: &'static Encoding, bytes: &[u8]) -> bool {
@@ -98,11 +132,16 @@ fn looks_like(encoding: &'static Encoding, bytes: &[u8]) -> bool {
     bytes.contains(&needed)
 }
 
-fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, WrongBytes> {
+/// The encoding that these bytes look like; `is_whole` if no others follow.
+fn guess(bytes: &[u8], is_whole: bool) -> &'static Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
+    detector.feed(bytes, is_whole);
+    detector.guess(None, Utf8Detection::Allow)
+}
+
+fn guessed(bytes: &[u8], is_page: bool, fault: usize) -> Result<Cow<'_, str>, WrongBytes> {
     let looked_at = &bytes[..bytes.len().min(GUESS_BYTES)];
-    detector.feed(looked_at, looked_at.len() == bytes.len());
-    let encoding = detector.guess(None, Utf8Detection::Allow);
+    let encoding = guess(looked_at, looked_at.len() == bytes.len());
     let (text, has_faults) = encoding.decode_without_bom_handling(bytes);
     if is_page || (!has_faults && !encoding.is_single_byte()) {
         Ok(text)

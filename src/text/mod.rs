@@ -28,7 +28,7 @@ mod tree;
 mod trie;
 mod visible;
 
-pub use charset::{WrongBytes, decode};
+pub use charset::{WrongBytes, decode, detect};
 pub use clusters::clusters;
 pub use dictionary::{Dictionary, Edition, WrongWord};
 pub use main_text::{PageText, checked_page_text, main_text, memory_for_page};

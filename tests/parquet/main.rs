@@ -241,8 +241,8 @@ async fn rows_are_imported_with_the_named_columns() {
     let mut documents = documents(40);
     documents[3].0 = None;
     write(&folder.path().join("a.parquet"), &documents);
-    let arguments = ["import", "--url", &server.url, "a.parquet", "--id-column", "id"];
-    let arguments = [&arguments[..], &["--metadata-column", "meta.score"]].concat();
+    let arguments = ["import", "--url", &server.url, "a.parquet", "--id-field", "id"];
+    let arguments = [&arguments[..], &["--metadata", "meta.score"]].concat();
     let output = command(&arguments).current_dir(folder.path()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("there is no value in the column \"text\""), "{stderr}");

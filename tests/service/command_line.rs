@@ -97,7 +97,7 @@ async fn import_reports_invalid_lines_and_reads_compressed_files() {
     let stderr = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(
-        stderr.contains("line 701: malformed_request")
+        stderr.contains("documents.jsonl.gz:701: malformed_request")
             && stderr.contains("1000 created")
             && stderr.contains("1 bad line"),
         "{stderr}"
@@ -242,7 +242,7 @@ async fn import_reads_tables_texts_and_archives_and_sends_a_key() {
                 Content-Length: 12\r\n\r\na third text\r\n\r\n";
     let archive = write("b.warc.wet", page);
     let note = write("c.txt", "the words of a note");
-    let columns = ["--text-column", "body", "--id-column", "id", "--metadata-column", "day"];
+    let columns = ["--text-field", "body", "--id-field", "id", "--metadata", "day"];
     let import = |files: &[&str], more: &[&str], key: &str| {
         let all = [&["import", "--url", &server.url, "--key", key], files, more].concat();
         command(&all).output().unwrap()

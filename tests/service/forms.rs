@@ -173,7 +173,7 @@ async fn the_command_line_reads_and_writes_every_form() {
     for (at, (form, text)) in FORMS.into_iter().enumerate() {
         // Databases write integers with blanks before them.
         fs::write(data.path().join("hashes.csv"), format!("key,simhash\n{at}, {text}\n")).unwrap();
-        let import = ["import", "--url", &server.url, "--hash-column", "simhash", "--id-column", "key"];
+        let import = ["import", "--url", &server.url, "--hash-field", "simhash", "--id-field", "key"];
         let with_form = [&import, &["--hash-profile", "copies-64", "--hash-format", form, "hashes.csv"][..]];
         let (succeeded, _, stderr) = run(&with_form.concat()).await;
         assert!(succeeded, "{form}: {stderr}");
@@ -183,7 +183,7 @@ async fn the_command_line_reads_and_writes_every_form() {
         let (_, stdout, _) = run(&["export", "--url", &server.url, "--hash-format", form]).await;
         assert_eq!(stdout.matches(&format!("\"hash\":\"{text}\"")).count(), at + 1, "{stdout}");
     }
-    let import = ["import", "--url", &server.url, "--hash-column", "simhash", "--hash-profile", "pairs-64"];
+    let import = ["import", "--url", &server.url, "--hash-field", "simhash", "--hash-profile", "pairs-64"];
     let (succeeded, _, stderr) = run(&[&import, &["hashes.csv"][..]].concat()).await;
     assert!(!succeeded && stderr.contains("profile_mismatch"), "{stderr}");
 

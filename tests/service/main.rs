@@ -34,6 +34,8 @@ mod forms;
 mod generated;
 mod golden;
 mod import;
+mod import_shapes;
+mod import_stops;
 #[path = "../pathological/inputs.rs"]
 mod inputs;
 mod keys;

@@ -248,7 +248,7 @@ async fn imports_verify_headers_of_several_files_and_when_they_go_on() {
         assert!(stderr.contains(&format!("going on after line {lines}")), "{stderr}");
         assert!(stderr.contains(&format!("{made} created")), "{stderr}");
         if made == 0 {
-            let first = format!("line {}: profile_mismatch", lines + 1);
+            let first = format!("{name}:{}: profile_mismatch", lines + 1);
             assert!(stderr.contains(&first), "{stderr}");
         } else {
             assert_eq!(server.json("/collections/rest/documents/9").await["hash"], format!("{:016x}", 9));

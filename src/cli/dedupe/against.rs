@@ -11,9 +11,8 @@ use serde::Deserialize;
 
 use super::super::Failure;
 use super::super::client::{Access, Server, block_on, collection_route};
-use super::super::files::Format;
+use super::super::files::{Format, at};
 use super::inputs::Inputs;
-use super::spool::at;
 use crate::fingerprint::{Profile, makes_the_same};
 use crate::ids::CollectionName;
 

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::super::Failure;
+use super::super::files::at;
 use super::output::sync_folder_of;
-use super::spool::at;
 
 /// The name of a document, for the user.
 #[derive(Serialize)]

@@ -5,13 +5,13 @@ use std::fs;
 use serde_json::json;
 
 use super::super::Failure;
-use super::super::files::is_input;
+use super::super::files::{at, is_input};
 use super::DedupeArguments;
 use super::inputs::Inputs;
 use super::keep::Keep;
 use super::output::Folder;
 use super::record::Maker;
-use super::spool::{Prints, at};
+use super::spool::Prints;
 
 /// The file of what the prints depend on.
 pub(super) const MANIFEST: &str = "manifest.json";

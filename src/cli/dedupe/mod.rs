@@ -7,7 +7,6 @@
 mod against;
 mod dropped;
 mod estimate;
-mod fields;
 mod inputs;
 mod keep;
 mod manifest;

@@ -15,10 +15,10 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::super::Failure;
+use super::super::files::at;
 use super::super::files::{Format, Packing, is_input, parquet};
 use super::inputs::Input;
 use super::record::{Content, Raw};
-use super::spool::at;
 
 /// The bytes of a zstd frame before compression.
 const FRAME: usize = 4 << 20;

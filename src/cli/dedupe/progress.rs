@@ -1,10 +1,9 @@
-//! The progress of a run for the user: bars with rate and time left, and the signals that end it.
+//! The progress of a run for the user: bars with rate and time left, and the end of a run that a signal
+//! stops.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::signal::unix::{SignalKind, signal};
 
 use super::super::Failure;
 
@@ -17,28 +16,6 @@ pub(super) fn check(stop: &AtomicU8) -> Result<(), Failure> {
             Err(Failure { message, code })
         }
     }
-}
-
-/// The exit code of the signal that asked the run to stop, or 0. A second signal ends the process.
-pub(super) fn stop_on_signals() -> Arc<AtomicU8> {
-    let stop = Arc::new(AtomicU8::new(0));
-    let set = Arc::clone(&stop);
-    std::thread::spawn(move || -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        runtime.block_on(async {
-            let mut terminate = signal(SignalKind::terminate())?;
-            loop {
-                let code = tokio::select! {
-                    _ = tokio::signal::ctrl_c() => 130,
-                    _ = terminate.recv() => 143,
-                };
-                if set.swap(code, Ordering::Relaxed) != 0 {
-                    std::process::exit(i32::from(code));
-                }
-            }
-        })
-    });
-    stop
 }
 
 pub(super) fn bar(what: &'static str, bytes: u64) -> ProgressBar {

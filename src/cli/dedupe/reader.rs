@@ -17,7 +17,7 @@ use bytes::Bytes;
 use memchr::{memchr_iter, memrchr};
 
 use super::super::Failure;
-use super::super::files::{Format, Table, archive, is_input, parquet, unpacked, wrong};
+use super::super::files::{Format, Places, Table, archive, is_input, parquet, unpacked, wrong};
 use super::inputs::Input;
 use super::record::{Columns, Content, Made, Maker, Raw};
 use crate::http::ExportHeader;
@@ -230,7 +230,7 @@ impl Reader<'_> {
                 Ok(())
             }
             Format::Warc => {
-                for record in archive(read) {
+                for record in archive(read, Places::default()) {
                     let content = Content::Record(record?);
                     *line += 1;
                     if !each_of(*line, content, &none) {
@@ -252,7 +252,7 @@ impl Reader<'_> {
         each: &mut dyn FnMut(Event) -> bool,
     ) -> io::Result<()> {
         let id = self.maker.id_field.as_str();
-        let has_id = self.maker.needs_id || parquet::has_column(&input.path, id)?;
+        let has_id = self.maker.needs_id || parquet::columns(&input.path)?.iter().any(|name| name == id);
         // A column that is not there is asked for a second time in its place.
         let text = self.maker.hash_field.as_ref().unwrap_or(&self.maker.text_field).as_str();
         let names = [text, if has_id { id } else { text }, self.maker.keep.field().unwrap_or(text)];
@@ -377,7 +377,7 @@ impl Maker {
                 let text = self.hash_field.as_ref().unwrap_or(&self.text_field).as_str();
                 let id = self.needs_id.then_some(self.id_field.as_str());
                 let wanted: Vec<&str> = [Some(text), id, self.keep.field()].into_iter().flatten().collect();
-                if parquet::has_column(&input.path, text).is_err() {
+                if parquet::columns(&input.path).is_err() {
                     return Ok(());
                 }
                 parquet::rows(&input.path, &wanted).map(drop).map_err(named)

@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::files::parquet::Values;
-use super::super::files::{Entry, Record, Row, Skipped};
-use super::fields::{fields_of, string};
+use super::super::files::{Entry, Record, Row, Skipped, fields_of, missing, string};
 use super::keep::Keep;
 use super::spool::{Kind, Sizes, Stored};
 use crate::corpus::Print;
@@ -177,13 +176,13 @@ impl Maker {
             fields_of(line, names).map_err(|error| format!("not a JSON object: {error}"))?;
         let id = id.map(RawValue::get).filter(|id| *id != "null");
         if id.is_none() && self.needs_id {
-            return Err(missing(&self.id_field, line));
+            return Err(missing_in(&self.id_field, line));
         }
         let key = match self.keep.field() {
-            Some(name) => Some(plain(key.ok_or_else(|| missing(name, line))?)),
+            Some(name) => Some(plain(key.ok_or_else(|| missing_in(name, line))?)),
             None => None,
         };
-        let content = content.ok_or_else(|| missing(name, line))?;
+        let content = content.ok_or_else(|| missing_in(name, line))?;
         let id = id.map(|id| serde_json::from_str::<String>(id).unwrap_or_else(|_| id.to_owned()));
         let fields = Fields { id, text: None, is_page: self.is_page, print: None, key };
         match (string(content), content.get().parse::<i128>()) {
@@ -308,16 +307,8 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
-/// The error of a missing field, with the fields that the object has.
-fn missing(name: &str, line: &str) -> String {
-    const LISTED: usize = 10;
+/// The error of a field that the object of a line does not have.
+fn missing_in(name: &str, line: &str) -> String {
     let object: BTreeMap<String, &RawValue> = serde_json::from_str(line).unwrap_or_default();
-    let mut fields: Vec<&str> = object.keys().map(String::as_str).take(LISTED).collect();
-    if object.len() > LISTED {
-        fields.push("…");
-    }
-    if fields.is_empty() {
-        return format!("there is no field {name:?}: the object is empty");
-    }
-    format!("there is no field {name:?}; there are {}", fields.join(", "))
+    missing("field", name, object.keys().map(String::as_str))
 }

@@ -12,17 +12,19 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::super::Failure;
+use super::super::files::at;
+use super::super::signals::stop_on_signals;
 use super::against::Against;
 use super::dropped::{Dropped, DroppedLine, Shown};
 use super::inputs::{Input, Inputs};
 use super::keep::Keep;
 use super::manifest::{MANIFEST, prints};
 use super::output::{Folder, Outputs};
-use super::progress::{bar, check, stop_on_signals};
+use super::progress::{bar, check};
 use super::reader::Reader;
 use super::record::{Content, Made, Maker, Raw, SKETCH_BITS, SKETCH_BYTES};
 use super::report::report;
-use super::spool::{Kind, Name, Names, Prints, Stored, at};
+use super::spool::{Kind, Name, Names, Prints, Stored};
 use super::summary::{Summary, WithGroups};
 use super::{Clusters, DedupeArguments};
 use crate::corpus::{

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::Failure;
+use super::super::files::at;
 use crate::corpus::Print;
 use crate::ids::Hash;
 
@@ -64,11 +65,6 @@ impl Spool {
     fn len(&self) -> u64 {
         self.written + self.held.len() as u64
     }
-}
-
-/// The error of a file that cannot be read or written.
-pub(super) fn at(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("{}: {error}", path.display()))
 }
 
 /// What a record is.

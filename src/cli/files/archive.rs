@@ -9,8 +9,9 @@ use std::io::{self, BufRead, Read};
 
 use flate2::read::{DeflateDecoder, GzDecoder, ZlibDecoder};
 
-use super::wrong;
+use super::gzip::{Consumed, Places};
 use super::zstd::Zstd;
+use super::{Reading, sha256, wrong};
 use crate::text::{WrongBytes, decode};
 
 /// The largest record that is read, and the largest page after decompression, in bytes.
@@ -42,12 +43,13 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// The records of an archive; none follow an error.
-pub(in crate::cli) fn archive(mut read: Box<dyn BufRead + Send>) -> impl Iterator<Item = io::Result<Record>> {
+/// The records of an archive; none follow an error. `places` are those of its file.
+pub(in crate::cli) fn archive(read: Reading<'_>, places: Places) -> impl Iterator<Item = io::Result<Record>> {
     let mut number = 0u64;
+    let mut read = Consumed(read, 0);
     std::iter::from_fn(move || {
         number += 1;
-        match record(&mut read) {
+        match record(&mut read, &places) {
             Ok(record) => record.map(Ok),
             Err(error) => Some(Err(io::Error::new(error.kind(), format!("record {number}: {error}")))),
         }
@@ -59,7 +61,11 @@ pub(in crate::cli) fn archive(mut read: Box<dyn BufRead + Send>) -> impl Iterato
 pub(in crate::cli) struct Record {
     kind: String,
     target: String,
+    date: String,
+    digest: String,
     content_type: String,
+    /// Where it begins in its file: in a compressed one, where its gzip member begins, if it has its own.
+    offset: Option<u64>,
     /// The header and the body as they are in the archive.
     bytes: Vec<u8>,
     /// Where the body begins in `bytes`; `None` if it is larger than [`RECORD_BYTES`], and left out.
@@ -83,10 +89,13 @@ pub(in crate::cli) enum Entry {
 }
 
 /// The next record; `None` at the end.
-fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
-    let mut first = String::new();
+fn record(read: &mut Consumed<Reading<'_>>, places: &Places) -> io::Result<Option<Record>> {
+    let (mut first, mut offset) = (String::new(), None);
     while first.trim().is_empty() {
         first.clear();
+        // The place is known when the buffer has the first byte.
+        read.fill_buf()?;
+        offset = places.of(read.1);
         if read.take(HEADER_BYTES).read_line(&mut first)? == 0 {
             return Ok(None);
         }
@@ -94,7 +103,7 @@ fn record(read: &mut impl BufRead) -> io::Result<Option<Record>> {
     if !first.starts_with("WARC/") {
         return Err(wrong("it does not begin with WARC/"));
     }
-    let mut record = Record { bytes: first.into_bytes(), ..Record::default() };
+    let mut record = Record { bytes: first.into_bytes(), offset, ..Record::default() };
     let length = headers(read, &mut record)?.ok_or_else(|| wrong("it has no Content-Length"))?;
     let mut body = read.take(length);
     if length <= RECORD_BYTES {
@@ -124,6 +133,8 @@ fn headers(read: &mut impl BufRead, record: &mut Record) -> io::Result<Option<u6
         match name.to_ascii_lowercase().as_str() {
             "warc-type" => value.clone_into(&mut record.kind),
             "warc-target-uri" => value.trim_matches(['<', '>']).clone_into(&mut record.target),
+            "warc-date" => value.clone_into(&mut record.date),
+            "warc-payload-digest" => value.clone_into(&mut record.digest),
             "content-type" => value.clone_into(&mut record.content_type),
             "content-length" => length = value.parse::<u64>().ok(),
             _ => {}
@@ -136,6 +147,32 @@ impl Record {
     /// The address of the page.
     pub(in crate::cli) fn target(&self) -> &str {
         &self.target
+    }
+
+    /// When the page was captured, as the archive writes it; empty if it does not.
+    pub(in crate::cli) fn date(&self) -> &str {
+        &self.date
+    }
+
+    /// The digest of the page as the archive states it, or the SHA-256 of the body of the record.
+    pub(in crate::cli) fn digest(&self) -> String {
+        if !self.digest.is_empty() {
+            return self.digest.clone();
+        }
+        let body = &self.bytes[self.body.unwrap_or(self.bytes.len())..];
+        format!("sha256:{}", sha256(body))
+    }
+
+    /// Where the record begins in its file; `None` if it is in the middle of compressed data.
+    pub(in crate::cli) fn offset(&self) -> Option<u64> {
+        self.offset
+    }
+
+    /// The status of the answer; `None` of a record that is no answer.
+    pub(in crate::cli) fn status(&self) -> Option<u16> {
+        let body = &self.bytes[self.body.filter(|_| self.kind == "response")?..];
+        let head = String::from_utf8_lossy(&body[..body.len().min(64)]);
+        head.split_ascii_whitespace().nth(1)?.parse().ok()
     }
 
     /// The header and the body as they are in the archive; `None` if the body is too large.
@@ -299,7 +336,7 @@ mod tests {
     }
 
     fn found(bytes: &[u8]) -> Vec<io::Result<Entry>> {
-        let records = archive(Box::new(io::Cursor::new(bytes.to_vec()))).take(100);
+        let records = archive(Box::new(io::Cursor::new(bytes.to_vec())), Places::default()).take(100);
         records.map(|record| record.map(|record| record.entry())).collect()
     }
 
@@ -340,8 +377,9 @@ mod tests {
         assert!(matches!(records[3], Ok(Entry::Skipped(Skipped::Status))));
         assert_eq!(document(&records[4]), ("text", "文本"));
         assert_eq!(document(&records[5]), ("text", "more"));
-        let all: Vec<Record> =
-            archive(Box::new(io::Cursor::new(bytes.clone()))).map(Result::unwrap).collect();
+        let all: Vec<Record> = archive(Box::new(io::Cursor::new(bytes.clone())), Places::default())
+            .map(Result::unwrap)
+            .collect();
         assert_eq!((all[5].target(), all[6].bytes()), (&*long, None));
         assert_eq!(all[4].header("warc-target-uri").as_deref(), Some("http://e.org/d"));
         let written: Vec<u8> =

@@ -1,16 +1,21 @@
 //! Files of documents: their formats, their compression, and their records.
 //!
 //! `import` and `dedupe` read files through this module, so that both accept the same ones. It knows the
-//! bytes of a record and the parts of it; what becomes of them is left to the command. *Absent*: the fields
-//! of JSON lines.
+//! bytes of a record and the parts of it; what becomes of them is left to the command.
 
 mod archive;
+mod charset;
+mod fields;
+mod gzip;
+mod inputs;
+mod json;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
 pub(super) mod parquet;
 #[cfg(feature = "parquet")]
 pub(super) mod parquet;
 mod table;
+mod tar;
 mod zstd;
 
 use std::fs::File;
@@ -20,20 +25,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::ValueEnum;
-use flate2::read::MultiGzDecoder;
+use sha2::{Digest, Sha256};
 
 pub(super) use archive::{Entry, Record, Skipped, archive};
+pub(super) use charset::{charset, in_utf8};
+pub(super) use fields::{all_fields, fields_of, missing, string};
+use gzip::Gzip;
+pub(super) use gzip::Places;
+pub(super) use inputs::{Listed, Listing, last_name};
+pub(super) use json::{elements, is_array};
 pub(super) use table::{Row, Table};
+pub(super) use tar::{each_file, is_tar};
 use zstd::Zstd;
+
+use super::Failure;
 
 /// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
-    /// One JSON object per line; for `import` a document as POST /documents takes it
+    /// One JSON object per line; for `import` also an array of objects
     Jsonl,
     /// One document per file; its path is the id
     Text,
-    /// One document per row; the first row names the columns
+    /// One document per row; the first row names the columns. The delimiter is detected: , ; tab or |
     Csv,
     /// Like csv, with tabs
     Tsv,
@@ -59,9 +73,9 @@ impl Format {
         }
     }
 
-    /// The separator of cells in a table.
-    pub(super) fn delimiter(self) -> u8 {
-        if self == Format::Tsv { b'\t' } else { b',' }
+    /// The separator of cells in a table; `None` if it is to be detected.
+    pub(super) fn delimiter(self) -> Option<u8> {
+        (self == Format::Tsv).then_some(b'\t')
     }
 }
 
@@ -77,7 +91,7 @@ impl Packing {
     /// The compression that the ending of a name tells.
     pub(super) fn named(path: &Path) -> Packing {
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("gz") => Packing::Gzip,
+            Some("gz" | "tgz") => Packing::Gzip,
             Some("zst") => Packing::Zstd,
             _ => Packing::None,
         }
@@ -95,18 +109,34 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
+/// The bytes of a file.
+pub(super) type Reading<'a> = Box<dyn BufRead + 'a>;
+
 /// The bytes of a file, decompressed, or standard input as it is. `passed` counts the bytes read, before
 /// decompression.
-pub(super) fn unpacked(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead + Send>> {
+pub(super) fn unpacked(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<Reading<'static>> {
+    Ok(opened(path, passed)?.0)
+}
+
+/// The same with the places of the data in the file.
+pub(super) fn opened(path: &Path, passed: &Arc<AtomicU64>) -> io::Result<(Reading<'static>, Places)> {
     if is_input(path) {
-        return Ok(Box::new(BufReader::new(Counted(io::stdin(), Arc::clone(passed)))));
+        let read = BufReader::new(Counted(io::stdin(), Arc::clone(passed)));
+        return Ok((Box::new(read), Places::default()));
     }
     let counted = BufReader::with_capacity(64 << 10, Counted(File::open(path)?, Arc::clone(passed)));
-    Ok(match Packing::named(path) {
-        Packing::Gzip => Box::new(BufReader::with_capacity(64 << 10, MultiGzDecoder::new(counted))),
-        Packing::Zstd => Box::new(BufReader::with_capacity(64 << 10, Zstd::new(counted))),
-        Packing::None => Box::new(counted),
-    })
+    Ok(unpack(Box::new(counted), Packing::named(path)))
+}
+
+/// The decompressed bytes, with their places in the file.
+pub(super) fn unpack(read: Reading<'_>, packing: Packing) -> (Reading<'_>, Places) {
+    let places = if packing == Packing::Zstd { Places::unknown() } else { Places::default() };
+    let read: Reading = match packing {
+        Packing::Gzip => Box::new(BufReader::with_capacity(64 << 10, Gzip::new(read, places.clone()))),
+        Packing::Zstd => Box::new(BufReader::with_capacity(64 << 10, Zstd::new(read))),
+        Packing::None => read,
+    };
+    (read, places)
 }
 
 /// Whether a name means standard input.
@@ -117,4 +147,14 @@ pub(super) fn is_input(path: &Path) -> bool {
 /// An error of data that have the wrong form.
 pub(super) fn wrong(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
+}
+
+/// The error of a file that cannot be read or written.
+pub(super) fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("{}: {error}", path.display()))
+}
+
+/// The SHA-256 of bytes in hexadecimal digits.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -14,8 +14,8 @@ pub(in crate::cli) fn rows(_: &Path, _: &[&str]) -> io::Result<std::iter::Empty<
     Err(unknown())
 }
 
-/// Whether the file has a column.
-pub(in crate::cli) fn has_column(_: &Path, _: &str) -> io::Result<bool> {
+/// The names of the columns.
+pub(in crate::cli) fn columns(_: &Path) -> io::Result<Vec<String>> {
     Err(unknown())
 }
 

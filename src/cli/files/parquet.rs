@@ -23,7 +23,7 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 
-use super::wrong;
+use super::{missing, wrong};
 
 /// The rows that are copied at a time.
 const AT_ONCE: usize = 1024;
@@ -47,10 +47,9 @@ pub(in crate::cli) fn rows(
     for name in names {
         let outer = name.split_once('.').map_or(*name, |(outer, _)| outer);
         let of_name = |name: &str| columns.iter().find(|column| column.name() == name);
-        let column = of_name(name).or_else(|| of_name(outer)).ok_or_else(|| {
-            let all: Vec<&str> = columns.iter().map(|column| column.name()).collect();
-            wrong(format!("there is no column {name:?}; there are {}", all.join(", ")))
-        })?;
+        let column = of_name(name)
+            .or_else(|| of_name(outer))
+            .ok_or_else(|| wrong(missing("column", name, columns.iter().map(|column| column.name()))))?;
         if !wanted.iter().any(|other| other.name() == column.name()) {
             wanted.push(Arc::clone(column));
         }
@@ -64,11 +63,11 @@ pub(in crate::cli) fn rows(
     }))
 }
 
-/// Whether the file has a column of this name.
-pub(in crate::cli) fn has_column(path: &Path, name: &str) -> io::Result<bool> {
+/// The names of the columns.
+pub(in crate::cli) fn columns(path: &Path) -> io::Result<Vec<String>> {
     let reader = SerializedFileReader::new(File::open(path)?).map_err(failed)?;
     let fields = reader.metadata().file_metadata().schema().get_fields();
-    Ok(fields.iter().any(|column| column.name() == name))
+    Ok(fields.iter().map(|column| column.name().to_owned()).collect())
 }
 
 /// Writes a copy of a file with the rows for which `kept` says so; rows behind its end are left out.

@@ -5,7 +5,10 @@ use std::io::{self, BufRead, Read};
 use csv::StringRecord;
 use memchr::memchr_iter;
 
-use super::wrong;
+use super::{Reading, missing, wrong};
+
+/// The separators of cells that are detected, the most common one first.
+const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
 
 /// A row.
 #[derive(Debug)]
@@ -19,21 +22,21 @@ pub(in crate::cli) struct Row {
 }
 
 /// A table whose first row names the columns.
-pub(in crate::cli) struct Table {
-    rows: csv::Reader<Tee>,
+pub(in crate::cli) struct Table<'a> {
+    rows: csv::Reader<Tee<'a>>,
     names: StringRecord,
     header: Vec<u8>,
 }
 
 /// Keeps the bytes that the reader of rows has taken and that belong to no row yet.
-struct Tee {
-    read: Box<dyn BufRead + Send>,
+struct Tee<'a> {
+    read: Reading<'a>,
     kept: Vec<u8>,
     /// The position in the file of the first byte in `kept`.
     from: u64,
 }
 
-impl Read for Tee {
+impl Read for Tee<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.read.read(buffer)?;
         self.kept.extend_from_slice(&buffer[..count]);
@@ -41,9 +44,13 @@ impl Read for Tee {
     }
 }
 
-impl Table {
-    /// Reads the first row.
-    pub(in crate::cli) fn open(read: Box<dyn BufRead + Send>, delimiter: u8) -> io::Result<Table> {
+impl<'a> Table<'a> {
+    /// Reads the first row. Without a delimiter, it is detected.
+    pub(in crate::cli) fn open(mut read: Reading<'a>, delimiter: Option<u8>) -> io::Result<Table<'a>> {
+        let delimiter = match delimiter {
+            Some(delimiter) => delimiter,
+            None => detected(read.fill_buf()?),
+        };
         let tee = Tee { read, kept: Vec::new(), from: 0 };
         let mut rows = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(tee);
         let names = rows.headers()?.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
@@ -57,15 +64,18 @@ impl Table {
         &self.header
     }
 
+    /// The names of the columns.
+    pub(in crate::cli) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter()
+    }
+
     /// The place of a column.
     ///
     /// # Errors
     /// If there is none of this name.
     pub(in crate::cli) fn place(&self, wanted: &str) -> io::Result<usize> {
-        self.names.iter().position(|name| name == wanted).ok_or_else(|| {
-            let names: Vec<&str> = self.names.iter().collect();
-            wrong(format!("there is no column {wanted:?}; there are {}", names.join(", ")))
-        })
+        let place = self.names.iter().position(|name| name == wanted);
+        place.ok_or_else(|| wrong(missing("column", wanted, self.names())))
     }
 
     /// The next row; `None` at the end.
@@ -79,7 +89,7 @@ impl Table {
         let raw = taken(&mut self.rows);
         let cells = match read {
             Ok(false) => return Ok(None),
-            Ok(true) if ends_in_quotes(&raw) => Err(format!("line {line}: it ends within a quoted cell")),
+            Ok(true) if ends_in_quotes(&raw) => Err("the row ends within a quoted cell".to_owned()),
             Ok(true) => Ok(cells),
             Err(error) => Err(why_bad(error)?),
         };
@@ -89,6 +99,27 @@ impl Table {
         let end = raw.len() - raw.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         Ok(Some(Row { raw: raw[breaks.min(end)..end].to_vec(), line, cells }))
     }
+}
+
+/// The delimiter that is most frequent in the first row, outside quotes; of equally frequent ones, the most
+/// common one.
+fn detected(bytes: &[u8]) -> u8 {
+    let (mut counts, mut is_quoted) = ([0_usize; DELIMITERS.len()], false);
+    for byte in bytes {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b'\r' | b'\n' if !is_quoted && counts != [0; DELIMITERS.len()] => break,
+            _ if is_quoted => {}
+            _ => {
+                if let Some(at) = DELIMITERS.iter().position(|delimiter| delimiter == byte) {
+                    counts[at] += 1;
+                }
+            }
+        }
+    }
+    let most = counts.iter().copied().max().unwrap_or_default();
+    let at = counts.iter().position(|count| *count == most).unwrap_or_default();
+    DELIMITERS[at]
 }
 
 /// Takes the bytes up to the position of the reader.
@@ -108,16 +139,14 @@ fn ends_in_quotes(raw: &[u8]) -> bool {
 
 /// Why a row is bad; an error if no row can follow it.
 fn why_bad(error: csv::Error) -> io::Result<String> {
-    let place = |position: &Option<csv::Position>| {
-        position.as_ref().map_or_else(String::new, |at| format!("row {}, line {}: ", at.record(), at.line()))
-    };
     match error.kind() {
-        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            Ok(format!("{}{len} cells instead of {expected_len}", place(pos)))
+        csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            Ok(format!("{len} cells instead of {expected_len}"))
         }
-        csv::ErrorKind::Utf8 { pos, err } => {
-            Ok(format!("{}cell {} is not UTF-8", place(pos), err.field() + 1))
-        }
+        csv::ErrorKind::Utf8 { err, .. } => Ok(format!(
+            "cell {} is not UTF-8, or has bytes that are invalid in the charset of the file",
+            err.field() + 1
+        )),
         _ => Err(error.into()),
     }
 }
@@ -127,7 +156,7 @@ mod tests {
     use super::*;
 
     fn rows(bytes: &[u8]) -> (Vec<u8>, Vec<Row>) {
-        let mut table = Table::open(Box::new(io::Cursor::new(bytes.to_vec())), b',').unwrap();
+        let mut table = Table::open(Box::new(io::Cursor::new(bytes.to_vec())), None).unwrap();
         let header = table.header().to_vec();
         (header, std::iter::from_fn(|| table.next_row().unwrap()).collect())
     }
@@ -145,6 +174,21 @@ mod tests {
         let (_, rows) = rows(b"a,b\n\n1,2\n\n\n3,4");
         assert_eq!(rows.iter().map(|row| row.line).collect::<Vec<_>>(), [3, 6]);
         assert_eq!(rows[1].raw, b"3,4");
+    }
+
+    #[test]
+    fn the_delimiter_is_that_of_the_first_row() {
+        for (first, expected) in [
+            ("id,text", b','),
+            ("id;text;\"a,b,c,d\"", b';'),
+            ("id\ttext, long\tday", b'\t'),
+            ("id|text", b'|'),
+            ("text", b','),
+            ("id;text, long", b','),
+        ] {
+            let rest = "\n1,2,3,4,5,6;7\n";
+            assert_eq!(detected([first, rest].concat().as_bytes()), expected, "{first}");
+        }
     }
 
     #[test]

@@ -1,45 +1,57 @@
 //! `lookalike import`: sends files of documents to a server, and can resume an interrupted run.
 //!
-//! All files form one stream of lines (`source`), whatever their format (`records`). The number of lines
-//! that the server has answered is saved every second next to the first file, and the next run continues
-//! there. A line that was answered but not yet saved is sent again: it updates its document if it has an
-//! id, and is stored twice otherwise.
+//! All files form one stream of lines (`source`), whatever their format (`records`) and their fields
+//! (`shape`). What was read and is not answered waits in a queue (`queue`), where the answers find it
+//! (`answers`). The number of records that the server has answered is saved every second next to the first
+//! file (`progress`), and the next run continues there. After a signal no more lines are sent, and the
+//! answers to those that were sent are awaited, so that none is sent twice. After a crash, a line that was
+//! answered but not yet saved is sent again: it updates its document if it has an id, and is stored twice
+//! otherwise.
 //!
 //! If a server refuses temporarily (a key without units, a long start), the request is repeated after the
 //! time that the server names. The refusal is the head of the answer. Lines are read only after that head
 //! has arrived, or after a second without it. So no standard input is lost: once it has been read, the
 //! request is not repeated, and the refusal is an error.
 
+mod answers;
+mod progress;
+mod queue;
 mod records;
+mod report;
+mod shape;
 mod source;
-mod tally;
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use axum::body::Bytes;
 use clap::Args;
 use futures::{StreamExt, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::{Body, Method, Response};
-use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 
 use super::Failure;
 use super::client::{Server, collection_name, collection_route};
+use super::signals::stop_on_signals;
 use crate::client::{Client, ClientError, Refusal};
 use crate::ids::{CollectionName, HashForm};
-use crate::wording::counted;
-use source::{Inserted, Kind, Source};
-use tally::{Counts, SHOWN, Tally};
+use answers::{Answer, Answers};
+use progress::Saved;
+use queue::Queue;
+use report::Report;
+use shape::Shape;
+use source::{Piece, Source};
 
 /// Pieces read ahead.
 const AHEAD: usize = 8;
 /// How often progress is saved.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// How often the program looks whether a signal has arrived.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long to wait for the head of the answer before lines are sent. The server sends it at once, but a
 /// proxy may withhold it until it has received lines.
 const HEAD: Duration = Duration::from_secs(1);
@@ -53,12 +65,13 @@ const PATIENCE: Duration = Duration::from_mins(10);
 
 #[derive(Debug, Args)]
 pub(super) struct ImportArguments {
-    /// Files with one document per line, as POST /documents takes it, or in other formats (--format); .gz
-    /// and .zst are decompressed; - is standard input
+    /// Files, folders and patterns: JSON lines of any fields, JSON arrays, CSV, TSV, text, WARC, WET,
+    /// Parquet; .gz, .zst and .tar of them; - is standard input. A folder means the files in it with a
+    /// known ending, in the order of names
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
-    kind: Kind,
+    shape: Shape,
     #[command(flatten)]
     server: Server,
     /// Collection to import into
@@ -78,40 +91,28 @@ pub(super) struct ImportArguments {
     /// any that cannot be mistaken for another one
     #[arg(long, value_name = "FORM")]
     hash_format: Option<HashForm>,
+    /// File for what was not stored as a new document: a JSON object per line, with the file and line, the
+    /// outcome, and what a duplicate duplicates or why a line is invalid
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
     /// Start from the first line, ignoring the progress of an earlier run
     #[arg(long)]
     restart: bool,
+    /// Leave out the first lines or records, for standard input, which has no saved progress
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "restart")]
+    skip: u64,
 }
 
-/// The progress of an earlier run.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Progress {
-    /// The URL of the route: with another server or collection the import starts from the first line.
-    target: String,
-    /// The total size of the files: if it differs, the import starts from the first line.
-    bytes: u64,
-    /// Lines that the server has answered.
-    lines: u64,
-}
-
-#[derive(Deserialize)]
-struct Line {
-    index: Option<u64>,
-    outcome: Option<String>,
-    error: Option<Refusal>,
-    summary: Option<Summary>,
-}
-
-/// The part of the summary that the results do not have: an answer does not list every error.
-#[derive(Deserialize)]
-struct Summary {
-    errors: u64,
-}
-
-/// The lines sent so far.
+/// What the sender tells about a request.
+#[derive(Clone, Default)]
 struct Sent {
-    lines: Arc<AtomicU64>,
-    inserted: Inserted,
+    /// The end of the last line that was sent.
+    end: Arc<AtomicU64>,
+    /// Whether lines were read.
+    was_read: Arc<AtomicBool>,
+    /// Whether the last line was sent.
+    is_complete: Arc<AtomicBool>,
+    queue: Queue,
 }
 
 /// Whether the same line may succeed later.
@@ -133,55 +134,65 @@ fn is_temporary(refusal: &Refusal) -> bool {
 
 pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let target = target(&arguments);
-    let source = Source::open(&arguments.files, &arguments.kind)?;
-    let client = arguments.server.clone().client()?;
-    let mut saved = Saved::new(&arguments, &client.url(&target), source.bytes);
-    if saved.lines > 0 {
-        eprintln!("going on after line {}; --restart begins with the first line", saved.lines);
+    let source = Source::open(&arguments.files, arguments.shape)?;
+    let client = arguments.server.client()?;
+    let restarts = arguments.restart || arguments.skip > 0;
+    let mut saved = Saved::of(source.first(), client.url(&target), source.bytes, restarts);
+    saved.progress.lines = saved.progress.lines.max(arguments.skip);
+    let skip = saved.progress.lines;
+    let kept = if arguments.skip > 0 { u64::MAX } else { saved.progress.reported };
+    let report = arguments.report.map(|path| Report::open(&path, kept)).transpose()?;
+    if skip > 0 {
+        eprintln!("going on after line {skip}; --restart begins with the first line");
     }
+    let stop = stop_on_signals();
     let bar = bar(source.bytes);
-    let tally = Arc::new(Tally::after(saved.lines, bar.clone()));
-    let mut counts = Counts::default();
-    let begun = begin(&client, &target, &source, saved.lines, &tally, &bar).await;
+    let mut answers = Answers::new(saved, report, bar.clone());
+    let begun = begin(&client, &target, &source, skip, &bar, &stop).await;
     let (response, sent) = begun.inspect_err(|_| bar.finish_and_clear())?;
-    let result = follow(&client, response, &mut saved, sent, &mut counts, &bar).await;
+    let followed = follow(&client, response, &sent, &mut answers, &bar, &stop).await;
     bar.finish_and_clear();
-    tally.sum_up(&counts);
-    result?;
-    match (tally.failed(), counts.bad) {
-        ((0, 0), 0) => Ok(()),
-        ((0, _), 0) => Err(Failure::new("not every file was read to its end")),
-        ((unread, _), bad) => Err(Failure::new(format!("not imported: {}", counted(unread + bad, "line")))),
-    }
+    answers.sum_up();
+    let cut = match (followed, stop.load(Ordering::Relaxed)) {
+        (Ok(()), 0) => return answers.finish(),
+        (Ok(()), code) => Failure { message: "stopped".to_owned(), code },
+        (Err(why), _) => why,
+    };
+    answers.save()?;
+    Err(Failure { message: format!("{} {}", cut.message, answers.remedy()), ..cut })
 }
 
 /// Starts the stream of lines after the first `skip`, and repeats the request while the server refuses
-/// temporarily. Returns the response, and what counts the lines sent.
+/// temporarily. Returns the response, and what is known about the lines sent.
 async fn begin(
     client: &Client,
     target: &str,
     source: &Source,
     skip: u64,
-    tally: &Arc<Tally>,
     bar: &ProgressBar,
+    stop: &Arc<AtomicU8>,
 ) -> Result<(Response, Sent), Failure> {
     let mut waited = Duration::ZERO;
     loop {
         let source = source.restarted();
-        let sent = Sent { lines: Arc::clone(&source.sent), inserted: source.inserted.clone() };
-        let was_read = Arc::<AtomicBool>::default();
+        let sent = Sent { queue: source.queue.clone(), ..Sent::default() };
         let can_repeat = !source.is_piped;
         let (opened, gate) = oneshot::channel();
-        let body = body(source, skip, gate, Arc::clone(&was_read), Arc::clone(tally), bar.clone());
+        let body = body(source, skip, gate, sent.clone(), Arc::clone(stop));
         let request = client.request(Method::POST, target).header("content-type", "application/x-ndjson");
-        let error = match client.send(request.body(body)).await {
+        let response = tokio::select! {
+            response = client.send(request.body(body)) => response,
+            code = stopped(stop) => return Err(unanswered(code)),
+        };
+        let error = match response {
             Ok(response) => {
                 let _ = opened.send(());
                 return Ok((response, sent));
             }
             Err(error) => error,
         };
-        let Some(wait) = retry_wait(&error).filter(|_| can_repeat || !was_read.load(Ordering::SeqCst)) else {
+        let was_read = sent.was_read.load(Ordering::SeqCst);
+        let Some(wait) = retry_wait(&error).filter(|_| can_repeat || !was_read) else {
             return Err(error.into());
         };
         if waited >= PATIENCE {
@@ -191,7 +202,26 @@ async fn begin(
             bar.suspend(|| eprintln!("{error}; the request is repeated for up to 10 minutes"));
         }
         waited += wait;
-        tokio::time::sleep(wait).await;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => {}
+            code = stopped(stop) => return Err(unanswered(code)),
+        }
+    }
+}
+
+/// The failure of a run that a signal ended before the server answered.
+fn unanswered(code: u8) -> Failure {
+    let message = "stopped before the server answered; run the same command again to continue".to_owned();
+    Failure { message, code }
+}
+
+/// Waits for a signal. Returns the exit code.
+async fn stopped(stop: &AtomicU8) -> u8 {
+    loop {
+        match stop.load(Ordering::Relaxed) {
+            0 => tokio::time::sleep(LOOK_EVERY).await,
+            code => return code,
+        }
     }
 }
 
@@ -204,25 +234,31 @@ fn retry_wait(error: &ClientError) -> Option<Duration> {
     }
 }
 
-/// The lines as a request body. A separate thread reads them once the gate is opened, or after [`HEAD`]
-/// without an answer.
-fn body(
-    source: Source,
-    skip: u64,
-    gate: oneshot::Receiver<()>,
-    was_read: Arc<AtomicBool>,
-    tally: Arc<Tally>,
-    bar: ProgressBar,
-) -> Body {
+/// The lines as a request body, which ends early after a signal. A separate thread reads them once the gate
+/// is opened, or after [`HEAD`] without an answer.
+fn body(source: Source, skip: u64, gate: oneshot::Receiver<()>, sent: Sent, stop: Arc<AtomicU8>) -> Body {
     let lines = async move {
-        let (send, pieces) = mpsc::channel(AHEAD);
+        let (send, pieces) = mpsc::channel::<Piece>(AHEAD);
         // A dropped gate means that the request was refused: the lines are not needed.
         if !matches!(tokio::time::timeout(HEAD, gate).await, Ok(Err(_))) {
-            was_read.store(true, Ordering::SeqCst);
-            std::thread::spawn(move || source.send(skip, &send, &tally, &bar));
+            sent.was_read.store(true, Ordering::SeqCst);
+            std::thread::spawn(move || source.send(skip, &send));
         }
-        stream::unfold(pieces, |mut pieces| async {
-            Some((Ok::<_, io::Error>(pieces.recv().await?), pieces))
+        stream::unfold(pieces, move |mut pieces| {
+            let (stop, sent) = (Arc::clone(&stop), sent.clone());
+            async move {
+                let piece = tokio::select! {
+                    biased;
+                    _ = stopped(&stop) => return None,
+                    piece = pieces.recv() => piece,
+                };
+                let Some(piece) = piece else {
+                    sent.is_complete.store(true, Ordering::SeqCst);
+                    return None;
+                };
+                sent.end.store(piece.end, Ordering::SeqCst);
+                Some((Ok::<_, io::Error>(piece.bytes), pieces))
+            }
         })
     };
     Body::wrap_stream(stream::once(lines).flatten())
@@ -245,146 +281,73 @@ fn target(arguments: &ImportArguments) -> String {
     url
 }
 
-/// Reads the results as they arrive, counts them, prints bad lines and saves progress.
+/// Reads the answers as they arrive, and saves progress.
+///
+/// # Errors
+/// [`Failure`], whose message the remedy follows, if the answer ends early.
 async fn follow(
     client: &Client,
     response: Response,
-    saved: &mut Saved,
-    sent: Sent,
-    counts: &mut Counts,
+    sent: &Sent,
+    answers: &mut Answers,
     bar: &ProgressBar,
+    stop: &AtomicU8,
 ) -> Result<(), Failure> {
     let mut body = response.bytes_stream();
-    let (mut held, mut ended) = (Vec::new(), false);
-    let first = saved.lines;
-    while let Some(part) = body.next().await {
-        let part = part.map_err(|error| saved.interrupted(&client.broken(error)))?;
-        held.extend_from_slice(&part);
-        while let Some(end) = held.iter().position(|byte| *byte == b'\n') {
-            let line: Vec<u8> = held.drain(..=end).collect();
-            let line: Line = serde_json::from_slice(&line)
-                .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
-            if let Some(summary) = &line.summary {
-                (counts.bad, ended) = (summary.errors, true);
+    let (mut held, mut errors, mut saved) = (Vec::new(), None, Instant::now());
+    let mut is_stopping = false;
+    loop {
+        let part = tokio::select! {
+            part = body.next() => part,
+            // Records that become no line have no answer.
+            () = tokio::time::sleep(SAVE_EVERY) => Some(Ok(Bytes::new())),
+            _ = stopped(stop), if !is_stopping => {
+                is_stopping = true;
+                let how = "the answers to what was sent are awaited; another signal ends at once";
+                bar.suspend(|| eprintln!("stopping: {how}"));
+                continue;
             }
-            if let Some(problem) = line.error.as_ref().filter(|refusal| is_temporary(refusal)) {
-                // The line itself is not at fault: the next run resumes with it.
-                saved.save();
-                return Err(Failure::new(format!(
-                    "the server accepted nothing after line {} ({}: {}); run the same command again \
-                     to continue",
-                    saved.lines, problem.code, problem.detail
-                )));
-            }
-            if let Some(index) = line.index {
-                let number = first + sent.inserted.own_before(index) + 1;
-                count(counts, &line, number, bar);
-                saved.lines = number;
-            }
-        }
-        saved.save_now_and_then();
-        let done = counts.created + counts.updated + counts.duplicates;
-        bar.set_message(format!(
-            "{}, {:.0}/s",
-            counted(done, "document"),
-            done as f64 / bar.elapsed().as_secs_f64().max(0.001)
-        ));
-    }
-    // A premature summary would look like success: every line must have been counted.
-    if !ended || counts.answered() != sent.lines.load(Ordering::SeqCst) {
-        saved.save();
-        return Err(Failure::new(format!(
-            "the server stopped after line {}; run the same command again to continue",
-            saved.lines
-        )));
-    }
-    saved.forget();
-    Ok(())
-}
-
-fn count(counts: &mut Counts, line: &Line, number: u64, bar: &ProgressBar) {
-    match (line.outcome.as_deref(), &line.error) {
-        (Some("created"), _) => counts.created += 1,
-        (Some("updated"), _) => counts.updated += 1,
-        (Some(_), _) => counts.duplicates += 1,
-        (None, error) => {
-            counts.bad += 1;
-            if counts.bad <= SHOWN {
-                let (code, detail) = error
-                    .as_ref()
-                    .map_or(("unknown", ""), |error| (error.code.as_str(), error.detail.as_str()));
-                bar.suspend(|| eprintln!("line {number}: {code}: {detail}"));
-            }
-        }
-    }
-}
-
-/// Progress on disk, next to the first file.
-struct Saved {
-    path: Option<PathBuf>,
-    target: String,
-    bytes: u64,
-    lines: u64,
-    when: Instant,
-}
-
-impl Saved {
-    fn new(arguments: &ImportArguments, target: &str, bytes: u64) -> Saved {
-        let first = arguments.files.first().filter(|file| file.as_os_str() != "-");
-        let path = first.map(|file| file.with_added_extension("import-progress"));
-        let mut saved = Saved { path, target: target.to_owned(), bytes, lines: 0, when: Instant::now() };
-        if !arguments.restart {
-            saved.lines = saved.earlier().unwrap_or(0);
-        }
-        saved
-    }
-
-    fn earlier(&self) -> Option<u64> {
-        let progress: Progress = serde_json::from_slice(&fs::read(self.path.as_ref()?).ok()?).ok()?;
-        (progress.target == self.target && progress.bytes == self.bytes).then_some(progress.lines)
-    }
-
-    fn save_now_and_then(&mut self) {
-        if self.when.elapsed() >= SAVE_EVERY {
-            self.save();
-            self.when = Instant::now();
-        }
-    }
-
-    fn save(&self) {
-        let Some(path) = &self.path else {
-            return;
         };
-        let progress = Progress { target: self.target.clone(), bytes: self.bytes, lines: self.lines };
-        let written = serde_json::to_vec(&progress)
-            .map_err(io::Error::from)
-            .and_then(|bytes| write_whole(path, &bytes));
-        if let Err(error) = written {
-            eprintln!("lookalike: progress cannot be written to {}: {error}", path.display());
+        let Some(part) = part else { break };
+        let part = part.map_err(|error| cut(&client.broken(error)))?;
+        held.extend_from_slice(&part);
+        let end = memchr::memrchr(b'\n', &held).map_or(0, |end| end + 1);
+        for line in held[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            let answer: Answer = serde_json::from_slice(line)
+                .map_err(|error| Failure::new(format!("the server's answer cannot be read: {error}")))?;
+            errors = answer.summary.as_ref().map(|summary| summary.errors).or(errors);
+            if let Some(problem) = answer.error.as_ref().filter(|refusal| is_temporary(refusal)) {
+                // The line itself is not at fault: the next run resumes with it.
+                let Refusal { code, detail } = problem;
+                return Err(Failure::new(format!("the server accepted nothing ({code}: {detail})")));
+            }
+            if let Some(index) = answer.index {
+                answers.take(&sent.queue, index, &answer)?;
+            }
         }
-    }
-
-    fn forget(&self) {
-        if let Some(path) = &self.path {
-            let _ = fs::remove_file(path);
+        held.drain(..end);
+        // Nothing that was sent is passed over here: its answer is still to come.
+        answers.pass(&sent.queue, 0)?;
+        if saved.elapsed() >= SAVE_EVERY {
+            answers.save()?;
+            saved = Instant::now();
         }
+        answers.show_progress();
     }
-
-    fn interrupted(&self, error: &ClientError) -> Failure {
-        self.save();
-        let mut failure = Failure::of(error, 1);
-        failure.message = format!(
-            "cut after line {}: {}; run the same command again to continue",
-            self.lines, failure.message
-        );
-        failure
+    // A premature summary would look like success: all lines must have been sent, and each counted.
+    let end = sent.end.load(Ordering::SeqCst);
+    let is_whole = is_stopping || sent.is_complete.load(Ordering::SeqCst);
+    if !is_whole || errors != Some(answers.refused() + sent.queue.sent_before(end)) {
+        return Err(Failure::new("the server stopped"));
     }
+    answers.pass(&sent.queue, end)
 }
 
-fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let partial = path.with_added_extension("partial");
-    fs::write(&partial, bytes)?;
-    fs::rename(partial, path)
+/// The failure of a connection that ended within the answer.
+fn cut(error: &ClientError) -> Failure {
+    let mut failure = Failure::of(error, 1);
+    failure.message = format!("{}: cut", failure.message);
+    failure
 }
 
 fn bar(bytes: u64) -> ProgressBar {

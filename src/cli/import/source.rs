@@ -1,27 +1,26 @@
 //! The source of an import: files of many formats, compressed or not, as one stream of lines.
 //!
 //! A line is what `POST /documents` accepts. `records` turns each record of another format into one such
-//! line. The number of a record is the number of its line, so that an import of any format can be resumed.
-//! A skipped record becomes an empty line, which the server ignores. A file that cannot be read to its end
-//! does not affect the others.
+//! line. A record that becomes no line is an empty one, which the server ignores, so that a long archive of
+//! images does not look stalled. A file that cannot be read to its end does not affect the others.
 
-use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
-use clap::Args;
-use indicatif::ProgressBar;
-use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::super::Failure;
-use super::super::files::{Format, is_input, unpacked};
-use super::records::{self, Columns, Content, Found, Records};
-use super::tally::Tally;
+use super::super::files::{
+    Format, Listed, Listing, Packing, each_file, is_input, is_tar, opened, unpack, unpacked, wrong,
+};
+use super::progress::is_progress;
+use super::queue::{Entry, Queue, What};
+use super::records::{self, Found, Records};
+use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
 
 /// Bytes per piece of the stream.
@@ -32,176 +31,199 @@ const END: &[u8] = br#"{"export":null}"#;
 /// would make the client look stalled to the server.
 const HELD: Duration = Duration::from_secs(5);
 
-/// The format of the files, and the columns that are used.
-#[derive(Clone, Debug, Args)]
-pub(super) struct Kind {
-    /// Format of the files; by default from their names, without .gz and .zst
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-    /// Column with the text, for csv, tsv and parquet
-    #[arg(long, default_value = "text", value_name = "COLUMN")]
-    text_column: String,
-    /// Column with hashes made elsewhere in place of texts, for csv, tsv and parquet
-    #[arg(long, value_name = "COLUMN", conflicts_with = "text_column")]
-    hash_column: Option<String>,
-    /// Profile that made the hashes of --hash-column: they are refused if that of the collection is another
-    #[arg(long, value_name = "PROFILE", requires = "hash_column")]
-    hash_profile: Option<String>,
-    /// Column with the id, for csv, tsv and parquet; by default the server assigns ids
-    #[arg(long, value_name = "COLUMN")]
-    id_column: Option<String>,
-    /// Column stored as metadata, for csv, tsv and parquet; may be given several times
-    #[arg(long = "metadata-column", value_name = "COLUMN")]
-    metadata_columns: Vec<String>,
-}
-
-impl Kind {
-    fn of(&self, path: &Path) -> Format {
-        self.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl)
-    }
-
-    fn columns(&self, delimiter: u8) -> Columns {
-        Columns {
-            delimiter,
-            content: match &self.hash_column {
-                Some(column) => Content::Hash(column.clone(), self.hash_profile.clone()),
-                None => Content::Text(self.text_column.clone()),
-            },
-            id: self.id_column.clone(),
-            metadata: self.metadata_columns.clone(),
-        }
-    }
+/// Whole lines, and the number of all lines up to their end.
+pub(super) struct Piece {
+    pub(super) bytes: Bytes,
+    pub(super) end: u64,
 }
 
 /// The files of an import.
 #[derive(Clone)]
 pub(super) struct Source {
-    files: Vec<PathBuf>,
-    kind: Kind,
+    files: Arc<[Listed]>,
+    shape: Arc<Shape>,
     /// The size of all files in bytes, with standard input as 0.
     pub(super) bytes: u64,
     /// Whether standard input is among the files: it can be read only once.
     pub(super) is_piped: bool,
     /// Bytes read from the files so far, before decompression.
     passed: Arc<AtomicU64>,
-    /// Non-empty lines sent, without the headers of exports: the server counts each.
-    pub(super) sent: Arc<AtomicU64>,
-    /// Headers that were sent and are no line of a file.
-    pub(super) inserted: Inserted,
-}
-
-/// The places of inserted lines among those sent, in ascending order.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Inserted(Arc<Mutex<Vec<u64>>>);
-
-impl Inserted {
-    /// Notes a line that is inserted after `own` lines of files.
-    fn add(&self, own: u64) {
-        let mut places = self.0.lock();
-        let place = own + places.len() as u64;
-        places.push(place);
-    }
-
-    /// The number of lines sent before this place that are lines of files.
-    pub(super) fn own_before(&self, place: u64) -> u64 {
-        place - self.0.lock().partition_point(|inserted| *inserted < place) as u64
-    }
+    /// The records that were read and are not answered yet.
+    pub(super) queue: Queue,
 }
 
 impl Source {
-    /// Checks that every file can be opened.
+    /// The files of the arguments. Checks that every file can be opened.
     ///
     /// # Errors
-    /// [`Failure`] for the first that cannot, or that is a directory.
-    pub(super) fn open(files: &[PathBuf], kind: &Kind) -> Result<Source, Failure> {
-        let mut bytes = 0;
-        for path in files.iter().filter(|path| !is_input(path)) {
-            let about = File::open(path).and_then(|file| file.metadata());
-            let about = about.map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-            if about.is_dir() {
-                return Err(Failure::new(format!("{} is a directory: name the files in it", path.display())));
-            }
-            bytes += about.len();
+    /// [`Failure`] for the first that cannot.
+    pub(super) fn open(arguments: &[std::path::PathBuf], shape: Shape) -> Result<Source, Failure> {
+        let takes = |path: &Path| {
+            let is_known = shape.format.is_some() || Format::named(path).is_some() || is_tar(path);
+            is_known && !is_progress(path)
+        };
+        let Listing { files, ignored } = Listing::of(arguments, &takes)?;
+        if ignored > 0 {
+            eprintln!("{ignored} files in the folders have no known ending and are not read");
         }
-        let (passed, sent, inserted) = (Arc::default(), Arc::default(), Inserted::default());
-        let is_piped = files.iter().any(|path| is_input(path));
-        Ok(Source { files: files.to_vec(), kind: kind.clone(), bytes, is_piped, passed, sent, inserted })
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        let is_piped = files.iter().any(|file| is_input(&file.path));
+        let (files, shape, passed) = (files.into(), Arc::new(shape), Arc::default());
+        Ok(Source { files, shape, bytes, is_piped, passed, queue: Queue::default() })
     }
 
-    /// The same files from the beginning, with all counters at 0.
+    /// The first file; `None` if it is standard input.
+    pub(super) fn first(&self) -> Option<&Path> {
+        self.files.first().map(|file| &*file.path).filter(|path| !is_input(path))
+    }
+
+    /// The same files from the beginning.
     pub(super) fn restarted(&self) -> Source {
-        Source { passed: Arc::default(), sent: Arc::default(), inserted: Inserted::default(), ..self.clone() }
-    }
-
-    fn records(&self, path: &Path) -> io::Result<Records> {
-        let format = self.kind.of(path);
-        if format == Format::Parquet {
-            return records::parquet(path, &self.kind.columns(format.delimiter()));
-        }
-        let read = unpacked(path, &self.passed)?;
-        Ok(match format {
-            Format::Jsonl => records::lines(read),
-            Format::Text => records::text(read, path),
-            Format::Csv | Format::Tsv => records::table(read, &self.kind.columns(format.delimiter()))?,
-            Format::Warc => records::of_archive(read),
-            Format::Parquet => unreachable!("it was read above"),
-        })
+        Source { passed: Arc::default(), queue: Queue::default(), ..self.clone() }
     }
 
     /// Sends the lines after the first `skip`, in pieces of whole lines. Stops when the receiver is gone.
-    ///
-    /// The header of an export holds for the rest of its file. If it is among the skipped lines it is sent
-    /// nevertheless, and the next file begins with a header that ends it.
-    pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Bytes>, tally: &Tally, bar: &ProgressBar) {
-        let mut piece = Vec::with_capacity(2 * PIECE);
-        let (mut number, mut since) = (0, Instant::now());
-        let mut headers = Headers::default();
-        for path in &self.files {
-            headers.next_file();
-            let unreadable = |error| -> Records { Box::new(std::iter::once(Err(error))) };
-            let records = self.records(path).unwrap_or_else(unreadable);
-            for (place, found) in (1..).zip(records) {
-                number += 1;
-                let is_end = found.is_err();
-                let line = match found {
-                    Ok(Found::Line(line)) => line,
-                    other => {
-                        tally.take(number, path, place, &other);
-                        Vec::new()
-                    }
-                };
-                let is_header = headers.pass(&line);
-                if number > skip {
-                    if let Some(missing) = headers.missing(is_header) {
-                        self.inserted.add(number - 1 - skip);
-                        piece.extend_from_slice(&missing);
-                        piece.push(b'\n');
-                    }
-                    self.add(&line, is_header, &mut piece);
-                }
-                if piece.len() >= PIECE || (!piece.is_empty() && since.elapsed() >= HELD) {
-                    since = Instant::now();
-                    if !send_piece(&mut piece, to) {
-                        return;
-                    }
-                }
-                bar.set_position(self.passed.load(Ordering::Relaxed));
-                if is_end {
-                    break;
-                }
-            }
+    pub(super) fn send(&self, skip: u64, to: &mpsc::Sender<Piece>) {
+        let mut sending = Sending {
+            source: self,
+            skip,
+            to,
+            number: 0,
+            index: 0,
+            piece: Vec::with_capacity(2 * PIECE),
+            since: Instant::now(),
+            headers: Headers::default(),
+        };
+        if self.files.iter().all(|file| sending.file(&file.path)) && !sending.piece.is_empty() {
+            sending.send_piece();
         }
-        if !piece.is_empty() {
-            send_piece(&mut piece, to);
+    }
+}
+
+/// The state of the reader.
+struct Sending<'s> {
+    source: &'s Source,
+    skip: u64,
+    to: &'s mpsc::Sender<Piece>,
+    /// Records so far.
+    number: u64,
+    /// Lines of the stream so far.
+    index: u64,
+    piece: Vec<u8>,
+    since: Instant,
+    headers: Headers,
+}
+
+impl Sending<'_> {
+    /// Sends the records of a file, or of all files in an archive. Returns whether the receiver is there.
+    fn file(&mut self, path: &Path) -> bool {
+        let source = self.source;
+        let (shape, shown) = (&source.shape, path.display().to_string());
+        if is_tar(path) {
+            return self.archive(path, &shown);
+        }
+        let format = shape.format.or_else(|| Format::named(path)).unwrap_or(Format::Jsonl);
+        let records = match format {
+            Format::Parquet if !is_input(path) => records::parquet(shape, path),
+            _ => opened(path, &source.passed).and_then(|read| records::records(shape, format, &shown, read)),
+        };
+        self.records(&shown, records)
+    }
+
+    /// Sends the records of the files in an archive, as if it were a folder.
+    fn archive(&mut self, path: &Path, shown: &str) -> bool {
+        let source = self.source;
+        let mut is_wanted = true;
+        let read = unpacked(path, &source.passed).and_then(|read| {
+            each_file(read, &mut |name, read| {
+                let Some(format) = source.shape.format.or_else(|| Format::named(name)) else { return true };
+                let shown = format!("{shown}/{}", name.display());
+                let read = unpack(read, Packing::named(name));
+                let records = records::records(&source.shape, format, &shown, read);
+                is_wanted = self.records(&shown, records);
+                is_wanted
+            })
+        });
+        match read {
+            Err(error) if is_wanted => {
+                let why = format!("the archive cannot be read further: {error}");
+                self.records(shown, Err(wrong(why)))
+            }
+            _ => is_wanted,
         }
     }
 
-    fn add(&self, line: &[u8], is_header: bool, piece: &mut Vec<u8>) {
-        if !is_header && !line.iter().all(u8::is_ascii_whitespace) {
-            self.sent.fetch_add(1, Ordering::SeqCst);
+    /// Sends the records of a file.
+    ///
+    /// The header of an export holds for the rest of its file. If it is among the skipped lines it is sent
+    /// nevertheless, and the next file begins with a header that ends it.
+    fn records(&mut self, file: &str, records: io::Result<Records<'_>>) -> bool {
+        self.headers.next_file();
+        let file: Arc<str> = file.into();
+        let mut last = 0;
+        for found in records.unwrap_or_else(|error| Box::new(std::iter::once(Err(error)))) {
+            self.number += 1;
+            let (line, found) = match found {
+                Ok((line, found)) => (line, Ok(found)),
+                Err(error) => (last + 1, Err(error)),
+            };
+            last = line;
+            let is_end = found.is_err();
+            self.record(&file, line, found);
+            if (self.piece.len() >= PIECE || (!self.piece.is_empty() && self.since.elapsed() >= HELD))
+                && !self.send_piece()
+            {
+                return false;
+            }
+            if is_end {
+                break;
+            }
         }
-        piece.extend_from_slice(line);
-        piece.push(b'\n');
+        true
+    }
+
+    fn record(&mut self, file: &Arc<str>, line: u64, found: io::Result<Found>) {
+        let mut own = Line::default();
+        let what = match found {
+            Ok(Found::Line(line)) => {
+                own = line;
+                None
+            }
+            Ok(Found::Nothing) => None,
+            Ok(Found::Skipped(reason)) => Some(What::Skipped(reason)),
+            Ok(Found::Bad(why)) => Some(What::Bad(why)),
+            Err(error) if line == 1 && !is_tar(Path::new(&**file)) => {
+                Some(What::Cut(format!("{error}; nothing of it is sent")))
+            }
+            Err(error) => Some(What::Cut(format!("{error}; what came before is sent"))),
+        };
+        let is_header = self.headers.pass(&own.bytes);
+        if self.number <= self.skip {
+            return;
+        }
+        if let Some(missing) = self.headers.missing(is_header) {
+            self.add(&missing);
+        }
+        let is_sent = !is_header && !own.bytes.is_empty();
+        let sent = || What::Sent { index: self.index, id: own.id.take(), is_mapped: own.is_mapped };
+        if let Some(what) = what.or_else(|| is_sent.then(sent)) {
+            let passed = self.source.passed.load(Ordering::Relaxed);
+            self.source.queue.push(Entry { number: self.number, file: Arc::clone(file), line, passed, what });
+        }
+        self.add(&own.bytes);
+    }
+
+    fn add(&mut self, line: &[u8]) {
+        self.piece.extend_from_slice(line);
+        self.piece.push(b'\n');
+        self.index += 1;
+    }
+
+    /// Sends the piece; `false` if the receiver is gone.
+    fn send_piece(&mut self) -> bool {
+        self.since = Instant::now();
+        let full = std::mem::replace(&mut self.piece, Vec::with_capacity(2 * PIECE));
+        self.to.blocking_send(Piece { bytes: full.into(), end: self.index }).is_ok()
     }
 }
 
@@ -234,10 +256,4 @@ impl Headers {
         let missing = if self.own.is_empty() { END.to_vec() } else { self.own.clone() };
         (!is_known && !is_header).then_some(missing)
     }
-}
-
-/// Sends a piece; `false` if the receiver is gone.
-fn send_piece(piece: &mut Vec<u8>, to: &mpsc::Sender<Bytes>) -> bool {
-    let full = std::mem::replace(piece, Vec::with_capacity(2 * PIECE));
-    to.blocking_send(full.into()).is_ok()
 }

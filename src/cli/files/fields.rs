@@ -1,13 +1,13 @@
-//! The fields of a JSON line that a run needs, as they are in the line.
+//! The fields of a JSON line, as they are in the line: those that a command needs, or all.
 //!
-//! The whole line is validated. Other fields are skipped without being stored, and a text without escapes is
-//! not copied.
+//! The whole line is validated. Fields that are not needed are skipped without being stored, and a text
+//! without escapes is not copied.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::Deserializer;
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The values of these fields of an object, if it has them; of repeated ones, the last. A name with a dot,
@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 ///
 /// # Errors
 /// If the line is not a JSON object.
-pub(super) fn fields_of<'a, const N: usize>(
+pub(in crate::cli) fn fields_of<'a, const N: usize>(
     line: &'a str,
     names: [&str; N],
 ) -> serde_json::Result<[Option<&'a RawValue>; N]> {
@@ -32,13 +32,59 @@ pub(super) fn fields_of<'a, const N: usize>(
 }
 
 /// A string, which is copied only if it has escapes; `None` for another value.
-pub(super) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+pub(in crate::cli) fn string(value: &RawValue) -> Option<Cow<'_, str>> {
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     match memchr::memchr(b'\\', inner.as_bytes()) {
         None => Some(inner.into()),
         Some(_) => serde_json::from_str(value.get()).ok().map(Cow::Owned),
     }
 }
+
+/// All fields of an object in their order, repeated ones too.
+///
+/// # Errors
+/// If the line is not a JSON object.
+pub(in crate::cli) fn all_fields(line: &str) -> serde_json::Result<Vec<(Cow<'_, str>, &RawValue)>> {
+    let mut read = serde_json::Deserializer::from_str(line);
+    let found = read.deserialize_map(All)?;
+    read.end()?;
+    Ok(found)
+}
+
+/// The error of a field, or of another `what`, that a record does not have, with those that it has.
+pub(in crate::cli) fn missing<'n>(what: &str, name: &str, names: impl Iterator<Item = &'n str>) -> String {
+    const LISTED: usize = 10;
+    let mut names: Vec<&str> = names.take(LISTED + 1).collect();
+    if names.len() > LISTED {
+        names[LISTED] = "…";
+    }
+    if names.is_empty() {
+        return format!("there is no {what} {name:?}: there is none at all");
+    }
+    format!("there is no {what} {name:?}; there are {}", names.join(", "))
+}
+
+struct All;
+
+impl<'a> Visitor<'a> for All {
+    type Value = Vec<(Cow<'a, str>, &'a RawValue)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(Name(name)) = map.next_key()? {
+            fields.push((name, map.next_value()?));
+        }
+        Ok(fields)
+    }
+}
+
+/// A key, which is copied only if it has escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The value of a field, and that of the object that may have it under the rest of its name.
 #[derive(Clone, Copy, Default)]
@@ -148,6 +194,13 @@ mod tests {
             "{}",
         ];
         for line in lines {
+            let last: BTreeMap<String, &RawValue> =
+                all_fields(line).unwrap().into_iter().map(|(name, value)| (name.into(), value)).collect();
+            let whole: BTreeMap<String, &RawValue> = serde_json::from_str(line).unwrap();
+            let text = |object: BTreeMap<String, &RawValue>| -> Vec<(String, String)> {
+                object.into_iter().map(|(name, value)| (name, value.get().to_owned())).collect()
+            };
+            assert_eq!(text(last), text(whole), "{line}");
             let names = ["id", "text", "meta.n", "meta.deep.x", "meta", "id"];
             let found = fields_of(line, names).unwrap();
             for (name, found) in names.iter().zip(found) {
@@ -157,7 +210,7 @@ mod tests {
         for wrong in
             ["", "[]", "7", r#"{"a":1"#, r#"{"a":1} x"#, r#"{"a":tru}"#, r#"{"a":"\q"}"#, "{\"a\":\"\n\"}"]
         {
-            assert!(fields_of(wrong, ["b"]).is_err(), "{wrong}");
+            assert!(fields_of(wrong, ["b"]).is_err() && all_fields(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,0 +1,154 @@
+//! Files in any charset, read as UTF-8.
+//!
+//! The charset is that of a byte order mark, else UTF-8 if the file begins like UTF-8, else the named one,
+//! else one that can be detected reliably, else UTF-8. Bytes that are invalid in it become bytes that are
+//! invalid in UTF-8, so that the record around them fails and no other one.
+
+use std::io::{self, BufRead, BufReader, Read};
+
+use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
+
+use super::Reading;
+use crate::text::detect;
+
+/// A byte that UTF-8 never has.
+const INVALID: u8 = 0xff;
+/// The bytes that are decoded at a time.
+const AT_ONCE: usize = 64 << 10;
+
+/// The charset of this name.
+///
+/// # Errors
+/// If there is none.
+pub(in crate::cli) fn charset(name: &str) -> Result<&'static Encoding, String> {
+    Encoding::for_label(name.trim().as_bytes()).ok_or_else(|| {
+        format!("there is no charset {name:?}; examples: utf-8, gbk, gb18030, big5, shift_jis, windows-1251")
+    })
+}
+
+/// The bytes of a file in UTF-8, without a byte order mark. Only what the reader has in its buffer is looked
+/// at, so that a slow standard input is not waited for.
+pub(in crate::cli) fn in_utf8<'a>(
+    mut read: Reading<'a>,
+    named: Option<&'static Encoding>,
+) -> io::Result<Reading<'a>> {
+    let first = read.fill_buf()?;
+    let (encoding, mark) = match Encoding::for_bom(first) {
+        Some(marked) => marked,
+        None => (detect(first, named), 0),
+    };
+    read.consume(mark);
+    if encoding == UTF_8 {
+        return Ok(read);
+    }
+    let decoded = Decoded {
+        read,
+        decoder: encoding.new_decoder_without_bom_handling(),
+        text: Vec::new(),
+        from: 0,
+        has_ended: false,
+    };
+    Ok(Box::new(BufReader::with_capacity(AT_ONCE, decoded)))
+}
+
+/// Decodes what it reads.
+struct Decoded<'a> {
+    read: Reading<'a>,
+    decoder: Decoder,
+    /// What was decoded, and how much of it was read.
+    text: Vec<u8>,
+    from: usize,
+    has_ended: bool,
+}
+
+impl Decoded<'_> {
+    /// Decodes the bytes in the buffer.
+    fn decode(&mut self) -> io::Result<()> {
+        self.text.resize(AT_ONCE, 0);
+        let bytes = self.read.fill_buf()?;
+        let is_last = bytes.is_empty();
+        let (result, read, written) =
+            self.decoder.decode_to_utf8_without_replacement(bytes, &mut self.text[..AT_ONCE - 1], is_last);
+        self.text.truncate(written);
+        self.from = 0;
+        match result {
+            DecoderResult::Malformed(..) => self.text.push(INVALID),
+            DecoderResult::InputEmpty => self.has_ended = is_last,
+            DecoderResult::OutputFull => {}
+        }
+        self.read.consume(read);
+        Ok(())
+    }
+}
+
+impl Read for Decoded<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.from == self.text.len() && !self.has_ended {
+            self.decode()?;
+        }
+        let rest = &self.text[self.from..];
+        let count = rest.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        self.from += count;
+        Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use encoding_rs::{BIG5, GB18030, GBK, SHIFT_JIS, UTF_16LE};
+
+    use super::*;
+
+    const TEXT: &str = "市图书馆昨天宣布，从下个月开始延长周末的\
+        开放时间，读者可以在馆内阅读到晚上十点。\n";
+
+    fn read(bytes: &[u8], named: Option<&'static Encoding>) -> Vec<u8> {
+        let mut found = Vec::new();
+        // A buffer that ends within characters.
+        let reader = BufReader::with_capacity(1021, io::Cursor::new(bytes.to_vec()));
+        in_utf8(Box::new(reader), named).unwrap().read_to_end(&mut found).unwrap();
+        found
+    }
+
+    #[test]
+    fn texts_are_read_in_their_named_or_detected_charset() {
+        let long = TEXT.repeat(3_000);
+        let japanese = "図書館は来月から週末の開館時間を延長すると\
+            発表しました。\n"
+            .repeat(3_000);
+        for (encoding, text) in [(GBK, &long), (GB18030, &long), (SHIFT_JIS, &japanese)] {
+            let bytes = encoding.encode(text).0;
+            assert!(read(&bytes, None) == text.as_bytes(), "{}", encoding.name());
+            assert!(read(&bytes, Some(encoding)) == text.as_bytes(), "{}", encoding.name());
+        }
+        let traditional = "市圖書館昨天宣布，從下個月開始延長\
+            週末的開放時間。\n"
+            .repeat(3_000);
+        assert!(read(&BIG5.encode(&traditional).0, None) == traditional.as_bytes());
+        assert!(
+            read(long.as_bytes(), Some(GBK)) == long.as_bytes(),
+            "UTF-8 is never read as another charset"
+        );
+        let marked = ["\u{feff}", &long].concat();
+        assert!(read(marked.as_bytes(), None) == long.as_bytes());
+        let wide: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert!(read(&wide, None) == long.as_bytes());
+        assert!(read(&wide[2..], Some(UTF_16LE)) == long.as_bytes());
+    }
+
+    #[test]
+    fn invalid_bytes_stay_invalid_and_damage_nothing_else() {
+        let mut bytes = GBK.encode(TEXT).0.into_owned();
+        bytes.extend_from_slice(b"a\xff\nb\n");
+        bytes.extend_from_slice(&GBK.encode(TEXT).0);
+        let found = read(&bytes, Some(GBK));
+        let lines: Vec<&[u8]> = found.split(|byte| *byte == b'\n').collect();
+        assert_eq!((lines[0], lines[3]), (TEXT.trim_end().as_bytes(), TEXT.trim_end().as_bytes()));
+        assert!(std::str::from_utf8(lines[1]).is_err() && lines[2] == b"b", "{lines:?}");
+        // Mostly UTF-8 with a damaged character is no other charset.
+        let damaged = [TEXT.as_bytes(), &TEXT.as_bytes()[1..]].concat();
+        assert_eq!(read(&damaged, None), damaged);
+        assert_eq!(read(b"caf\xe9\n", None), b"caf\xe9\n");
+    }
+}

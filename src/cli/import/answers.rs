@@ -1,0 +1,274 @@
+//! The answers of the server: each is matched with its record, counted, shown if it is an error, and
+//! reported.
+//!
+//! An answer lists at most about fifty errors and the first of each further code. A line before an answered
+//! one that has no answer of its own was refused, and its error is not listed. Records that became no line
+//! are counted when all records before them are answered, so that a run that goes on counts each once.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use indicatif::ProgressBar;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::Failure;
+use super::super::files::Skipped;
+use super::progress::Saved;
+use super::queue::{Entry, Queue, What};
+use super::report::{Report, Reported};
+use crate::client::Refusal;
+
+/// Bad lines that are printed, of the files and of the server each; further ones are only counted.
+const SHOWN: u64 = 20;
+/// The code and the message of an error that the answer does not list.
+const UNLISTED: (&str, &str) =
+    ("unlisted", "the answer lists the first 50 errors and the first of each further code, and not this one");
+
+/// A line of the answer.
+#[derive(Deserialize)]
+pub(super) struct Answer {
+    pub(super) index: Option<u64>,
+    id: Option<String>,
+    outcome: Option<String>,
+    pub(super) error: Option<Refusal>,
+    /// `short` if the fingerprint of the document is not reliable.
+    status: Option<String>,
+    similar: Option<Box<RawValue>>,
+    pub(super) summary: Option<Summary>,
+}
+
+/// The part of the summary that the results do not have: an answer does not list every error.
+#[derive(Deserialize)]
+pub(super) struct Summary {
+    pub(super) errors: u64,
+}
+
+/// The outcomes of records.
+#[derive(Debug, Default)]
+struct Counts {
+    created: u64,
+    updated: u64,
+    duplicates: u64,
+    /// Documents with short texts among these.
+    short: u64,
+    /// Lines that the server refused.
+    refused: u64,
+    /// Bad records, which were not sent.
+    unread: u64,
+    /// Files that could not be read to their end.
+    cut: u64,
+    skipped: BTreeMap<Skipped, u64>,
+}
+
+/// What is known about the records of a run.
+pub(super) struct Answers {
+    saved: Saved,
+    report: Option<Report>,
+    counts: Counts,
+    bar: ProgressBar,
+    /// The place of the last answered record.
+    last: Option<(std::sync::Arc<str>, u64)>,
+}
+
+impl Answers {
+    pub(super) fn new(saved: Saved, report: Option<Report>, bar: ProgressBar) -> Answers {
+        Answers { saved, report, counts: Counts::default(), bar, last: None }
+    }
+
+    /// Takes the answer to the line with this place in the request.
+    ///
+    /// # Errors
+    /// [`Failure`] if no such line was sent, or the report cannot be written.
+    pub(super) fn take(&mut self, queue: &Queue, index: u64, answer: &Answer) -> Result<(), Failure> {
+        self.pass(queue, index)?;
+        let entry = queue.pop_before(index + 1).filter(|entry| matches!(entry.what, What::Sent { .. }));
+        let entry = entry.ok_or_else(|| {
+            Failure::new("the server's answer cannot be matched: it names a line that was not sent, or twice")
+        })?;
+        self.settle(entry, Some(answer))
+    }
+
+    /// Takes the records before this place in the request that have no answer.
+    ///
+    /// # Errors
+    /// [`Failure`] if the report cannot be written.
+    pub(super) fn pass(&mut self, queue: &Queue, end: u64) -> Result<(), Failure> {
+        while let Some(entry) = queue.pop_before(end) {
+            self.settle(entry, None)?;
+        }
+        Ok(())
+    }
+
+    /// The lines that the server refused, listed or not.
+    pub(super) fn refused(&self) -> u64 {
+        self.counts.refused
+    }
+
+    /// Saves the progress, and before it what was reported about it.
+    pub(super) fn save(&mut self) -> Result<(), Failure> {
+        if let Some(report) = &mut self.report {
+            self.saved.progress.reported = report.flush()?;
+        }
+        self.saved.save();
+        Ok(())
+    }
+
+    /// How to go on after the run was cut.
+    pub(super) fn remedy(&self) -> String {
+        let lines = self.saved.progress.lines;
+        let place = self.last.as_ref().map(|(file, line)| format!(" ({file}:{line})")).unwrap_or_default();
+        let how = if self.saved.is_kept() {
+            "run the same command again to continue".to_owned()
+        } else {
+            format!("the same command with --skip {lines} continues")
+        };
+        format!("after line {lines}{place}; {how}")
+    }
+
+    pub(super) fn show_progress(&self) {
+        let Counts { created, updated, duplicates, .. } = &self.counts;
+        let done = created + updated + duplicates;
+        let rate = done as f64 / self.bar.elapsed().as_secs_f64().max(0.001);
+        self.bar.set_message(format!("{done} documents, {rate:.0}/s"));
+    }
+
+    fn settle(&mut self, entry: Entry, answer: Option<&Answer>) -> Result<(), Failure> {
+        let Entry { number, file, line, passed, what } = entry;
+        self.bar.set_position(passed);
+        self.saved.progress.lines = number;
+        let place = Reported {
+            file: &file,
+            line,
+            id: None,
+            outcome: "",
+            status: None,
+            code: None,
+            detail: None,
+            similar: None,
+        };
+        match &what {
+            What::Sent { id, is_mapped, .. } => {
+                self.answered(Reported { id: id.as_deref(), ..place }, answer, *is_mapped)?;
+            }
+            What::Skipped(reason) => {
+                *self.counts.skipped.entry(*reason).or_default() += 1;
+                let why = reason.to_string();
+                self.write(&Reported { outcome: "skipped", detail: Some(&why), ..place })?;
+            }
+            What::Bad(why) => {
+                self.counts.unread += 1;
+                if self.counts.unread <= SHOWN {
+                    self.bar.suspend(|| eprintln!("{file}:{line}: {why}"));
+                }
+                self.write(&Reported {
+                    outcome: "invalid",
+                    code: Some("unreadable"),
+                    detail: Some(why),
+                    ..place
+                })?;
+            }
+            What::Cut(why) => {
+                self.counts.cut += 1;
+                self.bar.suspend(|| eprintln!("{file}:{line}: {why}"));
+                self.write(&Reported {
+                    outcome: "cut",
+                    code: Some("unreadable"),
+                    detail: Some(why),
+                    ..place
+                })?;
+            }
+        }
+        self.last = Some((file, line));
+        Ok(())
+    }
+
+    /// Counts, shows and reports the answer to a line; `None` if it was refused with an error that is not
+    /// listed.
+    fn answered(
+        &mut self,
+        place: Reported<'_>,
+        answer: Option<&Answer>,
+        is_mapped: bool,
+    ) -> Result<(), Failure> {
+        let error = answer.and_then(|answer| answer.error.as_ref());
+        let (Some(answer), None) = (answer, error) else {
+            self.counts.refused += 1;
+            let (code, detail) = error.map_or(UNLISTED, |error| (&error.code, &error.detail));
+            let remedy = if is_mapped && detail.starts_with("metadata ") {
+                "; --metadata lists the fields that are stored, --metadata none leaves all out"
+            } else {
+                ""
+            };
+            let detail = format!("{detail}{remedy}");
+            if self.counts.refused <= SHOWN {
+                let Reported { file, line, .. } = place;
+                self.bar.suspend(|| eprintln!("{file}:{line}: {code}: {detail}"));
+            }
+            return self.write(&Reported {
+                outcome: "invalid",
+                code: Some(code),
+                detail: Some(&detail),
+                ..place
+            });
+        };
+        let outcome = answer.outcome.as_deref().unwrap_or_default();
+        let status = answer.status.as_deref();
+        self.counts.short += u64::from(status.is_some());
+        match outcome {
+            "created" => self.counts.created += 1,
+            "updated" => self.counts.updated += 1,
+            _ => self.counts.duplicates += 1,
+        }
+        if outcome == "created" && status.is_none() {
+            return Ok(());
+        }
+        let id = answer.id.as_deref().filter(|_| outcome != "duplicate").or(place.id);
+        self.write(&Reported { id, outcome, status, similar: answer.similar.as_deref(), ..place })
+    }
+
+    fn write(&mut self, line: &Reported) -> Result<(), Failure> {
+        self.report.as_mut().map_or(Ok(()), |report| report.write(line))
+    }
+
+    /// Prints the totals of a run, complete or not.
+    pub(super) fn sum_up(&self) {
+        let Counts { created, updated, duplicates, short, refused, unread, cut, skipped } = &self.counts;
+        let bad = refused + unread;
+        let cut = match cut {
+            0 => "",
+            1 => ", 1 file not read to its end",
+            _ => &format!(", {cut} files not read to their end"),
+        };
+        eprintln!(
+            "{created} created, {updated} updated, {duplicates} duplicates left out, {bad} bad lines{cut}"
+        );
+        if *short > 0 {
+            eprintln!("{short} documents have short texts: a changed word may move their hash beyond k");
+        }
+        if !skipped.is_empty() {
+            eprintln!("{}", SkippedRecords(skipped));
+        }
+    }
+
+    /// Ends a complete run. Says whether every record was imported, or why not.
+    pub(super) fn finish(mut self) -> Result<(), Failure> {
+        self.report.as_mut().map_or(Ok(0), Report::flush)?;
+        self.saved.forget();
+        let Counts { refused, unread, cut, .. } = &self.counts;
+        match (refused + unread, cut) {
+            (0, 0) => Ok(()),
+            (0, _) => Err(Failure::new("not every file was read to its end")),
+            (bad, _) => Err(Failure::new(format!("{bad} lines were not imported"))),
+        }
+    }
+}
+
+struct SkippedRecords<'a>(&'a BTreeMap<Skipped, u64>);
+
+impl fmt::Display for SkippedRecords<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        write!(f, "{} records passed over: {}", self.0.values().sum::<u64>(), reasons.join(", "))
+    }
+}

@@ -1,0 +1,61 @@
+//! The records that were read and are not answered yet, in the order of the files.
+//!
+//! The reader appends, and the receiver of the answers removes. Its length is bounded by the lines that the
+//! connection and the server hold, because every record is also a line of the stream, if only a blank one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::super::files::Skipped;
+
+/// A record, or the end of a file that cannot be read further.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// Its number among all records of all files, from 1.
+    pub(super) number: u64,
+    pub(super) file: Arc<str>,
+    /// Its line in the file.
+    pub(super) line: u64,
+    /// The bytes of all files that were read with it.
+    pub(super) passed: u64,
+    pub(super) what: What,
+}
+
+#[derive(Debug)]
+pub(super) enum What {
+    /// A line that is or will be sent, and its place in the request.
+    Sent { index: u64, id: Option<String>, is_mapped: bool },
+    /// No document, and why.
+    Skipped(Skipped),
+    /// A bad record, and what is wrong with it.
+    Bad(String),
+    /// Why the file cannot be read further.
+    Cut(String),
+}
+
+/// The queue of the reader and the receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Queue(Arc<Mutex<VecDeque<Entry>>>);
+
+impl Queue {
+    pub(super) fn push(&self, entry: Entry) {
+        self.0.lock().push_back(entry);
+    }
+
+    /// The number of lines whose places are before `end`.
+    pub(super) fn sent_before(&self, end: u64) -> u64 {
+        let is_before = |entry: &&Entry| matches!(entry.what, What::Sent { index, .. } if index < end);
+        self.0.lock().iter().filter(is_before).count() as u64
+    }
+
+    /// Removes the first record, if it is not sent or its place is before `end`.
+    pub(super) fn pop_before(&self, end: u64) -> Option<Entry> {
+        let mut entries = self.0.lock();
+        match entries.front()?.what {
+            What::Sent { index, .. } if index >= end => None,
+            _ => entries.pop_front(),
+        }
+    }
+}

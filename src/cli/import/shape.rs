@@ -1,0 +1,550 @@
+//! From the fields of a record to a document of `POST /documents`.
+//!
+//! A line that is a document already is sent as it is. Of any other record one field is the text and one the
+//! id, as the user names them or by their usual names, and the other fields become metadata, as values that
+//! are not changed. Nothing is left out silently: a record without the text, with an id that is no text or
+//! integer, or with two values for one name fails, and the message says what helps.
+//!
+//! The limits of metadata are those of the server, which refuses what exceeds them.
+
+use std::borrow::Cow;
+
+use clap::{Args, ValueEnum};
+use encoding_rs::Encoding;
+use serde_json::value::RawValue;
+
+use super::super::files::{Format, all_fields, charset, fields_of, missing, sha256};
+use crate::http::DOCUMENT_MEMBERS;
+
+/// The longest id that the server takes, in bytes.
+const ID_BYTES: usize = 256;
+/// Members of a document that keep their meaning among fields of others.
+const LIFETIME: [&str; 2] = ["expires_in", "expires_at"];
+
+/// The format of the files, and the fields that are used.
+#[derive(Clone, Debug, Args)]
+pub(super) struct Shape {
+    /// Format of the files; by default from their names, without .gz and .zst
+    #[arg(long, value_enum)]
+    pub(super) format: Option<Format>,
+    /// Field or column with the text; a.b is the field b of the object a. By default "text", or "html" for a
+    /// page
+    #[arg(long, value_name = "FIELD")]
+    text_field: Option<String>,
+    /// The texts of --text-field are HTML pages
+    #[arg(long, requires = "text_field")]
+    html: bool,
+    /// Field or column with a hash made elsewhere in place of the text
+    #[arg(long, value_name = "FIELD", conflicts_with = "text_field")]
+    hash_field: Option<String>,
+    /// Profile that made the hashes of --hash-field: they are refused if that of the collection is another
+    #[arg(long, value_name = "PROFILE", requires = "hash_field")]
+    hash_profile: Option<String>,
+    /// Field or column with the id, a text or an integer, which every document must then have; by default
+    /// "id" if there is one. The server makes ids for documents without one
+    #[arg(long, value_name = "FIELD")]
+    id_field: Option<String>,
+    /// Other fields that become metadata: all, none, or a list such as lang,meta.url; by default all
+    #[arg(long, value_name = "FIELDS")]
+    metadata: Option<Wanted>,
+    /// Charset of JSON lines, tables and texts, such as gbk; by default UTF-8, else a detected one
+    #[arg(long, value_parser = charset)]
+    pub(super) charset: Option<&'static Encoding>,
+    /// Delimiter of tables, one character; by default , ; tab or | as detected in the first row
+    #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
+    pub(super) delimiter: Option<u8>,
+    /// What the id of a record of a WARC file is: url, url+date (captures of one page stay apart), or digest
+    /// (equal pages have one id)
+    #[arg(long = "id", value_name = "WHAT", value_enum, default_value = "url+date")]
+    pub(super) warc_id: WarcId,
+}
+
+/// The id of a record of a WARC file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum WarcId {
+    Url,
+    #[value(name = "url+date")]
+    UrlAndDate,
+    Digest,
+}
+
+/// The fields that become metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Wanted {
+    All,
+    None,
+    Fields(Vec<String>),
+}
+
+impl std::str::FromStr for Wanted {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Wanted, String> {
+        match text {
+            "all" => Ok(Wanted::All),
+            "none" => Ok(Wanted::None),
+            _ if text.split(',').any(|name| name.trim().is_empty()) => {
+                Err("name fields, as in lang,meta.url, or all, or none".to_owned())
+            }
+            _ => Ok(Wanted::Fields(text.split(',').map(|name| name.trim().to_owned()).collect())),
+        }
+    }
+}
+
+fn delimiter(text: &str) -> Result<u8, String> {
+    match text {
+        "\\t" | "tab" => Ok(b'\t'),
+        _ if text.len() == 1 => Ok(text.as_bytes()[0]),
+        _ => Err("a delimiter is one ASCII character, or tab".to_owned()),
+    }
+}
+
+/// A document as a line, without its line break.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) bytes: Vec<u8>,
+    /// Its id, if it has one.
+    pub(super) id: Option<String>,
+    /// Whether its metadata come from the fields of a record.
+    pub(super) is_mapped: bool,
+}
+
+/// A field of a record: its name, and its value as JSON.
+#[derive(Clone, Debug)]
+pub(super) struct Field<'a> {
+    pub(super) name: Cow<'a, str>,
+    pub(super) json: Cow<'a, str>,
+}
+
+impl<'a> Field<'a> {
+    /// A field whose value is a text.
+    pub(super) fn text(name: &'a str, text: &str) -> Field<'a> {
+        Field { name: name.into(), json: quoted(text).into() }
+    }
+}
+
+/// The content of a document.
+struct Content<'a> {
+    /// The member that it is of a document.
+    member: &'static str,
+    /// The name of its field.
+    name: &'a str,
+    json: Cow<'a, str>,
+}
+
+impl Shape {
+    /// The document of a line. A line that is no JSON object is sent as it is: the server says what is wrong.
+    ///
+    /// # Errors
+    /// Why the object is no document.
+    pub(super) fn of_json(&self, bytes: Vec<u8>) -> Result<Line, String> {
+        let Some(fields) = std::str::from_utf8(&bytes).ok().and_then(|line| all_fields(line).ok()) else {
+            return Ok(Line { bytes, ..Line::default() });
+        };
+        let fields = fields.into_iter().map(|(name, value)| Field { name, json: value.get().into() });
+        let fields: Vec<Field<'_>> = fields.collect();
+        let is_document = self.text_field.is_none()
+            && self.hash_field.is_none()
+            && self.id_field.as_ref().is_none_or(|name| name == "id")
+            && fields.iter().all(|field| DOCUMENT_MEMBERS.contains(&&*field.name));
+        let is_own = matches!(self.metadata, None | Some(Wanted::All));
+        let id = find(&fields, "id").filter(|id| id != "null");
+        let has_good_id = match &id {
+            Some(id) => !id.starts_with(is_of_number),
+            None => self.id_field.is_none(),
+        };
+        if is_document && is_own && has_good_id {
+            let id = id.and_then(|id| serde_json::from_str(&id).ok());
+            drop(fields);
+            return Ok(Line { bytes, id, is_mapped: false });
+        }
+        self.document(&fields, is_document, "field")
+    }
+
+    /// The document of the row of a table.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub(super) fn of_row(&self, fields: &[Field<'_>]) -> Result<Line, String> {
+        self.document(fields, false, "column")
+    }
+
+    /// Checks that a table has the columns that are named.
+    ///
+    /// # Errors
+    /// If one is missing.
+    pub(super) fn check_columns(&self, names: &[&str]) -> Result<(), String> {
+        let fields: Vec<Field<'_>> = names.iter().map(|name| Field::text(name, "")).collect();
+        self.content(&fields, "column")?;
+        let listed = match &self.metadata {
+            Some(Wanted::Fields(listed)) => &listed[..],
+            _ => &[],
+        };
+        match self.id_field.iter().chain(listed).find(|name| find(&fields, name).is_none()) {
+            Some(name) => Err(missing("column", name, names.iter().copied())),
+            None => Ok(()),
+        }
+    }
+
+    /// The columns of a table that are needed.
+    pub(super) fn needed<'n>(&self, names: &'n [String]) -> Vec<Cow<'n, str>> {
+        let is_all = matches!(self.metadata, None | Some(Wanted::All));
+        let listed = match &self.metadata {
+            Some(Wanted::Fields(listed)) => &listed[..],
+            _ => &[],
+        };
+        let own = |name: &String| {
+            is_all
+                || (name == "id" && self.id_field.is_none())
+                || (["text", "html"].contains(&name.as_str()) && self.content_field().is_none())
+        };
+        let mut needed: Vec<Cow<'n, str>> =
+            names.iter().filter(|name| own(name)).map(|name| name.as_str().into()).collect();
+        for name in [self.content_field(), self.id_field.as_ref()].into_iter().flatten().chain(listed) {
+            if !needed.iter().any(|other| other == name) {
+                needed.push(name.clone().into());
+            }
+        }
+        needed
+    }
+
+    /// Whether documents have no metadata.
+    pub(super) fn keeps_no_metadata(&self) -> bool {
+        self.metadata == Some(Wanted::None)
+    }
+
+    fn content_field(&self) -> Option<&String> {
+        self.hash_field.as_ref().or(self.text_field.as_ref())
+    }
+
+    fn document(&self, fields: &[Field<'_>], is_document: bool, what: &str) -> Result<Line, String> {
+        let content = if is_document { None } else { Some(self.content(fields, what)?) };
+        let id = self.id(fields, what)?;
+        let mut document = Object::default();
+        if let Some(id) = &id {
+            document.add("id", &quoted(id));
+        }
+        for Field { name, json } in fields {
+            let is_own = is_document && !["id", "metadata"].contains(&&**name);
+            if is_own || (what == "field" && self.keeps_lifetime(name)) {
+                document.add(name, json);
+            }
+        }
+        if let Some(Content { member, json, .. }) = &content {
+            document.add(member, json);
+            self.hash_profile.iter().for_each(|profile| document.add("profile", &quoted(profile)));
+        }
+        let metadata = self.metadata(fields, content.as_ref(), is_document, what)?;
+        if !metadata.is_empty() {
+            let mut object = Object::default();
+            metadata.iter().for_each(|field| object.add(&field.name, &field.json));
+            document.add("metadata", &object.end());
+        }
+        Ok(Line { bytes: document.end().into_bytes(), id, is_mapped: true })
+    }
+
+    /// Whether a field of a line is the lifetime of the document: it is if the user names no fields.
+    fn keeps_lifetime(&self, name: &str) -> bool {
+        LIFETIME.contains(&name)
+            && self.content_field().is_none()
+            && self.id_field.is_none()
+            && self.metadata.is_none()
+    }
+
+    fn content<'a>(&'a self, fields: &'a [Field<'_>], what: &str) -> Result<Content<'a>, String> {
+        let is_there = |name: &&str| find(fields, name).is_some_and(|json| json != "null");
+        let name = match self.content_field() {
+            Some(name) => name.as_str(),
+            None => ["text", "html"].into_iter().find(is_there).unwrap_or("text"),
+        };
+        let found = find(fields, name);
+        if found.as_deref() == Some("null") {
+            return Err(format!("there is no value in the {what} {name:?}"));
+        }
+        let Some(json) = found else {
+            let option = if self.hash_field.is_some() { "--hash-field" } else { "--text-field" };
+            let all = missing(what, name, fields.iter().map(|field| &*field.name));
+            return Err(format!("{all}; {option} names another one"));
+        };
+        let text = || serde_json::from_str::<String>(&json);
+        let member = match (&self.hash_field, self.content_field()) {
+            (Some(_), _) => "hash",
+            (None, Some(_)) if self.html => "html",
+            (None, None) if name == "html" => "html",
+            _ => "text",
+        };
+        let json = match text() {
+            // Databases write integers with blanks before them.
+            Ok(text) if member == "hash" => quoted(text.trim()).into(),
+            Ok(_) => json,
+            Err(_) if member == "hash" => json,
+            Err(_) => return Err(format!("the {what} {name:?} is no text; --text-field names another one")),
+        };
+        Ok(Content { member, name, json })
+    }
+
+    fn id(&self, fields: &[Field<'_>], what: &str) -> Result<Option<String>, String> {
+        let name = self.id_field.as_deref().unwrap_or("id");
+        let found = find(fields, name).filter(|json| json != "null");
+        match (found, &self.id_field) {
+            (Some(json), _) => match serde_json::from_str::<String>(&json) {
+                Ok(text) => Ok(Some(fitting(&text))),
+                Err(_) if json.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit()) => {
+                    Ok(Some(json.into_owned()))
+                }
+                Err(_) => {
+                    let shown: String = json.chars().take(40).collect();
+                    Err(format!(
+                        "the {what} {name:?} is {shown}; an id is a text or an integer: --id-field names \
+                         another one"
+                    ))
+                }
+            },
+            (None, Some(_)) => Err(missing(what, name, fields.iter().map(|field| &*field.name))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The fields of the metadata.
+    fn metadata<'a>(
+        &'a self,
+        fields: &'a [Field<'a>],
+        content: Option<&Content<'_>>,
+        is_document: bool,
+        what: &str,
+    ) -> Result<Vec<Field<'a>>, String> {
+        let wanted = self.metadata.as_ref().unwrap_or(&Wanted::All);
+        if *wanted == Wanted::None {
+            return Ok(Vec::new());
+        }
+        let all = self.others(fields, content, is_document, what)?;
+        if let Wanted::Fields(names) = wanted {
+            let found = |name: &'a String| {
+                let json = find(&all, name).or_else(|| find(fields, name))?;
+                Some(Field { name: name.into(), json: json.into_owned().into() })
+            };
+            return Ok(names.iter().filter_map(found).collect());
+        }
+        match twice(&all) {
+            Some(name) => Err(format!(
+                "two values of the field {name:?} would become metadata; --metadata names those to store, \
+                 and --metadata none leaves all out"
+            )),
+            None => Ok(all),
+        }
+    }
+
+    /// The fields that can become metadata: those of an object `metadata`, and all others that are not used.
+    fn others<'a>(
+        &self,
+        fields: &'a [Field<'a>],
+        content: Option<&Content<'_>>,
+        is_document: bool,
+        what: &str,
+    ) -> Result<Vec<Field<'a>>, String> {
+        let id = self.id_field.as_deref().unwrap_or("id");
+        let text = content.map(|content| content.name);
+        let is_own = fields.iter().any(|field| Some(&*field.name) == text);
+        let mut all: Vec<Field<'a>> = Vec::new();
+        for Field { name, json } in fields {
+            let inner =
+                text.filter(|_| !is_own).and_then(|text| text.strip_prefix(&**name)?.strip_prefix('.'));
+            let json =
+                inner.and_then(|inner| without(json, inner)).map_or(Cow::Borrowed(&**json), Cow::Owned);
+            let is_metadata = name == "metadata" && what == "field";
+            if let Some(object) = all_fields(&json).ok().filter(|_| is_metadata) {
+                all.extend(object.into_iter().map(|(name, value)| Field {
+                    name: name.into_owned().into(),
+                    json: value.get().to_owned().into(),
+                }));
+                continue;
+            }
+            if is_document && is_metadata && json != "null" {
+                return Err("the field \"metadata\" is no object; --metadata none leaves it out".to_owned());
+            }
+            let is_used =
+                text == Some(&**name) || name == id || (what == "field" && self.keeps_lifetime(name));
+            if !is_used && !is_document {
+                all.push(Field { name: Cow::Borrowed(name), json });
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// A name that two fields have.
+fn twice<'a>(fields: &'a [Field<'_>]) -> Option<&'a str> {
+    let mut names: Vec<&str> = fields.iter().map(|field| &*field.name).collect();
+    names.sort_unstable();
+    names.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
+}
+
+/// The value of the last field of this name; of `a.b`, else the field `b` of the object `a`.
+fn find<'f>(fields: &'f [Field<'_>], name: &str) -> Option<Cow<'f, str>> {
+    let own = |name: &str| fields.iter().rev().find(|field| field.name == name).map(|field| &*field.json);
+    if let Some(json) = own(name) {
+        return Some(json.into());
+    }
+    let (outer, inner) = name.split_once('.')?;
+    let [found] = fields_of(own(outer)?, [inner]).ok()?;
+    found.map(RawValue::get).map(Cow::Borrowed)
+}
+
+/// An object without one of its fields; `None` if it is no object.
+fn without(json: &str, name: &str) -> Option<String> {
+    let fields = all_fields(json).ok()?;
+    let has_own = fields.iter().any(|(own, _)| own == name);
+    let mut object = Object::default();
+    for (own, value) in fields {
+        let inner = name.strip_prefix(&*own).and_then(|rest| rest.strip_prefix('.')).filter(|_| !has_own);
+        match inner.and_then(|inner| without(value.get(), inner)) {
+            Some(rest) => object.add(&own, &rest),
+            None if own == name => {}
+            None => object.add(&own, value.get()),
+        }
+    }
+    Some(object.end())
+}
+
+/// A JSON object in the making.
+#[derive(Default)]
+struct Object(String);
+
+impl Object {
+    fn add(&mut self, name: &str, json: &str) {
+        self.0.push(if self.0.is_empty() { '{' } else { ',' });
+        self.0.push_str(&quoted(name));
+        self.0.push(':');
+        self.0.push_str(json);
+    }
+
+    fn end(mut self) -> String {
+        self.0.push_str(if self.0.is_empty() { "{}" } else { "}" });
+        self.0
+    }
+}
+
+fn is_of_number(character: char) -> bool {
+    character == '-' || character.is_ascii_digit()
+}
+
+/// A text as JSON.
+pub(super) fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// The id, or its SHA-256 if it is longer than [`ID_BYTES`].
+pub(super) fn fitting(id: &str) -> String {
+    if id.len() <= ID_BYTES { id.to_owned() } else { format!("sha256-{}", sha256(id.as_bytes())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        shape: Shape,
+    }
+
+    fn shape(arguments: &[&str]) -> Shape {
+        Command::try_parse_from([&["test"], arguments].concat())
+            .unwrap_or_else(|error| panic!("{error}"))
+            .shape
+    }
+
+    fn made(arguments: &[&str], line: &str) -> Result<Value, String> {
+        let line = shape(arguments).of_json(line.as_bytes().to_vec())?;
+        let value: Value = serde_json::from_slice(&line.bytes).unwrap();
+        assert!(line.id.is_none() || value["id"] == *line.id.as_ref().unwrap());
+        Ok(value)
+    }
+
+    #[test]
+    fn lines_of_known_collections_need_no_options() {
+        let c4 = json!({"text": "t", "timestamp": "2019-04-25T12:57:54Z", "url": "https://e.org/"});
+        let rest = json!({"timestamp": "2019-04-25T12:57:54Z", "url": "https://e.org/"});
+        assert_eq!(made(&[], &c4.to_string()).unwrap(), json!({"text": "t", "metadata": rest}));
+        let dolma = json!({"id": "d", "text": "t", "source": "s", "added": "a", "metadata": {"url": "u"}});
+        let expected = json!({"id": "d", "text": "t", "metadata": {"source": "s", "added": "a", "url": "u"}});
+        assert_eq!(made(&[], &dolma.to_string()).unwrap(), expected);
+        let pile = json!({"text": "t", "meta": {"pile_set_name": "Pile-CC"}});
+        let expected = json!({"text": "t", "metadata": {"meta": {"pile_set_name": "Pile-CC"}}});
+        assert_eq!(made(&[], &pile.to_string()).unwrap(), expected);
+        let page = json!({"id": 7, "html": "<p>t", "lang": "de", "expires_in": "7d"});
+        let expected = json!({"id": "7", "html": "<p>t", "expires_in": "7d", "metadata": {"lang": "de"}});
+        assert_eq!(made(&[], &page.to_string()).unwrap(), expected);
+    }
+
+    #[test]
+    fn documents_and_lines_that_are_no_objects_are_sent_unchanged() {
+        for line in [
+            r#"{"id":"a", "text" : "t", "metadata":{"n":1.50}}"#,
+            r#"{"hash":"00ff","expires_at":"2030-01-01T00:00:00Z"}"#,
+            r#"{"id":"a","features":[["x",1]],"profile":"copies-64"}"#,
+            r#"{"text":7}"#,
+            "oops",
+            "[1]",
+            "",
+        ] {
+            assert_eq!(shape(&[]).of_json(line.as_bytes().to_vec()).unwrap().bytes, line.as_bytes());
+        }
+        let line = r#"{"id":12345678901234567890123,"hash":"ff","metadata":{"a":1,"b":2}}"#;
+        let expected = json!({"id": "12345678901234567890123", "hash": "ff", "metadata": {"a": 1, "b": 2}});
+        assert_eq!(made(&[], line).unwrap(), expected);
+        assert_eq!(made(&["--metadata", "none"], line).unwrap()["metadata"], Value::Null);
+        assert_eq!(made(&["--metadata", "b,c"], line).unwrap()["metadata"], json!({"b": 2}));
+    }
+
+    #[test]
+    fn fields_are_those_that_the_options_name() {
+        let line = r#"{"doc":{"body":"t","title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
+        let options = ["--text-field", "doc.body", "--id-field", "doc.key"];
+        let found = shape(&options).of_json(line.as_bytes().to_vec()).unwrap();
+        let metadata = r#"{"doc":{"title":"x","key":5},"lang":"de","deep":{"n":1.50,"m":2}}"#;
+        let expected = format!(r#"{{"id":"5","text":"t","metadata":{metadata}}}"#);
+        assert_eq!(String::from_utf8(found.bytes).unwrap(), expected);
+        let some = [&options[..], &["--metadata", "lang,deep.n,none.such"]].concat();
+        assert_eq!(made(&some, line).unwrap()["metadata"], json!({"lang": "de", "deep.n": 1.5}));
+        let page = [&options[..], &["--html", "--metadata", "none"]].concat();
+        assert_eq!(made(&page, line).unwrap(), json!({"id": "5", "html": "t"}));
+        let hash = ["--hash-field", "h", "--hash-profile", "p"];
+        assert_eq!(made(&hash, r#"{"h":" -5"}"#).unwrap(), json!({"hash": "-5", "profile": "p"}));
+        assert_eq!(made(&hash, r#"{"h":-5}"#).unwrap(), json!({"hash": -5, "profile": "p"}));
+        let inside = json!({"metadata": {"body": "t", "n": 1}, "m": 2}).to_string();
+        let found = made(&["--text-field", "metadata.body"], &inside).unwrap();
+        assert_eq!(found, json!({"text": "t", "metadata": {"n": 1, "m": 2}}));
+        let none = made(&[], r#"{"id":1,"text":"t","metadata":null}"#).unwrap();
+        assert_eq!(none, json!({"id": "1", "text": "t"}));
+        let long = json!({"text": "t", "url": "u".repeat(300)}).to_string();
+        let id = made(&["--id-field", "url"], &long).unwrap()["id"].clone();
+        assert_eq!(id, format!("sha256-{}", sha256("u".repeat(300).as_bytes())));
+    }
+
+    #[test]
+    fn what_makes_no_document_is_refused_with_a_remedy() {
+        for (options, line, expected) in [
+            (
+                &[][..],
+                r#"{"url":"u","content":"t"}"#,
+                "no field \"text\"; there are url, content; --text-field",
+            ),
+            (&[], r#"{"text":null,"url":"u"}"#, "there is no value in the field \"text\""),
+            (&[], r#"{"id":1,"text":"t","metadata":7}"#, "the field \"metadata\" is no object"),
+            (&[], r#"{"text":["t"],"url":"u"}"#, "the field \"text\" is no text"),
+            (&[], r#"{"id":1.5,"text":"t"}"#, "is 1.5; an id is a text or an integer"),
+            (&[], r#"{"id":true,"text":"t","x":1}"#, "is true; an id is a text or an integer"),
+            (&["--id-field", "id"], r#"{"text":"t"}"#, "no field \"id\"; there are text"),
+            (&["--id-field", "key"], r#"{"id":"a","text":"t"}"#, "no field \"key\"; there are id, text"),
+            (&[], r#"{"text":"t","lang":"de","metadata":{"lang":"en"}}"#, "--metadata none leaves all out"),
+            (&["--hash-field", "h"], r#"{"text":"t"}"#, "--hash-field names another one"),
+        ] {
+            let why = made(options, line).unwrap_err();
+            assert!(why.contains(expected), "{line}: {why}");
+        }
+    }
+}
