@@ -32,10 +32,11 @@ async fn end(child: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Waits until the server has documents.
-async fn wait_for_documents(server: &Server) {
-    for _ in 0..1_000 {
-        if server.documents().await > 0 {
+/// Waits until the server has more documents than these, or all.
+async fn wait_for_more(server: &Server, documents: u64, all: u64) {
+    for _ in 0..12_000 {
+        let now = server.documents().await;
+        if now > documents || now == all {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -51,11 +52,10 @@ async fn a_signal_ends_an_import_after_its_last_answer_and_no_line_is_sent_twice
     fs::write(data.path().join("a.jsonl"), without_ids(0..LINES / 2)).unwrap();
     fs::write(data.path().join("b.jsonl"), without_ids(LINES / 2..LINES)).unwrap();
     let arguments = ["import", "a.jsonl", "b.jsonl", "--url", &server.url];
-    let mut cuts = 0;
+    let (mut cuts, mut stored) = (0, 0);
     for name in ["-INT", "-TERM", "-INT", "none"] {
         let child = start(data.path(), &arguments, Stdio::null());
-        wait_for_documents(&server).await;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        wait_for_more(&server, stored, LINES).await;
         if name != "none" {
             let _ = Command::new("kill").args([name, &child.id().to_string()]).status();
         }
@@ -68,7 +68,7 @@ async fn a_signal_ends_an_import_after_its_last_answer_and_no_line_is_sent_twice
         assert!(stderr.contains(" created, 0 updated") && stderr.contains("stopped after line "), "{stderr}");
         assert!(stderr.contains("jsonl:") && stderr.contains("run the same command again"), "{stderr}");
         let (_, rest) = stderr.split_once("stopped after line ").unwrap();
-        let stored: u64 = rest.split_once(' ').unwrap().0.parse().unwrap();
+        stored = rest.split_once(' ').unwrap().0.parse().unwrap();
         assert_eq!(stored, server.documents().await, "{stderr}");
     }
     assert_eq!(server.documents().await, LINES);
@@ -87,7 +87,7 @@ async fn standard_input_goes_on_with_skip() {
     let mut input = child.stdin.take().unwrap();
     // The rest never comes: the signal ends the import nevertheless.
     input.write_all(&all.as_bytes()[..all.len() / 2]).unwrap();
-    wait_for_documents(&server).await;
+    wait_for_more(&server, 0, 20_000).await;
     signal(&child, "-INT");
     let (code, stderr) = end(child).await;
     assert_eq!(code, Some(130), "{stderr}");

