@@ -65,7 +65,7 @@ async fn invalid_rows_and_files_fail_alone_and_are_reported() {
         "d.txt:1: not UTF-8: byte 2",
         "e.jsonl.gz:",
         "what came before is sent",
-        "3 bad lines, 2 files not read to their end",
+        "3 bad lines, 2 files not read to the end",
     ] {
         assert!(stderr.contains(expected), "no {expected:?} in {stderr}");
     }

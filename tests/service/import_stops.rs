@@ -154,7 +154,7 @@ async fn the_report_says_what_was_not_stored_as_new() {
         .map(|near| (near["id"].as_str().unwrap(), near["distance"].as_u64().unwrap()))
         .collect();
     assert_eq!(similar, BTreeMap::from([("a", 2), ("c", 3)]));
-    assert!(found[4]["status"] == "short" && stderr.contains("1 documents have short texts"), "{stderr}");
+    assert!(found[4]["status"] == "short" && stderr.contains("1 short text:"), "{stderr}");
     assert!(found[3]["detail"].as_str().unwrap().contains("there are url"), "{}", found[3]);
 }
 

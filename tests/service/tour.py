@@ -127,10 +127,12 @@ changed = ok(
     )
 )
 assert there(changed.metadata)["checked"] is True, changed
-compared = ok(compare.sync(client=client, body=Compare(a=ComparedSide(id="ferry-1"), b=ComparedSide(id="ferry-2"))))
+sides = Compare(a=ComparedSide(id="ferry-1"), b=ComparedSide(id="ferry-2"))
+compared = ok(compare.sync(client=client, body=sides))
 assert compared.match, compared
 
-wide = ok(put_collection.sync(client=client, collection="wide", body=CollectionSettings(profile="copies-128")))
+settings = CollectionSettings(profile="copies-128")
+wide = ok(put_collection.sync(client=client, collection="wide", body=settings))
 assert wide.bits == 128
 assert [info.name for info in ok(list_collections.sync(client=client)).collections] == ["default", "wide"]
 assert delete_collection.sync_detailed("wide", client=client).status_code == 204

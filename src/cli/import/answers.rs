@@ -18,6 +18,7 @@ use super::progress::Saved;
 use super::queue::{Entry, Queue, What};
 use super::report::{Report, Reported};
 use crate::client::Refusal;
+use crate::wording::counted;
 
 /// Bad lines that are printed, of the files and of the server each; further ones are only counted.
 const SHOWN: u64 = 20;
@@ -235,16 +236,18 @@ impl Answers {
     pub(super) fn sum_up(&self) {
         let Counts { created, updated, duplicates, short, refused, unread, cut, skipped } = &self.counts;
         let bad = refused + unread;
-        let cut = match cut {
+        let cut = match *cut {
             0 => "",
-            1 => ", 1 file not read to its end",
-            _ => &format!(", {cut} files not read to their end"),
+            files => &format!(", {} not read to the end", counted(files, "file")),
         };
         eprintln!(
-            "{created} created, {updated} updated, {duplicates} duplicates left out, {bad} bad lines{cut}"
+            "{created} created, {updated} updated, {} left out, {}{cut}",
+            counted(*duplicates, "duplicate"),
+            counted(bad, "bad line")
         );
         if *short > 0 {
-            eprintln!("{short} documents have short texts: a changed word may move their hash beyond k");
+            let short = counted(*short, "short text");
+            eprintln!("{short}: a changed word may move the hash beyond k");
         }
         if !skipped.is_empty() {
             eprintln!("{}", SkippedRecords(skipped));
@@ -259,7 +262,7 @@ impl Answers {
         match (refused + unread, cut) {
             (0, 0) => Ok(()),
             (0, _) => Err(Failure::new("not every file was read to its end")),
-            (bad, _) => Err(Failure::new(format!("{bad} lines were not imported"))),
+            (bad, _) => Err(Failure::new(format!("not imported: {}", counted(bad, "line")))),
         }
     }
 }
@@ -269,6 +272,6 @@ struct SkippedRecords<'a>(&'a BTreeMap<Skipped, u64>);
 impl fmt::Display for SkippedRecords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reasons: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        write!(f, "{} records passed over: {}", self.0.values().sum::<u64>(), reasons.join(", "))
+        write!(f, "{} passed over: {}", counted(self.0.values().sum(), "record"), reasons.join(", "))
     }
 }
