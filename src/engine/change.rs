@@ -120,6 +120,32 @@ impl CollectionChange {
         }
     }
 
+    /// The settings of a collection whose fingerprints are made again: those that the change names, and
+    /// otherwise those that it has. A distance of another profile means nothing, so it is then that of the
+    /// new profile, also for clusters.
+    ///
+    /// # Errors
+    /// [`EngineError::Invalid`] or [`EngineError::Distance`] if the collection cannot have such a setting.
+    pub(super) fn reform(&self, current: &CollectionSettings) -> Result<CollectionSettings, EngineError> {
+        let profile = self.profile.as_ref().unwrap_or(&self.default_profile);
+        let is_same = makes_the_same(&current.profile, &profile.id);
+        let keeps_bands = is_same && self.threshold.is_none();
+        let signatures = if keeps_bands { current.signatures } else { profile.signatures };
+        let base = CollectionSettings {
+            profile: profile.id.clone(),
+            width: profile.width,
+            signatures,
+            k: if is_same { current.k } else { profile.k },
+            sketch_bytes: current.sketch_bytes.filter(|_| signatures.is_none()),
+            ..current.clone()
+        };
+        let k = base.reach(self.k, self.threshold)?;
+        let clusters = current.clusters.clone();
+        let clusters = clusters.map(|rule| if is_same { rule } else { ClusterRule { k, ..rule } });
+        let (sketch_bytes, boilerplate) = (self.sketch_bytes(&base)?, self.boilerplate(&base)?);
+        Ok(CollectionSettings { k, sketch_bytes, boilerplate, clusters, ..base })
+    }
+
     /// The setting of grams after the change.
     fn boilerplate(&self, before: &CollectionSettings) -> Result<Option<u32>, EngineError> {
         match (self.passages.unwrap_or(before.boilerplate.is_some()), self.boilerplate) {
@@ -192,6 +218,24 @@ impl CollectionChange {
 
 fn bands(shape: Option<SignatureShape>) -> String {
     shape.map_or_else(|| "no bands".to_owned(), |shape| format!("{} bands of {}", shape.bands, shape.rows))
+}
+
+/// The first setting in which documents made for one collection do not fit another, with both values.
+pub(super) fn differing(
+    stored: &CollectionSettings,
+    wanted: &CollectionSettings,
+) -> Option<(&'static str, String, String)> {
+    let values = |of: &CollectionSettings| {
+        [
+            ("sketch_bytes", of.sketch_bytes.unwrap_or(0).to_string()),
+            ("passages", of.boilerplate.is_some().to_string()),
+        ]
+    };
+    if !makes_the_same(&stored.profile, &wanted.profile) {
+        return Some(("profile", stored.profile.clone(), wanted.profile.clone()));
+    }
+    let mut pairs = values(stored).into_iter().zip(values(wanted));
+    pairs.find(|(a, b)| a != b).map(|((setting, stored), (_, wanted))| (setting, stored, wanted))
 }
 
 impl CollectionSettings {

@@ -117,6 +117,7 @@ impl Writer {
         self.commit_or_fail(batch, &HashMap::new(), &[])?;
         shared.registry.remove(name);
         self.clusters.forget(collection.id);
+        self.followed.remove(&collection.id);
         self.garbage.push_back(collection.id);
         Ok(true)
     }

@@ -127,6 +127,13 @@ pub enum EngineError {
     /// A queue is full. Nothing was done.
     #[error("{0} is full; try again in a moment")]
     Busy(&'static str),
+    /// The collection is being given fingerprints of another form, or was since the write was prepared.
+    /// Nothing was done.
+    #[error(
+        "collection \"{0}\" is given its new fingerprints in this moment (POST /collections/{0}/reindex); \
+         try again in a moment"
+    )]
+    Switching(CollectionName),
     /// The memory budget is used up. Nothing was done.
     #[error(
         "{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more \

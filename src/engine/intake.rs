@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
+use super::change::differing;
 use super::lookup::INLINE_COST;
 use super::near_duplicates::{Checked, NEAREST};
 use super::nearest::nearest;
@@ -13,7 +14,6 @@ use super::writer::{Command, Write};
 use super::{
     Admission, CollectionSettings, Document, DuplicateRule, Engine, EngineError, Operation, Receipt, Row,
 };
-use crate::fingerprint::makes_the_same;
 use crate::ids::{CollectionName, SignatureShape};
 use crate::index::Subject;
 use crate::pool::{Cancel, Patience, driven};
@@ -114,21 +114,22 @@ impl WriteQueue {
 }
 
 impl Engine {
-    /// Queues operations, at most [`super::MAX_OPERATIONS`]. `profile` is the profile of the fingerprints
-    /// among them; `None` if there are none.
+    /// Queues operations, at most [`super::MAX_OPERATIONS`]. `made_for` are the settings by which the
+    /// documents among them were made; `None` if there are none.
     ///
     /// # Errors
-    /// [`EngineError::SettingsConflict`] if the collection has another profile.
+    /// [`EngineError::SettingsConflict`] if the documents do not fit the collection,
+    /// [`EngineError::Switching`] if that is so because of a reindex.
     pub async fn write(
         &self,
         collection: &CollectionName,
-        profile: Option<&str>,
+        made_for: Option<&CollectionSettings>,
         operations: Vec<Operation>,
         admission: Admission,
     ) -> Result<Receipt, EngineError> {
         let collection = self.shared.registry.get(collection)?;
-        if let Some(wanted) = profile {
-            has_profile(&collection, wanted)?;
+        if let Some(wanted) = made_for {
+            is_of(&collection, wanted)?;
         }
         if let Some(reason) = self.shared.read_only() {
             return Err(EngineError::ReadOnly(reason));
@@ -236,19 +237,13 @@ fn parts(operations: Operations, most: usize) -> Vec<Operations> {
     parts
 }
 
-/// Checks the profile again: the name may belong to another collection than the one for which the documents
-/// were fingerprinted.
-fn has_profile(collection: &Collection, wanted: &str) -> Result<(), EngineError> {
-    let settings = collection.settings();
-    if makes_the_same(&settings.profile, wanted) {
+/// Checks the settings again: the name may belong to another collection than the one for which the documents
+/// were made.
+fn is_of(collection: &Collection, made_for: &CollectionSettings) -> Result<(), EngineError> {
+    let Some((setting, stored, wanted)) = differing(&collection.settings(), made_for) else {
         return Ok(());
-    }
-    Err(EngineError::SettingsConflict {
-        name: collection.name.clone(),
-        setting: "profile",
-        stored: settings.profile.clone(),
-        wanted: wanted.to_owned(),
-    })
+    };
+    Err(collection.not_for_this(|name| EngineError::SettingsConflict { name, setting, stored, wanted }))
 }
 
 /// Checks that a document fits its collection: it may have been made for another collection of the same

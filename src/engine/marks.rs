@@ -15,6 +15,7 @@ use super::clustering::Clustering;
 use super::lists::ListKey;
 use super::planning::Plan;
 use super::registry::Collection;
+use super::shared::Shared;
 use super::writer::{Command, Writer};
 use super::{Admission, Engine, EngineError, MarkPage, Marked};
 use crate::ids::{CollectionId, CollectionName, DocumentId, Mark};
@@ -206,20 +207,7 @@ impl Engine {
         limit: usize,
         cancel: &Cancel,
     ) -> Result<MarkPage, EngineError> {
-        let view = self.shared.store.view();
-        let mut page = MarkPage::default();
-        for (read, mark) in view.marks_after(collection.id, after).enumerate() {
-            if read % CHECK == 0 {
-                cancel.check()?;
-            }
-            let Some(mark) = mark? else { continue };
-            if page.marks.len() == limit {
-                page.has_more = true;
-                break;
-            }
-            page.marks.push(mark);
-        }
-        Ok(page)
+        self.shared.marks(collection, after, limit, cancel)
     }
 
     /// The marks of a document after this one, in order, at most `limit`.
@@ -248,6 +236,32 @@ impl Engine {
             |mark: Mark| Ok((mark.clone(), view.marked_ms(collection.id, &mark)?.unwrap_or_default()));
         let marks = marks.into_iter().map(with_time).collect::<Result<_, StoreError>>()?;
         Ok(MarkPage { marks, has_more })
+    }
+}
+
+impl Shared {
+    /// See [`Engine::marks`].
+    pub(super) fn marks(
+        &self,
+        collection: &Collection,
+        after: Option<&Mark>,
+        limit: usize,
+        cancel: &Cancel,
+    ) -> Result<MarkPage, EngineError> {
+        let view = self.store.view();
+        let mut page = MarkPage::default();
+        for (read, mark) in view.marks_after(collection.id, after).enumerate() {
+            if read % CHECK == 0 {
+                cancel.check()?;
+            }
+            let Some(mark) = mark? else { continue };
+            if page.marks.len() == limit {
+                page.has_more = true;
+                break;
+            }
+            page.marks.push(mark);
+        }
+        Ok(page)
     }
 }
 
@@ -318,9 +332,7 @@ impl Writer {
     ) -> Result<usize, EngineError> {
         self.refuse_read_only()?;
         let shared = Arc::clone(&self.shared);
-        if shared.registry.find(&collection.name).is_none_or(|now| now.id != collection.id) {
-            return Err(EngineError::NoCollection(collection.name.clone()));
-        }
+        self.refuse_gone(&shared, collection)?;
         let mut plan = Plan::new(&shared.store, self.last, self.now_ms())?;
         let (changed, are_added) = match change {
             MarkChange::Add(marks) => (plan.add_marks(collection.id, marks)?, true),
@@ -342,6 +354,7 @@ impl Writer {
             let done = clustering.finish(0)?;
             plan.clusters.push(self.clusters.note(collection, done));
         }
+        self.follow_marks(collection.id, &changed);
         let done = self.commit_marks(plan, collection, &changed, are_added);
         self.clusters_after_commit();
         done.map(|()| changed.len())

@@ -58,6 +58,7 @@ mod posting_cache;
 mod recent;
 mod recovery;
 mod registry;
+mod reindex;
 mod repair;
 mod replica;
 mod restore;
@@ -100,6 +101,7 @@ pub use pairs::{DocumentPair, Pairs};
 pub use passages::{BOILERPLATE, rank};
 use posting_cache::PostingCache;
 pub use registry::Collection;
+pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
 use replica::Following;
 pub use replica::{JoinError, Membership, ReplicaState, Trouble, replace_data};
@@ -153,9 +155,10 @@ pub struct Engine {
     commands: mpsc::UnboundedSender<Command>,
     requests: sync_mpsc::Sender<Request>,
     queue: WriteQueue,
-    /// Permits for backups; the next field has those for restores.
+    /// Permits for backups; the next fields have those for restores and reindexes.
     backups: Arc<Semaphore>,
     restores: Arc<Semaphore>,
+    reindexes: Arc<Semaphore>,
     /// Permits for lists of pairs.
     pairs: Arc<Semaphore>,
     incoming: PathBuf,
@@ -238,6 +241,7 @@ impl Engine {
             queue: WriteQueue::new(settings.queue_operations, settings.queue_bytes),
             backups: Arc::new(Semaphore::new(BACKUPS)),
             restores: Arc::new(Semaphore::new(1)),
+            reindexes: Arc::new(Semaphore::new(1)),
             pairs: Arc::new(Semaphore::new(pairs::LISTS)),
             incoming: directory.incoming,
             following,
@@ -320,21 +324,34 @@ impl Engine {
         Ok(self.shared.registry.get(name)?.settings())
     }
 
-    /// Returns a document; `None` if it does not exist.
-    pub fn get(&self, collection: &CollectionName, id: &DocumentId) -> Result<Option<Document>, EngineError> {
-        let collection = self.shared.registry.get(collection)?.id;
-        let row = self.shared.store.view().row(collection, id)?;
+    /// Returns a document of this collection, which may have been replaced by one of the same name; `None` if
+    /// it does not exist.
+    pub fn get(&self, collection: &Collection, id: &DocumentId) -> Result<Option<Document>, EngineError> {
+        let row = self.shared.store.view().row(collection.id, id)?;
         let row = row.filter(|row| !row.has_lapsed(self.now_ms()));
         Ok(row.map(|row| Document { id: id.clone(), row }))
+    }
+
+    /// How many of these documents exist.
+    ///
+    /// # Errors
+    /// [`EngineError::Store`].
+    pub fn count(&self, collection: &Collection, ids: &[DocumentId]) -> Result<u64, EngineError> {
+        let (view, now_ms) = (self.shared.store.view(), self.now_ms());
+        let mut found = 0;
+        for id in ids {
+            let row = view.row_head(collection.id, id)?;
+            found += u64::from(row.is_some_and(|row| !row.has_lapsed(now_ms)));
+        }
+        Ok(found)
     }
 
     /// The bytes of a stored document, without reading it; 0 if there is none.
     ///
     /// # Errors
     /// As [`Engine::get`].
-    pub fn row_bytes(&self, collection: &CollectionName, id: &DocumentId) -> Result<usize, EngineError> {
-        let collection = self.shared.registry.get(collection)?.id;
-        Ok(self.shared.store.view().row_bytes(collection, id)?)
+    pub fn row_bytes(&self, collection: &Collection, id: &DocumentId) -> Result<usize, EngineError> {
+        Ok(self.shared.store.view().row_bytes(collection.id, id)?)
     }
 
     /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.

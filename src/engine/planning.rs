@@ -106,6 +106,11 @@ impl<'a> Plan<'a> {
         (self.batch, self.postings.into_iter().filter_map(touched).collect())
     }
 
+    /// The documents that were touched, with their collections.
+    pub(super) fn touched_ids(&self) -> impl Iterator<Item = &(CollectionId, DocumentId)> {
+        self.documents.keys()
+    }
+
     /// The earliest expiry of the documents that were put.
     pub(super) fn soonest_ms(&self) -> Option<u64> {
         self.soonest_ms

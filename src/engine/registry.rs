@@ -31,7 +31,10 @@ pub struct Collection {
     pub(super) index: Arc<dyn HashIndex>,
     /// The shape of its signatures, if its hashes identify signatures.
     pub(super) signatures: Option<SignatureShape>,
-    created_ms: u64,
+    pub(super) created_ms: u64,
+    /// Whether a reindex made it. It then replaced a collection of the same name, for which writes may have
+    /// been prepared.
+    is_remade: bool,
     /// Together with the id, the name and the creation time, this is the collection's record.
     settings: ArcSwap<CollectionSettings>,
     /// Prevents the removal of a hash from the index between a reader's view of the store and its search of
@@ -62,8 +65,14 @@ impl Collection {
         Collection::new(record, index)
     }
 
+    /// A collection without documents that will replace the one of the same name.
+    pub(super) fn remade(record: CollectionRecord) -> Collection {
+        Collection { is_remade: true, ..Collection::empty(record) }
+    }
+
     pub(super) fn new(record: CollectionRecord, index: Arc<dyn HashIndex>) -> Collection {
         Collection {
+            is_remade: false,
             id: record.id,
             name: record.name.clone(),
             index,
@@ -76,6 +85,12 @@ impl Collection {
             marks: Counts::default(),
             traffic: Traffic::default(),
         }
+    }
+
+    /// The error of a write that was prepared for an earlier collection of this name.
+    pub(super) fn not_for_this(&self, otherwise: impl FnOnce(CollectionName) -> EngineError) -> EngineError {
+        let name = self.name.clone();
+        if self.is_remade { EngineError::Switching(name) } else { otherwise(name) }
     }
 
     /// Removes hashes that no document has from the index. If readers prevent that, it is retried with the

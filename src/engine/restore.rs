@@ -301,11 +301,14 @@ impl Writer {
             Step::Finish { collection, reply } => {
                 let _ = reply.send(self.finish_restore(&collection));
             }
-            Step::Abandon(id) => {
-                self.restoring.remove(&id);
-                self.garbage.push_back(id);
-            }
+            Step::Abandon(id) => self.abandon_hidden(id),
         }
+    }
+
+    /// Discards a collection that is not visible.
+    pub(super) fn abandon_hidden(&mut self, id: CollectionId) {
+        self.restoring.remove(&id);
+        self.garbage.push_back(id);
     }
 
     fn refuse_existing(&self, name: &CollectionName) -> Result<(), EngineError> {
@@ -316,8 +319,13 @@ impl Writer {
     }
 
     fn begin_restore(&mut self, record: CollectionRecord) -> Result<Arc<Collection>, EngineError> {
-        self.refuse_read_only()?;
         self.refuse_existing(&record.name)?;
+        Ok(Arc::new(Collection::empty(self.begin_hidden(record)?)))
+    }
+
+    /// Reserves the number of a collection that is filled while it is not visible. Returns its record.
+    pub(super) fn begin_hidden(&mut self, record: CollectionRecord) -> Result<CollectionRecord, EngineError> {
+        self.refuse_read_only()?;
         let shared = Arc::clone(&self.shared);
         let record = CollectionRecord { id: shared.store.next_collection_id()?, ..record };
         let mut batch = shared.store.batch()?;
@@ -325,18 +333,27 @@ impl Writer {
         batch.log(Change::CollectionChanged(record.id));
         self.commit_or_fail(batch, &[].into(), &[])?;
         self.restoring.insert(record.id);
-        Ok(Arc::new(Collection::empty(record)))
+        Ok(record)
     }
 
     fn fill(&mut self, collection: &Arc<Collection>, documents: Vec<Document>) -> Result<(), EngineError> {
+        let put = |document| Operation::Put { document, unless: None, condition: Condition::None };
+        self.apply_hidden(collection, documents.into_iter().map(put))
+    }
+
+    /// Applies operations to a collection that is not visible.
+    pub(super) fn apply_hidden(
+        &mut self,
+        collection: &Arc<Collection>,
+        operations: impl Iterator<Item = Operation>,
+    ) -> Result<(), EngineError> {
         self.refuse_read_only()?;
         self.shared.budget.admit(true)?;
         let shared = Arc::clone(&self.shared);
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
         plan.next_place = self.next_place;
-        for document in documents {
-            let put = Operation::Put { document, unless: None, condition: Condition::None };
-            plan.decide(collection, put, None, &mut self.recent)?;
+        for operation in operations {
+            plan.decide(collection, operation, None, &mut self.recent)?;
         }
         self.next_place = plan.next_place;
         let (batch, hashes) = plan.into_batch();
@@ -344,7 +361,7 @@ impl Writer {
         self.commit_or_fail(batch, &touched, &hashes)
     }
 
-    fn fill_marks(
+    pub(super) fn fill_marks(
         &mut self,
         collection: &Arc<Collection>,
         marks: Vec<(Mark, u64)>,
@@ -356,10 +373,24 @@ impl Writer {
     }
 
     fn finish_restore(&mut self, collection: &Arc<Collection>) -> Result<(), EngineError> {
-        self.refuse_read_only()?;
         self.refuse_existing(&collection.name)?;
+        self.reveal(collection, None)
+    }
+
+    /// Makes a filled collection visible, in place of another one of its name if there is one. The caller has
+    /// checked the name.
+    pub(super) fn reveal(
+        &mut self,
+        collection: &Arc<Collection>,
+        replaced: Option<&Collection>,
+    ) -> Result<(), EngineError> {
+        self.refuse_read_only()?;
         let shared = Arc::clone(&self.shared);
         let mut batch = shared.store.batch()?;
+        if let Some(replaced) = replaced {
+            batch.delete_collection(replaced.id, replaced.index.width());
+            batch.log(Change::CollectionDeleted(replaced.id));
+        }
         batch.finish_restore(&collection.record());
         if collection.has_clusters() {
             batch.change_clusters(&ClusterChanges::rebuild(collection.id, 0));

@@ -28,6 +28,7 @@ use super::near_duplicates::Checked;
 use super::planning::{Plan, place};
 use super::recent::Recent;
 use super::registry::Collection;
+use super::reindex::{self, Followed};
 use super::replica::{Apply, Replica};
 use super::restore::Step;
 use super::shared::Shared;
@@ -76,6 +77,8 @@ pub(super) enum Command {
     },
     /// A step of a restore.
     Restore(Step),
+    /// A step of a reindex.
+    Reindex(reindex::Step),
     /// A stored document may have expired.
     Expire,
     /// Every retained snapshot covers the log up to this change.
@@ -106,6 +109,8 @@ pub(super) struct Writer {
     pub(super) garbage: VecDeque<CollectionId>,
     /// Collections that are being restored and are not visible yet.
     pub(super) restoring: HashSet<CollectionId>,
+    /// Collections that are being reindexed, with what changed in them.
+    pub(super) followed: HashMap<CollectionId, Followed>,
     pub(super) last: Sequence,
     /// Whether stored documents have expired.
     pub(super) expiring: bool,
@@ -162,6 +167,7 @@ impl Writer {
             recent,
             garbage,
             restoring,
+            followed: HashMap::new(),
             last,
             expiring: true,
             clusters: ClusterWork::default(),
@@ -195,6 +201,7 @@ impl Writer {
                     self.settle_some();
                 }
                 Command::Restore(step) => self.restore(step),
+                Command::Reindex(step) => self.reindex(step),
                 Command::Expire => {
                     self.clusters.resume();
                     self.expire();
@@ -358,6 +365,7 @@ impl Writer {
             touched.insert(collection.id, collection);
         }
         plan.and_then(|mut plan| {
+            self.follow_documents(&plan);
             self.change_clusters(&mut plan, touched)?;
             Ok(plan)
         })
@@ -370,8 +378,8 @@ impl Writer {
         collection: &Collection,
         operations: Vec<(Operation, Option<Checked>)>,
     ) -> Result<Outcomes, StoreError> {
-        if shared.registry.find(&collection.name).is_none_or(|now| now.id != collection.id) {
-            return Ok(Err(EngineError::NoCollection(collection.name.clone())));
+        if let Err(error) = self.refuse_gone(shared, collection) {
+            return Ok(Err(error));
         }
         plan.reserve(operations.len());
         let outcomes = operations.into_iter().map(|(operation, checked)| {

@@ -53,6 +53,7 @@ codes! {
     NoMark NOT_FOUND "no_mark" "There is no such mark";
     NoCalibration NOT_FOUND "no_calibration" "The collection was not calibrated";
     NoDeletion NOT_FOUND "no_deletion" "No documents were deleted by a filter";
+    NoReindex NOT_FOUND "no_reindex" "The collection was not reindexed";
     MethodNotAllowed METHOD_NOT_ALLOWED "method_not_allowed" "The route has no such method";
     TooSlow REQUEST_TIMEOUT "too_slow" "The body came too slowly";
     SettingsConflict CONFLICT "settings_conflict" "The setting would not fit what is stored";
@@ -62,6 +63,8 @@ codes! {
     CollectionExists CONFLICT "collection_exists" "There is such a collection already";
     Calibrating CONFLICT "calibrating" "The collection is being calibrated";
     Deleting CONFLICT "deleting" "Documents are being deleted by a filter";
+    Reindexing CONFLICT "reindexing" "The collection is being reindexed";
+    NoTexts CONFLICT "no_texts" "Documents have no kept text";
     PreconditionFailed PRECONDITION_FAILED "precondition_failed" "The condition of the request does not hold";
     UriTooLong URI_TOO_LONG "uri_too_long" "The URI is too long";
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
@@ -340,6 +343,10 @@ impl From<&ServiceError> for Problem {
             ServiceError::NoDeletion(_) | ServiceError::DeletionEnded => {
                 Problem::new(Code::NoDeletion, detail)
             }
+            // A reindex that was ended is forgotten, so no client gets its error.
+            ServiceError::NoReindex(_) => Problem::new(Code::NoReindex, detail),
+            ServiceError::Reindexing(_) => Problem::new(Code::Reindexing, detail),
+            ServiceError::KeepsNoTexts(_) | ServiceError::Unfit { .. } => Problem::new(Code::NoTexts, detail),
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
             ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
             ServiceError::OtherCalibration { .. } | ServiceError::Overtaken(_) => {
@@ -384,7 +391,9 @@ impl From<&EngineError> for Problem {
                 return Problem::field(Code::InvalidField, "/signature", detail);
             }
             EngineError::NoMemory(error) => return Problem::from(*error),
-            EngineError::Busy(_) | EngineError::Pool(PoolError::Busy) => Code::Busy,
+            EngineError::Busy(_) | EngineError::Switching(_) | EngineError::Pool(PoolError::Busy) => {
+                Code::Busy
+            }
             // Work is cancelled only if its caller stops waiting, so no client gets this.
             EngineError::Pool(PoolError::Cancelled) => Code::DeadlineExceeded,
             EngineError::ReadOnly(_) => Code::ReadOnly,

@@ -17,7 +17,7 @@ const NAMED: Known = ("id", "$request.path.id");
 const COLLECTION: Known = ("collection", "$request.path.collection");
 
 /// An operation and a status, the parameter that is known then, and the operations that can follow.
-const LINKS: [(&str, &str, Known, &[&str]); 6] = [
+const LINKS: [(&str, &str, Known, &[&str]); 7] = [
     (
         "add_documents",
         "201",
@@ -56,10 +56,12 @@ const LINKS: [(&str, &str, Known, &[&str]); 6] = [
             "get_shared_hashes",
             "backup",
             "begin_calibration",
+            "begin_reindex",
         ],
     ),
     ("put_collection", "200", COLLECTION, &["get_collection", "add_documents_in_collection"]),
     ("begin_calibration", "202", COLLECTION, &["get_calibration", "forget_calibration"]),
+    ("begin_reindex", "202", COLLECTION, &["get_reindex", "end_reindex"]),
 ];
 
 /// Adds the links, and the same links between the variants of operations with the collection in the path.

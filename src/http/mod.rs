@@ -35,6 +35,7 @@ mod openapi;
 mod operations;
 mod pairs;
 mod refused;
+mod reindex;
 mod responses;
 mod room;
 mod route;
@@ -217,6 +218,9 @@ impl Server {
             (Route::Calibrate, Method::GET) => calibrate::get.call(request, state),
             (Route::Calibrate, Method::POST) => calibrate::begin.call(request, state),
             (Route::Calibrate, Method::DELETE) => calibrate::forget.call(request, state),
+            (Route::Reindex, Method::GET) => reindex::get.call(request, state),
+            (Route::Reindex, Method::POST) => reindex::begin.call(request, state),
+            (Route::Reindex, Method::DELETE) => reindex::end.call(request, state),
             (Route::Clusters, Method::GET) => clusters::list.call(request, state),
             (Route::Clusters, Method::POST) => clusters::build.call(request, state),
             (Route::Clusters, Method::DELETE) => clusters::remove.call(request, state),

@@ -18,7 +18,7 @@ use super::route::{Matched, Need, Route};
 use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
 use super::{
     backups, calibrate, clusters, collections, compare, deletions, documents, fingerprint, in_cluster, key,
-    links, listing, marks, operations, pairs, similar,
+    links, listing, marks, operations, pairs, reindex, similar,
 };
 
 #[derive(OpenApi)]
@@ -42,6 +42,7 @@ use super::{
         clusters::list, clusters::build, clusters::remove, clusters::get, clusters::of_document,
         marks::add, marks::list, marks::remove,
         calibrate::begin, calibrate::get, calibrate::forget,
+        reindex::begin, reindex::get, reindex::end,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
         operations::profiles, key::key, collections::shared_hashes, in_cluster::members,

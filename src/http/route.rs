@@ -117,6 +117,7 @@ routes! {
         Backup = "/backup",
         Restore = "/restore",
         Calibrate = "/calibrate",
+        Reindex = "/reindex",
         SharedHashes = "/shared-hashes",
     }
     optional_collection {
@@ -180,7 +181,7 @@ impl Route {
             Route::Collection => &[(Method::GET, READ), (Method::PUT, ADMIN), (Method::DELETE, ADMIN)],
             Route::Backup => &[(Method::GET, ADMIN)],
             Route::Restore => &[(Method::POST, ADMIN)],
-            Route::Calibrate | Route::Clusters => {
+            Route::Calibrate | Route::Reindex | Route::Clusters => {
                 &[(Method::GET, READ), (Method::POST, ADMIN), (Method::DELETE, ADMIN)]
             }
             Route::Similar => &[(Method::GET, READ), (Method::POST, READ)],
@@ -347,6 +348,7 @@ mod tests {
             "/nothing",
             "/backup",
             "/calibrate",
+            "/reindex",
             "/restore",
             "/similar/",
             "/similar/x",

@@ -104,13 +104,17 @@ impl Service {
     }
 
     /// Resolves any query: reads the document, or fingerprints the text.
-    pub(super) async fn resolve(&self, collection: &Collection, ask: &Ask) -> Result<Resolved, ServiceError> {
+    pub(super) async fn resolve(
+        &self,
+        collection: &Arc<Collection>,
+        ask: &Ask,
+    ) -> Result<Resolved, ServiceError> {
         self.check(collection, ask)?;
         let mut k = ask.k;
         let (located, itself) = match &ask.by {
             By::Content(Content::Hash(hash)) => (Located { hash: *hash, signature: None, made: None }, None),
             By::Id(id) => {
-                let row = self.document(collection.name(), id).await?.row;
+                let row = self.document_in(collection, id).await?.row;
                 let is_signed = collection.settings().signatures.is_some();
                 let signature = row.sketch.filter(|_| is_signed).map(Arc::from);
                 (Located { hash: row.hash, signature, made: None }, Some(id.clone()))
@@ -118,7 +122,7 @@ impl Service {
             // Boxed: otherwise the state of fingerprinting would enlarge this future, and be moved, for
             // every query.
             By::Content(content) => {
-                let profile = self.profile_of(collection.name())?;
+                let profile = self.profile_in(collection)?;
                 let located = Box::pin(self.locate(profile, content.clone())).await?;
                 if ask.threshold.is_none() && collection.settings().k == profile.default_k() {
                     // The k of the profile may depend on the text; a k that the client chose does not.

@@ -141,6 +141,7 @@ impl Service {
         if engine.delete_collection(name, condition).await? {
             // Its result could not be requested any more.
             self.calibrations.forget(name);
+            self.reindexes.forget(name);
             return Ok(());
         }
         Err(EngineError::NoCollection(name.clone()).into())
@@ -150,7 +151,7 @@ impl Service {
 /// Converts a request for the engine. The properties of profiles are looked up here. The engine checks what
 /// depends on the current settings, because it knows them when it makes the change. `usual` is the profile of
 /// a new collection that names none.
-fn change(
+pub(super) fn change(
     profiles: Profiles,
     usual: &Profile,
     wanted: WantedCollection,

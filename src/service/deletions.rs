@@ -17,6 +17,7 @@ use super::error::ServiceError;
 use crate::call::{self, Call};
 use crate::engine::{Admission, Condition, Filter, Listing, Operation, Outcome, Page, Version};
 use crate::ids::{CollectionName, DocumentId};
+use crate::pool::{Cancel, Patience};
 
 /// Documents in one write.
 const PART: usize = 500;
@@ -100,11 +101,9 @@ impl Service {
         }
         let engine = self.engine()?;
         let found = if is_dry_run {
-            let mut found = 0;
-            for id in &ids {
-                found += u64::from(engine.row_bytes(collection, id)? > 0);
-            }
-            found
+            let (engine, collection) = (Arc::clone(engine), engine.find(collection)?);
+            let count = move |_: &Cancel| engine.count(&collection, &ids);
+            self.pool.run(Patience::Interactive, count).await??
         } else {
             let delete = |id| Operation::Delete { id, condition: Condition::None };
             let operations = ids.into_iter().map(delete).collect();

@@ -13,18 +13,16 @@ use super::clusters::placement_of;
 use super::counts::count_outcomes;
 use super::error::ServiceError;
 use super::fingerprints::{
-    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, takes_texts,
+    Content, check_profile, checked_signature, profile_named, reserve_for_fingerprint, sign, takes_texts,
 };
 use super::given::hash_of;
 use super::limits::Limits;
-use super::second_check::sketch_of;
 use super::strict_json::{Strict, told};
 use crate::engine::{
     Admission, CollectionSettings, Condition, Document, DuplicateRule, EngineError, MAX_OPERATIONS,
     Operation, Outcome, Placement, Row, Version,
 };
-use crate::features::sampled_grams;
-use crate::fingerprint::{Profile, Profiles, Signed, Status, signature_name};
+use crate::fingerprint::{Profile, Profiles, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
 use crate::pool::{Cancel, Patience, Turns};
 
@@ -69,14 +67,15 @@ const PLACED_AT_ONCE: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Prepared {
     document: Document,
-    profile: &'static Profile,
+    /// The settings by which it was made.
+    settings: Arc<CollectionSettings>,
 }
 
 /// The settings for preparing the documents of a collection.
 pub(super) struct Preparation {
     profiles: Profiles,
     profile: &'static Profile,
-    settings: Arc<CollectionSettings>,
+    pub(super) settings: Arc<CollectionSettings>,
     pub(super) limits: Limits,
     pub(super) now_ms: u64,
     /// The engine's time, by which documents expire. It never goes backwards.
@@ -96,7 +95,7 @@ impl Preparation {
         row.metadata = offered.metadata;
         row.written_ms = self.now_ms;
         let id = offered.id.unwrap_or_else(self.new_id);
-        Ok(Prepared { document: Document { id, row }, profile: self.profile })
+        Ok(Prepared { document: Document { id, row }, settings: Arc::clone(&self.settings) })
     }
 
     fn row(&self, content: Content, cancel: &Cancel) -> Result<Row, ServiceError> {
@@ -125,19 +124,9 @@ impl Preparation {
                 let field = content.field();
                 takes_texts(self.profile, field)?;
                 let text = content.into_text(self.limits.document_bytes, cancel)?.unwrap_or_default();
-                let Signed { fingerprint, signature } =
-                    self.profile.checked_sign(&text, || cancel.check())?;
-                if fingerprint.status == Status::Empty {
+                let made = sign(&mut row, &text, self.profile, &self.settings, || cancel.check())?;
+                if made == Status::Empty {
                     return Err(ServiceError::EmptyText { field });
-                }
-                row.hash = fingerprint.hash;
-                row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
-                row.short = fingerprint.status == Status::Short;
-                row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
-                row.sketch =
-                    signature.or_else(|| Some(sketch_of(&text, self.settings.sketch_bytes?, self.profile)));
-                if self.settings.boilerplate.is_some() {
-                    row.grams = sampled_grams(&text);
                 }
                 if self.settings.keep_text {
                     check_text(field, &text, self.limits.document_bytes)?;
@@ -299,24 +288,24 @@ impl Service {
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
-        let fact = |Prepared { document: Document { id, row }, profile }: &Prepared| Added {
+        let fact = |Prepared { document: Document { id, row }, settings }: &Prepared| Added {
             id: id.clone(),
             hash: row.hash,
             status: status(row),
             expires_ms: row.expires_ms,
             outcome: Outcome::Absent,
             version: None,
-            signature: profile.signatures().and(row.sketch.as_deref()).map(Arc::from),
+            signature: settings.signatures.and(row.sketch.as_deref()).map(Arc::from),
             placement: None,
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
-        let profile = prepared.first().map(|prepared| prepared.profile.id().to_string());
+        let made_for = prepared.first().map(|prepared| Arc::clone(&prepared.settings));
         let StoreRule { unless, condition } = rule;
         let put =
             |Prepared { document, .. }| Operation::Put { document, unless, condition: condition.clone() };
         let operations = prepared.into_iter().map(put).collect();
         let engine = Arc::clone(self.engine()?);
-        let receipt = engine.write(collection, profile.as_deref(), operations, admission).await?;
+        let receipt = engine.write(collection, made_for.as_deref(), operations, admission).await?;
         let (written_to, pool) = (engine.find(collection).ok(), self.pool.clone());
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;

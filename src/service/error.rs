@@ -130,6 +130,29 @@ pub enum ServiceError {
     /// The calibration was cancelled.
     #[error("the calibration was ended by a request")]
     Forgotten,
+    /// There is no reindex of the collection.
+    #[error("collection \"{0}\" was not reindexed since the server started; POST to the same path begins")]
+    NoReindex(CollectionName),
+    /// The collection is being reindexed.
+    #[error(
+        "collection \"{0}\" is being reindexed; GET of the same path returns its progress, and DELETE ends it"
+    )]
+    Reindexing(CollectionName),
+    /// A collection that keeps no texts cannot be reindexed.
+    #[error(
+        "collection \"{0}\" keeps no texts (keep_text is false), and a reindex makes fingerprints from kept \
+         texts. Create a collection with the other profile and send the documents there, with \"keep_text\": \
+         true if it is to be reindexed later"
+    )]
+    KeepsNoTexts(CollectionName),
+    /// Some documents have no text, or none from which the new profile makes a fingerprint.
+    #[error("{}", unfit(without_text, without_features))]
+    Unfit {
+        /// Documents that were stored as hashes, signatures or features, or while texts were not kept.
+        without_text: Listed,
+        /// Documents whose texts have nothing of which the profile makes features.
+        without_features: Listed,
+    },
     /// The condition of the request does not hold for the document. Nothing was done.
     #[error("{}", condition_message(id, *version))]
     Condition {
@@ -179,6 +202,51 @@ fn condition_message(id: &DocumentId, version: Option<Version>) -> String {
              If-Match out to store it"
         ),
     }
+}
+
+/// The first of some documents, and their number.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    first: Vec<DocumentId>,
+    all: u64,
+}
+
+impl Listed {
+    /// Number of documents that are listed.
+    const MOST: usize = 10;
+
+    pub(super) fn add(&mut self, id: &DocumentId) {
+        self.all += 1;
+        if self.first.len() < Self::MOST {
+            self.first.push(id.clone());
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all == 0
+    }
+
+    fn text(&self) -> String {
+        let first: Vec<String> = self.first.iter().map(|id| format!("{:?}", id.as_str())).collect();
+        let more = self.all - self.first.len() as u64;
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        format!("{} ({}{more})", self.all, first.join(", "))
+    }
+}
+
+/// What is wrong with the documents of a collection that cannot be reindexed.
+fn unfit(without_text: &Listed, without_features: &Listed) -> String {
+    let mut what = Vec::new();
+    if !without_text.is_empty() {
+        what.push(format!("documents without a kept text: {}", without_text.text()));
+    }
+    if !without_features.is_empty() {
+        what.push(format!("documents in whose texts the profile finds nothing: {}", without_features.text()));
+    }
+    format!(
+        "{}. Nothing was changed. Delete them or store them again with a text, then reindex again",
+        what.join("; ")
+    )
 }
 
 /// The documents of a mark, in words.

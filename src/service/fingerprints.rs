@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use super::Service;
 use super::error::ServiceError;
+use super::second_check::sketch_of;
 use crate::call::{self, NoMemory, Reserved};
-use crate::engine::EngineError;
+use crate::engine::{Collection, CollectionSettings, EngineError, Row};
+use crate::features::sampled_grams;
 use crate::fingerprint::{
     Explanation, Fingerprint, GivenFeature, Profile, Profiles, Signed, Status, check_takes_texts,
     makes_the_same, signature_name,
@@ -173,6 +175,11 @@ impl Service {
         profile_named(self.profiles(), &self.engine()?.settings(name)?.profile)
     }
 
+    /// The profile of this collection, which may have been replaced by one of the same name.
+    pub(super) fn profile_in(&self, collection: &Collection) -> Result<&'static Profile, ServiceError> {
+        profile_named(self.profiles(), &collection.settings().profile)
+    }
+
     /// Fingerprints texts with a profile, in order. Hashes and signatures among the contents are skipped.
     ///
     /// # Errors
@@ -246,6 +253,32 @@ impl Service {
             _ => Err(ServiceError::EmptyText { field }),
         }
     }
+}
+
+/// Sets the parts of a row that are made from the text of the document. If the text is empty, it changes
+/// nothing.
+///
+/// # Errors
+/// Those of `check`, which is called from time to time.
+pub(super) fn sign(
+    row: &mut Row,
+    text: &str,
+    profile: &'static Profile,
+    settings: &CollectionSettings,
+    check: impl Fn() -> Result<(), PoolError>,
+) -> Result<Status, PoolError> {
+    let Signed { fingerprint, signature } = profile.checked_sign(text, check)?;
+    if fingerprint.status == Status::Empty {
+        return Ok(Status::Empty);
+    }
+    row.hash = fingerprint.hash;
+    row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
+    row.short = fingerprint.status == Status::Short;
+    row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
+    let sketch = || settings.sketch_bytes.map(|bytes| sketch_of(text, bytes, profile));
+    row.sketch = signature.or_else(sketch);
+    row.grams = if settings.boilerplate.is_some() { sampled_grams(text) } else { Vec::new() };
+    Ok(fingerprint.status)
 }
 
 /// A profile by its name, with or without version.

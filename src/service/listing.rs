@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Service;
 use super::cursor;
 use super::error::ServiceError;
-use crate::engine::{Document, Filter, Listing, Page};
+use crate::engine::{Collection, Document, Filter, Listing, Page};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -45,16 +45,26 @@ impl Service {
         collection: &CollectionName,
         id: &DocumentId,
     ) -> Result<Document, ServiceError> {
+        self.document_in(&self.engine()?.find(collection)?, id).await
+    }
+
+    /// Returns a document of this collection, which may have been replaced by one of the same name.
+    pub(super) async fn document_in(
+        &self,
+        collection: &Arc<Collection>,
+        id: &DocumentId,
+    ) -> Result<Document, ServiceError> {
         let engine = self.engine()?;
         let found = if Service::goes_aside(engine.row_bytes(collection, id)?) {
             // The text may have megabytes; reading it here would delay other requests.
-            let (engine, collection, id) = (Arc::clone(engine), collection.clone(), id.clone());
+            let (engine, collection, id) = (Arc::clone(engine), Arc::clone(collection), id.clone());
             let read = move |_: &Cancel| engine.get(&collection, &id);
             self.pool.run(Patience::Interactive, read).await??
         } else {
             engine.get(collection, id)?
         };
-        found.ok_or_else(|| ServiceError::NoDocument { collection: collection.clone(), id: id.clone() })
+        let absent = || ServiceError::NoDocument { collection: collection.name().clone(), id: id.clone() };
+        found.ok_or_else(absent)
     }
 
     /// Lists documents without their texts. If a filter admits few of many documents, a page may have fewer

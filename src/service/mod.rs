@@ -30,6 +30,7 @@ mod neighbours;
 mod pairs;
 mod passages;
 mod patch;
+mod reindex;
 mod second_check;
 mod strict_json;
 
@@ -60,6 +61,7 @@ pub use marks::{MarkList, WantedMarks};
 pub use neighbours::Neighbours;
 pub use passages::Passages;
 pub use patch::Patch;
+pub use reindex::{Reindexed, WantedReindex};
 pub use second_check::{Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
@@ -85,6 +87,7 @@ use buckets::Buckets;
 use calibrate::Calibrations;
 use counts::{Costs, Counters};
 use deletions::Deletions;
+use reindex::Reindexes;
 
 /// Functions and data that the caller provides to the service.
 #[derive(Clone, Copy)]
@@ -110,6 +113,7 @@ pub struct Service {
     buckets: Buckets,
     calibrations: Calibrations,
     deletions: Deletions,
+    reindexes: Reindexes,
     snapshots: Semaphore,
     collection_changes: Semaphore,
 }
@@ -138,6 +142,7 @@ impl Service {
             buckets: Buckets::default(),
             calibrations: Calibrations::default(),
             deletions: Deletions::default(),
+            reindexes: Reindexes::default(),
             snapshots: Semaphore::new(SNAPSHOTS),
             collection_changes: Semaphore::new(COLLECTION_CHANGES),
         }

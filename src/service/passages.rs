@@ -69,7 +69,7 @@ impl Service {
             By::Content(content @ (Content::Text(_) | Content::Html(..))) => (Some(content.clone()), None),
             By::Content(_) => return Ok(()),
             By::Id(id) => {
-                let row = self.document(collection.name(), id).await?.row;
+                let row = self.document_in(collection, id).await?.row;
                 filter.get_or_insert_default().exclude.insert(id.clone());
                 document = Some(id.clone());
                 (None, Some(Subject { grams: row.grams, text: row.text }))

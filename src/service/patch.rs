@@ -57,7 +57,8 @@ impl Service {
             let condition = Condition::Version(vec![version]);
             let put = Operation::Put { document: document.clone(), unless: None, condition };
             let engine = Arc::clone(self.engine()?);
-            let receipt = engine.write(collection, None, vec![put], Admission::Shed).await?;
+            let receipt =
+                engine.write(collection, Some(&preparation.settings), vec![put], Admission::Shed).await?;
             if let Some(Outcome::Updated(_)) = receipt.await?.first() {
                 engine.find(collection)?.traffic.wrote(1);
                 return self.document(collection, id).await;

@@ -16,7 +16,6 @@ use super::lookup::Found;
 use super::{Service, ServiceError};
 use crate::engine::{Answer, Collection, EngineError, Judge, Query, WorkBudget};
 use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
-use crate::ids::CollectionName;
 use crate::pool::{Cancel, Patience};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
@@ -192,12 +191,12 @@ impl Service {
         }
         let by = Comparison {
             measure: ask.measure,
-            profile: self.profile_of(collection.name())?,
+            profile: self.profile_in(collection)?,
             sketch_bytes,
             most: self.limits.document_bytes,
         };
         let limit = ask.matches(self.limits());
-        let compared = self.compared(collection.name(), &ask.by, sketch_bytes.is_some()).await?;
+        let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
         let (query, made) = self.resolve(collection, &ask).await?;
         let judge = judge(compared, by, least);
@@ -229,7 +228,7 @@ impl Service {
 
     async fn compared(
         &self,
-        collection: &CollectionName,
+        collection: &Arc<Collection>,
         by: &By,
         has_sketches: bool,
     ) -> Result<Compared, ServiceError> {
@@ -239,7 +238,7 @@ impl Service {
             }
             By::Content(_) => None,
             By::Id(id) => {
-                let row = self.document(collection, id).await?.row;
+                let row = self.document_in(collection, id).await?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
                 row.text.map(|text| Compared::Text(Content::Text(text))).or(sketch.map(Compared::Sketch))
             }

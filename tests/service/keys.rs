@@ -57,8 +57,11 @@ fn routes() -> Vec<Route> {
         route(Method::DELETE, "/collections/other", "a"),
         route(Method::GET, "/collections/n%65ws/export", "rwaRWA"),
         route(Method::GET, "/collections/news/calibrate", "rwaRWA"),
+        route(Method::GET, "/collections/news/reindex", "rwaRWA"),
         route(Method::GET, "/collections/news/shared-hashes", "rwaRWA"),
         post("/collections/news/calibrate", json!({}), "aA"),
+        post("/collections/news/reindex", json!({}), "aA"),
+        route(Method::DELETE, "/collections/news/reindex", "aA"),
         route(Method::DELETE, "/collections/news/calibrate", "aA"),
         route(Method::GET, "/collections/..%2Fnews/export", "rwa"),
     ];

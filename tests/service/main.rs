@@ -51,6 +51,7 @@ mod plans;
 mod profiles;
 mod prometheus;
 mod reclaim;
+mod reindex;
 mod repair;
 mod restores;
 mod road;

@@ -195,7 +195,7 @@ async fn a_write_without_a_log_is_refused_and_one_without_an_answer_is_applied()
     // The follower may read the entry before the append fails; then the outcome is known.
     assert!(matches!(lost, Err(EngineError::Unknown(_)) | Ok(_)), "{lost:?}");
     reach(&server, &log).await;
-    let has = |number| server.get(&name(1), &id(number)).unwrap().is_some();
+    let has = |number| server.get(&server.find(&name(1)).unwrap(), &id(number)).unwrap().is_some();
     assert_eq!([1, 2, 3].map(has), [false, true, true]);
     server.close(Duration::from_secs(5)).await;
 }

@@ -21,6 +21,7 @@ mod marks;
 mod pairs;
 mod plain;
 mod profiles;
+mod reindex;
 mod similar;
 mod values;
 
@@ -49,5 +50,6 @@ pub(super) use listing::{DeletionIn, DeletionOut, DocumentsOut, ListParams, Matc
 pub(super) use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut};
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
 pub(super) use profiles::{ProfileOut, ProfilesOut};
+pub(super) use reindex::{ReindexIn, ReindexOut};
 pub(super) use similar::{AskIn, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams};
 pub(super) use values::{Bits, Count, ExpiresIn, Id, Metadata, Timestamp};

@@ -1,0 +1,77 @@
+//! Reindex of a collection: start it, read its progress, end it.
+
+use axum::extract::State as From_;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::State;
+use super::error::{Body, Problem};
+use super::extract::{Document, NoParams, Target};
+use super::json::Json;
+use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
+use super::route::Route;
+use super::wire::{ReindexIn, ReindexOut};
+
+/// Makes the fingerprints of all documents of a collection again, with another profile.
+///
+/// They are made from the kept texts, in the background; `GET` of the same path returns the progress. Ids,
+/// texts, metadata, times, marks and the order of arrival stay. Until it ends, queries are answered with the
+/// old fingerprints, and from then on with the new ones. Documents that are written or deleted meanwhile are
+/// followed; in its last step, mostly some milliseconds, writes to the collection get 503 `busy`. A kill of
+/// the server leaves the collection as it was.
+#[utoipa::path(
+    post, path = Route::Reindex.path(), tag = "collections", operation_id = "begin_reindex",
+    params(("collection" = String, Path, description = "The collection.")),
+    request_body = ReindexIn,
+    responses(
+        (status = 202, description = "The reindex was started.", body = ReindexOut,
+            headers(("location" = String, description = "The path of the progress."))),
+        (status = 409, description = "The collection keeps no texts, or is being reindexed, or the server is \
+            one of a cluster.", body = Body, content_type = "application/problem+json"),
+        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
+    )
+)]
+pub(super) async fn begin(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+    Document(wanted): Document<ReindexIn>,
+) -> Result<Response, Problem> {
+    let started = state.service.reindex(&collection, wanted.into()).await?;
+    let location = [(header::LOCATION, Route::Reindex.of_collection(&collection))];
+    Ok((StatusCode::ACCEPTED, location, Json(ReindexOut::from(started))).into_response())
+}
+
+/// Returns the progress of the reindex of a collection, or how it ended.
+///
+/// It is kept in memory until the next reindex or until the server stops.
+#[utoipa::path(
+    get, path = Route::Reindex.path(), tag = "collections", operation_id = "get_reindex",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses(
+        (status = 200, description = "The reindex.", body = ReindexOut),
+        NotFound, Refused, Unavailable,
+    )
+)]
+pub(super) async fn get(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+) -> Result<Json<ReindexOut>, Problem> {
+    Ok(Json(state.service.reindexed(&collection)?.into()))
+}
+
+/// Ends the reindex of a collection if it is running, without effect, and forgets it.
+#[utoipa::path(
+    delete, path = Route::Reindex.path(), tag = "collections", operation_id = "end_reindex",
+    params(("collection" = String, Path, description = "The collection.")),
+    responses((status = 204, description = "It was ended or forgotten."), NotFound, Refused, Unavailable)
+)]
+pub(super) async fn end(
+    From_(state): From_<State>,
+    _: NoParams,
+    Target(collection): Target,
+) -> Result<StatusCode, Problem> {
+    state.service.forget_reindex(&collection)?;
+    Ok(StatusCode::NO_CONTENT)
+}
