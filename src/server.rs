@@ -26,7 +26,8 @@ use crate::cluster::{Cluster, ClusterError};
 use crate::config::Settings;
 
 use crate::engine::{
-    CheckpointPolicy, Engine, EngineError, EngineSettings, Membership, OpenError, Progress, StoreSettings,
+    CheckpointPolicy, CollectionSettings, Engine, EngineError, EngineSettings, Membership, OpenError,
+    Progress, StoreSettings,
 };
 use crate::http;
 use crate::ids::{CollectionName, DocumentId};
@@ -259,6 +260,8 @@ async fn start(
         Err(EngineError::NoCollection(_)) => {
             let created = service.make_collection(&engine, &default, default_collection(settings)).await;
             created.map_err(ServerError::Default)?;
+            let made = engine.settings(&default).map_err(|error| ServerError::Default(error.into()))?;
+            log_default(&made);
         }
         Err(error) => return Err(ServerError::Default(error.into())),
         Ok(_) => {}
@@ -287,9 +290,26 @@ fn default_collection(settings: &Settings) -> WantedCollection {
         profile: Some(settings.collection.profile.clone()),
         k: settings.collection.k,
         keep_text: Some(settings.collection.keep_text),
+        sketch_bytes: settings.collection.sketch_bytes,
         expires_in: Some(None),
         ..WantedCollection::default()
     }
+}
+
+/// Says what the collection `default`, which was just made, keeps of a document.
+fn log_default(made: &CollectionSettings) {
+    let texts = if made.keep_text { "their texts" } else { "no texts" };
+    let sketches = match (made.signatures, made.sketch_bytes) {
+        (Some(_), _) => "their signatures".to_owned(),
+        (None, Some(bytes)) => format!("sketches of {bytes} bytes for min_similarity"),
+        (None, None) => "no sketches".to_owned(),
+    };
+    tracing::info!(
+        profile = made.profile,
+        "the collection \"default\" was made: it keeps hashes, metadata, {sketches} and {texts} of its \
+         documents; collection.keep_text and collection.sketch_bytes change that at the first start, PUT \
+         /collections/default with keep_text for documents written later"
+    );
 }
 
 /// Folds recorded samples into the histograms, which keep every sample until then. Without it, the memory

@@ -23,7 +23,7 @@ pub(super) struct Key {
 }
 
 /// All keys, those of a section together, in the order of `config/default.toml`.
-pub(super) static KEYS: [Key; 66] = [
+pub(super) static KEYS: [Key; 67] = [
     key("server.listen", Kind::Address),
     key("server.open", Kind::Switch),
     key("server.hosts", Kind::List(&HOSTS)),
@@ -71,6 +71,7 @@ pub(super) static KEYS: [Key; 66] = [
     key("collection.profile", Kind::Text),
     number("collection.k", 0, 256, "bits"),
     key("collection.keep_text", Kind::Switch),
+    number("collection.sketch_bytes", 0, 1_024, "bytes"),
     key("log.level", Kind::Text),
     key("log.format", Kind::OneOf(&["text", "json"])),
     number("log.slow_query_ms", 0, 3_600_000, "milliseconds"),

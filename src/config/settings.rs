@@ -285,11 +285,15 @@ pub struct Collection {
     pub k: Option<u32>,
     /// Whether texts are stored with their hashes.
     pub keep_text: bool,
+    /// The size in bytes of the sketch that documents keep, 8 to 1,024, or 0 for none; `None` is the default
+    /// of the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sketch_bytes: Option<u16>,
 }
 
 impl Default for Collection {
     fn default() -> Collection {
-        Collection { profile: "copies-128".into(), k: None, keep_text: false }
+        Collection { profile: "copies-128".into(), k: None, keep_text: false, sketch_bytes: None }
     }
 }
 

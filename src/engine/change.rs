@@ -23,6 +23,8 @@ pub struct ProfileFacts {
     pub signatures: Option<SignatureShape>,
     /// The default distance of a new collection.
     pub k: u32,
+    /// The size in bytes of the sketch that documents of a new collection keep by default, if they keep one.
+    pub sketch_bytes: Option<u16>,
 }
 
 /// The settings that a client names. An omitted setting keeps its value, or gets the default in a new
@@ -112,7 +114,7 @@ impl CollectionChange {
             signatures: profile.signatures,
             k: profile.k,
             threshold: None,
-            sketch_bytes: None,
+            sketch_bytes: profile.sketch_bytes,
             boilerplate: None,
             clusters: None,
             keep_text: false,
@@ -136,7 +138,11 @@ impl CollectionChange {
             width: profile.width,
             signatures,
             k: if is_same { current.k } else { profile.k },
-            sketch_bytes: current.sketch_bytes.filter(|_| signatures.is_none()),
+            sketch_bytes: match (signatures, current.signatures) {
+                (Some(_), _) => None,
+                (None, Some(_)) => profile.sketch_bytes,
+                (None, None) => current.sketch_bytes,
+            },
             ..current.clone()
         };
         let k = base.reach(self.k, self.threshold)?;
@@ -283,12 +289,18 @@ mod tests {
     }
 
     fn hashes() -> ProfileFacts {
-        ProfileFacts { id: "plain@1".into(), width: Width::Bits64, signatures: None, k: 7 }
+        ProfileFacts {
+            id: "plain@1".into(),
+            width: Width::Bits64,
+            signatures: None,
+            k: 7,
+            sketch_bytes: None,
+        }
     }
 
     fn minima(bands: u16, rows: u16) -> ProfileFacts {
         let signatures = SignatureShape::of_minima(bands, rows);
-        ProfileFacts { id: "minima@1".into(), width: Width::Bits128, signatures, k: 100 }
+        ProfileFacts { id: "minima@1".into(), width: Width::Bits128, signatures, k: 100, sketch_bytes: None }
     }
 
     fn change() -> CollectionChange {

@@ -113,7 +113,7 @@ fn row(hash: Hash, characters: u64, number: f64) -> Row {
 
 fn facts(signatures: Option<SignatureShape>) -> ProfileFacts {
     let width = if signatures.is_some() { Width::Bits128 } else { Width::Bits64 };
-    ProfileFacts { id: "plain@1".into(), width, signatures, k: 4 }
+    ProfileFacts { id: "plain@1".into(), width, signatures, k: 4, sketch_bytes: None }
 }
 
 fn create(runtime: &Runtime, engine: &Engine, clusters: Option<(KeepRule, Option<u32>)>) {

@@ -8,7 +8,7 @@ use tokio::sync::SemaphorePermit;
 use super::Service;
 use super::error::ServiceError;
 use super::fingerprints::profile_named;
-use super::second_check::SKETCH_BYTES;
+use super::second_check::{DEFAULT_SKETCH, SKETCH_BYTES};
 use crate::engine::{
     Changed, CollectionChange, CollectionInfo, Condition, Engine, EngineError, ProfileFacts,
 };
@@ -216,6 +216,8 @@ fn facts(profile: &Profile, threshold: Option<f64>) -> ProfileFacts {
         width: profile.width(),
         signatures: shape.map(|shape| threshold.map_or(shape, |least| fitted(profile, shape, least))),
         k: profile.default_k(),
+        // Signatures are compared themselves, and hashes of the client have no texts.
+        sketch_bytes: Some(DEFAULT_SKETCH).filter(|_| shape.is_none() && profile.takes_texts()),
     }
 }
 

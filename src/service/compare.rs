@@ -4,13 +4,15 @@
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::sync::Arc;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
 use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation, takes_texts};
 use super::given::hash_of;
+use super::second_check::{sketch_of, sketch_similarity};
 use super::{By, Service, ServiceError};
-use crate::call::Reserved;
+use crate::engine::{Collection, Row};
 use crate::fingerprint::{
     Containment, Explanation, FeatureComparison, HashComparison, Profile, SharedPassage, Status,
     signature_name,
@@ -54,7 +56,9 @@ pub struct Comparison {
     /// The comparison of the hashes. For signatures: the number of cells that differ, no bits, and bands in
     /// place of blocks.
     pub hashes: HashComparison,
-    /// The similarity of the texts as estimated by signatures, 0 to 1, if the profile makes signatures.
+    /// What was compared.
+    pub compared: Compared,
+    /// The similarity of the texts as estimated by signatures or sketches, 0 to 1, if both sides have one.
     pub similarity: Option<f64>,
     /// The comparison of the features, if both texts are available.
     pub features: Option<FeatureComparison>,
@@ -66,6 +70,35 @@ pub struct Comparison {
     pub k: u32,
     /// The result in one or two sentences.
     pub summary: String,
+}
+
+/// What a comparison compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// Both texts, besides their hashes or signatures.
+    Texts,
+    /// Two signatures.
+    Signatures,
+    /// Two sketches of texts, besides their hashes.
+    Sketches,
+    /// Two hashes alone.
+    Hashes,
+}
+
+impl Compared {
+    /// The sentence of the summary about a comparison without texts.
+    fn sentence(self, similarity: Option<f64>) -> String {
+        match (self, similarity) {
+            (Compared::Sketches, Some(similarity)) => {
+                let percent = (similarity * 100.0).round();
+                format!(
+                    " At least one text is not stored: by sketches, about {percent} % of their word pairs \
+                     are in both."
+                )
+            }
+            _ => String::new(),
+        }
+    }
 }
 
 impl Comparison {
@@ -109,13 +142,14 @@ impl Service {
         profile: Option<&str>,
         k: Option<u32>,
     ) -> Result<Comparison, ServiceError> {
-        let settings = self.engine()?.settings(collection)?;
+        let collection = self.engine()?.find(collection)?;
+        let settings = collection.settings();
         let (profile, default_k) = match profile {
             Some(name) => {
                 let profile = self.profile(Some(name))?;
                 (profile, profile.default_k())
             }
-            None => (self.profile_of(collection)?, settings.k),
+            None => (self.profile_in(&collection)?, settings.k),
         };
         let k = k.unwrap_or(default_k);
         let most = profile.signatures().map_or(profile.width().bits(), |shape| u32::from(shape.cells));
@@ -130,100 +164,134 @@ impl Service {
             }
         }
         let [a, b] = sides.map(|side| side.by);
-        let a = self.side(collection, a, is_other, "a").await?;
-        let sides = [a, self.side(collection, b, is_other, "b").await?];
+        let a = self.subject(&collection, a, is_other, "a").await?;
+        let sides = [a, self.subject(&collection, b, is_other, "b").await?];
         let most = self.limits.document_bytes;
         let work = move |cancel: &Cancel| {
-            sides.iter().try_for_each(|side| reserve_for_explanation(side, most).map(Reserved::keep))?;
+            for side in &sides {
+                reserve_for_explanation(&side.content, most)?.keep();
+            }
             compare(profile, sides, k, most, cancel)
         };
         self.pool.run(Patience::Interactive, work).await?
     }
 
-    async fn side(
+    async fn subject(
         &self,
-        collection: &CollectionName,
+        collection: &Arc<Collection>,
         by: By,
         is_other: bool,
         field: &'static str,
-    ) -> Result<Content, ServiceError> {
-        Ok(match by {
-            By::Content(content) => content,
-            By::Id(id) => {
-                let row = self.document(collection, &id).await?.row;
-                match row.text {
-                    Some(text) => Content::Text(text),
-                    None if is_other => {
-                        let detail = format!(
-                            "document {:?} has no text, since the collection does not keep texts, and its \
-                             hash is of another profile; leave profile out or give the text",
-                            id.as_str()
-                        );
-                        return Err(ServiceError::invalid(field, detail));
-                    }
-                    None => match (row.sketch, self.has_signatures(collection)?) {
-                        (Some(signature), true) => Content::Signature(signature),
-                        _ => Content::Hash(row.hash),
-                    },
-                }
+    ) -> Result<Subject, ServiceError> {
+        let id = match by {
+            By::Content(content) => return Ok(Subject { content, sketch: None }),
+            By::Id(id) => id,
+        };
+        let Row { hash, text, sketch, .. } = self.document_in(collection, &id).await?.row;
+        let is_signed = collection.signatures().is_some();
+        let content = match (text, &sketch) {
+            (Some(text), _) => Content::Text(text),
+            (None, _) if is_other => {
+                let detail = format!(
+                    "document {:?} has no text, since the collection does not keep texts, and its hash is of \
+                     another profile; leave profile out or give the text",
+                    id.as_str()
+                );
+                return Err(ServiceError::invalid(field, detail));
             }
-        })
+            (None, Some(signature)) if is_signed => Content::Signature(signature.clone()),
+            (None, _) => Content::Hash(hash),
+        };
+        Ok(Subject { content, sketch: sketch.filter(|_| !is_signed && !is_other) })
     }
+}
+
+/// A side of a comparison, and the sketch of its text, if one is stored.
+struct Subject {
+    content: Content,
+    sketch: Option<Vec<u8>>,
+}
+
+/// What is known of a side.
+struct Known {
+    side: Side,
+    text: Option<String>,
+    signature: Option<Vec<u8>>,
+    sketch: Option<Vec<u8>>,
+}
+
+fn known(
+    profile: &'static Profile,
+    subject: Subject,
+    most: usize,
+    field: &'static str,
+    cancel: &Cancel,
+) -> Result<Known, ServiceError> {
+    let Subject { content, sketch } = subject;
+    let of = |hash| {
+        let side = Side { hash, explanation: None };
+        Known { side, text: None, signature: None, sketch: None }
+    };
+    match content {
+        Content::Hash(_) if profile.signatures().is_some() => {
+            let detail = format!(
+                "{field} is the name of a signature and cannot be compared; give a text, html, id or the \
+                 signature"
+            );
+            Err(ServiceError::invalid(field, detail))
+        }
+        Content::Hash(hash) => Ok(Known { sketch, ..of(hash) }),
+        Content::Features(features) => Ok(of(hash_of(profile, &features)?)),
+        Content::Signature(bytes) => {
+            let signature = checked_signature(profile, bytes)?;
+            let hash = signature_name(&signature);
+            Ok(Known { signature: Some(signature), ..of(hash) })
+        }
+        Content::Text(_) | Content::Html(..) => {
+            takes_texts(profile, field)?;
+            cancel.check()?;
+            let text = content.into_text(most, cancel)?.unwrap_or_default();
+            cancel.check()?;
+            let mut explanation = profile.explain(&text);
+            if explanation.fingerprint.status == Status::Empty {
+                let detail = format!("{field} has no word or character to make a fingerprint from");
+                return Err(ServiceError::invalid(field, detail));
+            }
+            let signature = explanation.signature.take();
+            let side = Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) };
+            Ok(Known { side, text: Some(text), signature, sketch })
+        }
+    }
+}
+
+/// The similarity of two texts by their sketches, if one is stored of one of them and the other one has a
+/// sketch or a text.
+fn sketched(profile: &'static Profile, a: &Known, b: &Known) -> Option<f64> {
+    let bytes = a.sketch.as_ref().or(b.sketch.as_ref())?.len();
+    let sketch = |known: &Known| {
+        let made = || Some(sketch_of(known.text.as_deref()?, u16::try_from(bytes).ok()?, profile));
+        known.sketch.clone().or_else(made)
+    };
+    Some(sketch_similarity(sketch(a)?, sketch(b)?))
 }
 
 fn compare(
     profile: &'static Profile,
-    sides: [Content; 2],
+    [a, b]: [Subject; 2],
     k: u32,
     most: usize,
     cancel: &Cancel,
 ) -> Result<Comparison, ServiceError> {
-    let mut texts: Vec<String> = Vec::with_capacity(2);
-    let mut known = Vec::with_capacity(2);
-    let mut signatures = Vec::with_capacity(2);
-    for (side, field) in sides.into_iter().zip(["a", "b"]) {
-        match side {
-            Content::Hash(_) if profile.signatures().is_some() => {
-                let detail = format!(
-                    "{field} is the name of a signature and cannot be compared; give a text, html, id or the \
-                     signature"
-                );
-                return Err(ServiceError::invalid(field, detail));
-            }
-            Content::Hash(hash) => known.push(Side { hash, explanation: None }),
-            Content::Features(features) => {
-                known.push(Side { hash: hash_of(profile, &features)?, explanation: None });
-            }
-            Content::Signature(bytes) => {
-                let signature = checked_signature(profile, bytes)?;
-                known.push(Side { hash: signature_name(&signature), explanation: None });
-                signatures.push(signature);
-            }
-            Content::Text(_) | Content::Html(..) => {
-                takes_texts(profile, field)?;
-                cancel.check()?;
-                let text = side.into_text(most, cancel)?.unwrap_or_default();
-                cancel.check()?;
-                let mut explanation = profile.explain(&text);
-                if explanation.fingerprint.status == Status::Empty {
-                    let detail = format!("{field} has no word or character to make a fingerprint from");
-                    return Err(ServiceError::invalid(field, detail));
-                }
-                texts.push(text);
-                signatures.extend(explanation.signature.take());
-                known.push(Side { hash: explanation.fingerprint.hash, explanation: Some(explanation) });
-            }
-        }
-    }
-    let Ok([a, b]) = <[Side; 2]>::try_from(known) else { unreachable!("one of each side") };
-    let signed = match (profile.signatures(), &signatures[..]) {
-        (Some(shape), [a, b]) => Some((shape, signature_comparison(shape, a, b))),
+    let a = known(profile, a, most, "a", cancel)?;
+    let b = known(profile, b, most, "b", cancel)?;
+    let signed = match (profile.signatures(), &a.signature, &b.signature) {
+        (Some(shape), Some(a), Some(b)) => Some((shape, signature_comparison(shape, a, b))),
         _ => None,
     };
     let similarity = signed.as_ref().map(|(shape, hashes)| shape.similarity(hashes.distance));
-    let hashes = signed.map(|(_, hashes)| hashes).or_else(|| HashComparison::of(a.hash, b.hash));
+    let hashes = signed.map(|(_, hashes)| hashes).or_else(|| HashComparison::of(a.side.hash, b.side.hash));
     let Some(hashes) = hashes else {
-        let widths = [a.hash, b.hash].map(|hash| hash.width().bits());
+        let widths = [&a, &b].map(|known| known.side.hash.width().bits());
         let detail = format!(
             "a has {} bits and b has {}; only hashes of one profile can be compared",
             widths[0], widths[1]
@@ -231,24 +299,33 @@ fn compare(
         return Err(ServiceError::invalid("b", detail));
     };
     cancel.check()?;
-    let features = match (&a.explanation, &b.explanation) {
+    let features = match (&a.side.explanation, &b.side.explanation) {
         (Some(a), Some(b)) => Some(FeatureComparison::of(a, b)),
         _ => None,
     };
-    let (diff, containment) = match &texts[..] {
-        [a, b] => (diff(a, b), Some(compared_passages([a, b], cancel)?)),
+    let (diff, containment) = match (&a.text, &b.text) {
+        (Some(a), Some(b)) => (diff(a, b), Some(compared_passages([a, b], cancel)?)),
         _ => (None, None),
     };
+    let of_sketches = if features.is_none() { sketched(profile, &a, &b) } else { None };
+    let compared = match (&features, similarity, of_sketches) {
+        (Some(_), ..) => Compared::Texts,
+        (None, Some(_), _) => Compared::Signatures,
+        (None, None, Some(_)) => Compared::Sketches,
+        (None, None, None) => Compared::Hashes,
+    };
+    let similarity = similarity.or(of_sketches);
+    let sides = [a.side, b.side];
     let parts = match profile.signatures() {
         Some(shape) => ("signatures", u32::from(shape.cells), "cells"),
         None => ("hashes", profile.width().bits(), "bits"),
     };
-    let mut summary = summary(&hashes, parts, features.as_ref(), [&a, &b], k);
+    let mut summary = summary(&hashes, parts, features.as_ref(), [&sides[0], &sides[1]], k);
     if let Some(ComparedPassages { found, .. }) = containment.as_ref().filter(|_| hashes.distance > k) {
         summary += &contained(found);
     }
-    let sides = [a, b];
-    Ok(Comparison { profile, sides, hashes, similarity, features, diff, containment, k, summary })
+    summary += &compared.sentence(similarity);
+    Ok(Comparison { profile, sides, hashes, compared, similarity, features, diff, containment, k, summary })
 }
 
 /// The passages that two texts share.
@@ -361,8 +438,12 @@ mod tests {
     const LONG: &str = "市图书馆昨天宣布,从下个月开始延长周\
         末的开放时间,读者可以在馆内阅读到晚上十点。";
 
+    fn of(content: Content) -> Subject {
+        Subject { content, sketch: None }
+    }
+
     fn texts(a: &str, b: &str) -> Comparison {
-        let sides = [a, b].map(|text| Content::Text(text.to_owned()));
+        let sides = [a, b].map(|text| of(Content::Text(text.to_owned())));
         compare(Profile::named("copies-64").unwrap(), sides, 7, 1 << 20, &Cancel::default()).unwrap()
     }
 
@@ -418,8 +499,14 @@ mod tests {
         let both = [LONG.to_owned(), LONG.replace("周末", "夏天").replace("图书馆", "体育馆")];
         for profile in ["cppjieba", "fnv-zh", "keywords-zh", "copies-64"] {
             let profile = Profile::named(profile).unwrap();
-            let compared =
-                compare(profile, both.clone().map(Content::Text), 3, 1 << 20, &Cancel::default()).unwrap();
+            let compared = compare(
+                profile,
+                both.clone().map(|text| of(Content::Text(text))),
+                3,
+                1 << 20,
+                &Cancel::default(),
+            )
+            .unwrap();
             // For each bit that differs, the sum of the votes without each feature in turn.
             let is_held = |side: usize, bit: u32| {
                 let Explanation { features, votes, .. } = compared.sides[side].explanation.as_ref().unwrap();
@@ -445,14 +532,36 @@ mod tests {
 
     #[test]
     fn hashes_alone_are_compared_without_features() {
-        let sides = [0_u64, 5].map(|hash| Content::Hash(Hash::from_u64(hash)));
+        let sides = [0_u64, 5].map(|hash| of(Content::Hash(Hash::from_u64(hash))));
         let compared =
             compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).unwrap();
         assert!(compared.features.is_none() && compared.diff.is_none() && !compared.matches());
-        let sides = [Content::Hash(Hash::from_u64(0)), Content::Hash(Hash::from_u128(0))];
+        assert_eq!((compared.compared, compared.similarity), (Compared::Hashes, None));
+        let sides = [Hash::from_u64(0), Hash::from_u128(0)].map(|hash| of(Content::Hash(hash)));
         assert!(
             compare(Profile::named("copies-64").unwrap(), sides, 1, 1 << 20, &Cancel::default()).is_err()
         );
+    }
+
+    #[test]
+    fn a_stored_sketch_is_compared_with_a_sketch_or_a_text() {
+        let profile = Profile::named("copies-64").unwrap();
+        let other = LONG.replace("周末", "夏天");
+        let stored = |text: &str| Subject {
+            content: Content::Hash(profile.fingerprint(text).hash),
+            sketch: Some(sketch_of(text, 32, profile)),
+        };
+        let compare = |sides| compare(profile, sides, 7, 1 << 20, &Cancel::default()).unwrap();
+        let both = compare([stored(LONG), stored(&other)]);
+        let mixed = compare([stored(LONG), of(Content::Text(other.clone()))]);
+        assert_eq!((both.compared, mixed.compared), (Compared::Sketches, Compared::Sketches));
+        assert_eq!(both.similarity, mixed.similarity);
+        let exact = Profile::named("pairs-64").unwrap();
+        let exact = crate::fingerprint::jaccard(&exact.feature_set(LONG), &exact.feature_set(&other));
+        assert!((both.similarity.unwrap() - exact).abs() < 0.2, "{both:?} {exact}");
+        assert!(both.summary.contains("by sketches, about"), "{}", both.summary);
+        let alone = compare([stored(LONG), of(Content::Hash(Hash::from_u64(1)))]);
+        assert_eq!((alone.compared, alone.similarity), (Compared::Hashes, None));
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub use calibrate::{
 pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
-pub use compare::{AskedSide, Change, ComparedPassages, Comparison, Side};
+pub use compare::{AskedSide, Change, Compared, ComparedPassages, Comparison, Side};
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
@@ -62,7 +62,7 @@ pub use neighbours::Neighbours;
 pub use passages::Passages;
 pub use patch::Patch;
 pub use reindex::{Reindexed, WantedReindex};
-pub use second_check::{Measure, SKETCH_BYTES};
+pub use second_check::{DEFAULT_SKETCH, Measure, SKETCH_BYTES};
 pub use strict_json::{Strict, told};
 
 // Types in answers, so that callers do not depend on the lower layers.

@@ -300,7 +300,8 @@ async fn changed_backups_are_refused_or_restore_the_same_documents() {
             assert!(
                 detail.contains(" at byte ")
                     || detail.contains("no backup made by")
-                    || detail.contains("has format"),
+                    || detail.contains("has format")
+                    || detail.contains("of the backup: "),
                 "{detail}"
             );
             refused += 1;

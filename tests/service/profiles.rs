@@ -6,9 +6,9 @@ use std::io::Write;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use reqwest::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::server::{Server, command, directory};
+use crate::server::{Server, command, directory, ids};
 
 const ARTICLE: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，\
                        读者可以在馆内阅读到晚上十点。\
@@ -42,13 +42,74 @@ async fn a_comparison_explains_why_two_texts_match() {
 }
 
 #[tokio::test]
+async fn a_collection_keeps_sketches_unless_it_is_made_without() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    server
+        .wait_for_log("it keeps hashes, metadata, sketches of 32 bytes for min_similarity and no texts")
+        .await;
+    let edited = ARTICLE.replace("周末", "夏天");
+    let made = [
+        ("default", None, Some(32), "sketches"),
+        ("usual", Some(json!({"profile": "copies-128"})), Some(32), "sketches"),
+        ("larger", Some(json!({"sketch_bytes": 128})), Some(128), "sketches"),
+        ("bare", Some(json!({"sketch_bytes": 0})), None, "hashes"),
+        ("signed", Some(json!({"profile": "minhash"})), None, "signatures"),
+        ("kept", Some(json!({"keep_text": true})), Some(32), "texts"),
+        ("given", Some(json!({"profile": "hashes-64"})), None, ""),
+    ];
+    for (name, settings, bytes, compared) in made {
+        let route = format!("/collections/{name}");
+        if let Some(settings) = settings {
+            let (status, answer) = server.put(&route, settings).await;
+            assert_eq!(status, 201, "{answer}");
+        }
+        let info = server.json(&route).await;
+        assert_eq!(info["sketch_bytes"], json!(bytes), "{info}");
+        // Repeating the request changes nothing.
+        assert_eq!(server.put(&route, json!({})).await.1["sketch_bytes"], info["sketch_bytes"]);
+        if compared.is_empty() {
+            continue;
+        }
+        for (id, text) in
+            [("a", ARTICLE), ("b", &edited), ("c", "Fish and chips is a hot dish of fried fish.")]
+        {
+            server.post(&format!("{route}/documents"), json!({"id": id, "text": text})).await;
+        }
+        let sides = json!({"a": {"id": "a"}, "b": {"id": "b"}});
+        let (status, answer) = server.post(&format!("{route}/compare"), sides).await;
+        assert_eq!((status.as_u16(), &answer["compared"]), (200, &json!(compared)), "{answer}");
+        let has_estimate = ["sketches", "signatures"].contains(&compared);
+        assert_eq!(answer["similarity"].is_number(), has_estimate, "{answer}");
+        let by_text = json!({"a": {"id": "a"}, "b": {"text": edited}});
+        let (_, with_text) = server.post(&format!("{route}/compare"), by_text).await;
+        assert_eq!(
+            (&with_text["compared"], &with_text["similarity"]),
+            (&json!(compared), &answer["similarity"])
+        );
+        if bytes.is_some() {
+            let query = json!({"id": "a", "k": 60, "min_similarity": 0.4});
+            let (status, found) = server.post(&format!("{route}/similar"), query).await;
+            assert_eq!(status, 200, "{found}");
+            assert_eq!(ids(&found), ["b"], "{found}");
+        }
+    }
+    let other = directory();
+    let bare = [("LOOKALIKE_COLLECTION__SKETCH_BYTES", "0"), ("LOOKALIKE_COLLECTION__KEEP_TEXT", "true")];
+    let server = Server::start_with(other.path(), &bare).await;
+    server.wait_for_log("no sketches and their texts").await;
+    assert_eq!(server.json("/collections/default").await["sketch_bytes"], Value::Null);
+}
+
+#[tokio::test]
 async fn min_similarity_keeps_only_similar_texts() {
     let data = directory();
     let server = Server::start(data.path()).await;
     let plain = json!({"text": ARTICLE, "min_similarity": 0.5});
-    let (status, refused) = server.post("/similar", plain.clone()).await;
+    server.put("/collections/bare", json!({"sketch_bytes": 0})).await;
+    let (status, refused) = server.post("/collections/bare/similar", plain.clone()).await;
     assert_eq!(status.as_u16(), 422, "{refused}");
-    assert!(refused.to_string().contains("keep_text"), "{refused}");
+    assert!(refused.to_string().contains("sketch_bytes"), "{refused}");
 
     server.put("/collections/kept", json!({"keep_text": true})).await;
     let edited = ARTICLE.replace("周末", "夏天");

@@ -425,6 +425,8 @@ async fn sketches_check_candidates_without_their_texts() {
     let (status, problem) = server.put("/collections/sketched", json!({"sketch_bytes": 128})).await;
     assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("settings_conflict")));
     assert!(problem["detail"].as_str().unwrap().contains("sketch_bytes 64"), "{problem}");
-    let (_, problem) = server.post("/similar", json!({"text": text(7), "min_similarity": 0.5})).await;
+    create(&server, "bare", json!({"sketch_bytes": 0})).await;
+    let query = json!({"text": text(7), "min_similarity": 0.5});
+    let (_, problem) = server.post("/collections/bare/similar", query).await;
     assert!(problem["detail"].as_str().unwrap().contains("sketch_bytes"), "{problem}");
 }

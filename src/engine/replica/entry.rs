@@ -143,6 +143,7 @@ struct FactsLayout {
     bits: u32,
     signatures: Option<ShapeLayout>,
     k: u32,
+    sketch_bytes: Option<u16>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -281,6 +282,7 @@ impl From<ProfileFacts> for FactsLayout {
             bits: facts.width.bits(),
             signatures: facts.signatures.map(shape),
             k: facts.k,
+            sketch_bytes: facts.sketch_bytes,
         }
     }
 }
@@ -293,7 +295,7 @@ impl FactsLayout {
             shape.ok_or(EntryError::Damaged("the shape of signatures"))
         };
         let signatures = self.signatures.map(shape).transpose()?;
-        Ok(ProfileFacts { id: self.id, width, signatures, k: self.k })
+        Ok(ProfileFacts { id: self.id, width, signatures, k: self.k, sketch_bytes: self.sketch_bytes })
     }
 }
 

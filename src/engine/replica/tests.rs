@@ -82,7 +82,13 @@ fn id(number: u8) -> DocumentId {
 }
 
 fn change() -> CollectionChange {
-    let facts = ProfileFacts { id: "plain@1".into(), width: Width::Bits64, signatures: None, k: 3 };
+    let facts = ProfileFacts {
+        id: "plain@1".into(),
+        width: Width::Bits64,
+        signatures: None,
+        k: 3,
+        sketch_bytes: Some(32),
+    };
     CollectionChange {
         profile: None,
         default_profile: facts,

@@ -8,8 +8,10 @@ use utoipa::ToSchema;
 use super::hashes::Hex;
 use super::values::{Bits, ExpiresIn, Timestamp, present};
 use crate::ids::{ClusterRule, Hash, SignatureShape};
-use crate::service::WantedCollection;
 use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemoryState, Restored, Snapshot};
+use crate::service::{DEFAULT_SKETCH, WantedCollection};
+
+const _: () = assert!(DEFAULT_SKETCH == 32, "the contract says so");
 
 /// The settings of a collection. A setting that is omitted keeps its value; in a new collection it has the
 /// default.
@@ -17,8 +19,8 @@ use crate::service::{BucketSizes, CollectionInfo, EngineStats, Memory, MemorySta
 #[serde(deny_unknown_fields)]
 #[schema(as = CollectionSettings)]
 pub(in crate::http) struct CollectionIn {
-    /// The profile of its fingerprints, with or without version. It cannot be changed later. Default: that of
-    /// the collection `default`, or `copies-128` if there is none.
+    /// The profile of its fingerprints, with or without version. Only `POST /reindex` of the collection
+    /// changes it later. Default: that of the collection `default`, or `copies-128` if there is none.
     #[schema(example = "copies-64")]
     profile: Option<String>,
     /// The distance of queries that name none. Default: that of the profile.
@@ -28,11 +30,12 @@ pub(in crate::http) struct CollectionIn {
     threshold: Option<f64>,
     /// Whether the texts of documents are stored.
     keep_text: Option<bool>,
-    /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` can
-    /// use sketches in place of stored texts. It cannot be changed later.
+    /// The bytes of a sketch that is stored with each document, 8 to 1,024; 0 for none. `min_similarity` and
+    /// `POST /compare` use sketches in place of stored texts. Default: 32, and none if the profile makes
+    /// signatures or takes hashes. Only `POST /reindex` of the collection changes it later.
     sketch_bytes: Option<u16>,
     /// Whether documents are stored with sampled letter grams of their texts, by which parts of a text are
-    /// found inside another one. It cannot be changed later.
+    /// found inside another one. Only `POST /reindex` of the collection changes it later.
     passages: Option<bool>,
     /// With `passages`: grams that more than this number of documents have are boilerplate, 1 to 10,000.
     /// Default: 100.

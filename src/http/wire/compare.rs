@@ -11,7 +11,7 @@ use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
 use crate::http::error::Problem;
 use crate::service::{
-    AskedSide, By, Change, ComparedPassages, Comparison, DifferingFeature, FeatureComparison, Limits,
+    AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison, Limits,
     SharedPassage, Side,
 };
 
@@ -86,7 +86,10 @@ pub(in crate::http) struct ComparisonOut {
     is_match: bool,
     /// The number of bits in which the hashes differ, or of cells in which the signatures differ.
     distance: u32,
-    /// The similarity of the texts as estimated by their signatures, 0 to 1, if the profile makes signatures.
+    /// What was compared: of a document by `id`, what the collection stores.
+    compared: ComparedOut,
+    /// The similarity of the texts as estimated by their signatures or sketches, 0 to 1, if both sides have
+    /// one. With both texts and no signatures, `features.jaccard` is the exact similarity.
     #[serde(skip_serializing_if = "Option::is_none")]
     similarity: Option<f64>,
     /// The distance up to which they match.
@@ -112,6 +115,32 @@ pub(in crate::http) struct ComparisonOut {
     /// How much of each text is in the other one, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     containment: Option<ContainmentOut>,
+}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Compared)]
+pub(in crate::http) enum ComparedOut {
+    /// Both texts, besides their hashes or signatures.
+    Texts,
+    /// Two signatures.
+    Signatures,
+    /// Two sketches of texts, besides their hashes.
+    Sketches,
+    /// Two hashes alone.
+    Hashes,
+}
+
+impl From<Compared> for ComparedOut {
+    fn from(compared: Compared) -> ComparedOut {
+        match compared {
+            Compared::Texts => ComparedOut::Texts,
+            Compared::Signatures => ComparedOut::Signatures,
+            Compared::Sketches => ComparedOut::Sketches,
+            Compared::Hashes => ComparedOut::Hashes,
+        }
+    }
 }
 
 /// How much of two texts is in the other one. Passages are compared by their letters and
@@ -283,6 +312,7 @@ impl From<Comparison> for ComparisonOut {
         let [a, b] = compared.sides.map(|side| SideOut::new(side, compared.k));
         ComparisonOut {
             summary: compared.summary,
+            compared: compared.compared.into(),
             is_match,
             distance: compared.hashes.distance,
             similarity: compared.similarity,
