@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::encoding;
 use super::json::Json;
 use super::route::DOCS_ERRORS;
 use crate::call::NoMemory;
@@ -70,6 +71,7 @@ codes! {
     HeadersTooLarge REQUEST_HEADER_FIELDS_TOO_LARGE "headers_too_large" "The headers are too large";
     TooLarge PAYLOAD_TOO_LARGE "too_large" "The body is too large";
     UnsupportedMediaType UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" "The body's type is not accepted";
+    UnsupportedEncoding UNSUPPORTED_MEDIA_TYPE "unsupported_encoding" "The body's encoding is not accepted";
     UnknownHost MISDIRECTED_REQUEST "unknown_host" "The server does not answer to this host name";
     InvalidField UNPROCESSABLE_ENTITY "invalid_field" "A field cannot be accepted";
     UnknownField UNPROCESSABLE_ENTITY "unknown_field" "A field is not known";
@@ -300,6 +302,9 @@ impl IntoResponse for Problem {
         }
         if self.ends_connection {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        if self.code == Code::UnsupportedEncoding {
+            headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(encoding::KNOWN));
         }
         if self.code == Code::Unauthorized {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"lookalike\""));

@@ -16,6 +16,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::deadline::Deadline;
 use super::edge::TooSlow;
+use super::encoding;
 use super::error::{Code, Problem};
 use super::room::Growing;
 use super::route::Matched;
@@ -319,10 +320,6 @@ fn field_name(detail: &str) -> Option<&str> {
 /// make a browser send a body without a type, or of one of a few types, without a preflight request. Routes
 /// that store something accept neither.
 pub(super) fn check_type(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str, Problem> {
-    if let Some(encoding) = headers.get(header::CONTENT_ENCODING).filter(|value| *value != "identity") {
-        let detail = format!("the body has the content encoding {encoding:?}; send it unencoded");
-        return Err(Problem::new(Code::UnsupportedMediaType, detail));
-    }
     let way_out =
         || format!("send one of {} in UTF-8, with curl as -H 'content-type: {}'", known.join(", "), known[0]);
     let Some(value) = headers.get(header::CONTENT_TYPE) else {
@@ -384,10 +381,11 @@ pub(super) async fn read_sized(request: Request, limit: usize, way_out: &str) ->
 
 /// The error of a body that did not arrive completely.
 pub(super) fn broken(error: &(dyn std::error::Error + 'static)) -> Problem {
-    match TooSlow::of(error) {
-        Some(detail) => Problem::new(Code::TooSlow, detail),
-        None => Problem::new(Code::MalformedRequest, "the body is incomplete; send all of it"),
+    if let Some(detail) = TooSlow::of(error) {
+        return Problem::new(Code::TooSlow, detail);
     }
+    let incomplete = || Problem::new(Code::MalformedRequest, "the body is incomplete; send all of it");
+    encoding::problem(error).unwrap_or_else(incomplete)
 }
 
 /// The extractor of a JSON body with one document.

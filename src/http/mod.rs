@@ -19,6 +19,7 @@ mod deadline;
 mod deletions;
 mod documents;
 mod edge;
+mod encoding;
 mod error;
 mod extract;
 mod fingerprint;
@@ -183,6 +184,12 @@ impl Server {
             return Either::Left(ready(browser::preflight()));
         }
         let (route, method) = (matched.route, request.method().clone());
+        if request.headers().contains_key(header::CONTENT_ENCODING) {
+            request = match encoding::decoded(request) {
+                Ok(decoded) => decoded,
+                Err(problem) => return Either::Left(ready(problem.into_response())),
+            };
+        }
         let state = Arc::clone(&self.state);
         // The connection leaves out the body of an answer to HEAD.
         let method = if method == Method::HEAD { Method::GET } else { method };

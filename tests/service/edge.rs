@@ -341,10 +341,16 @@ async fn malformed_requests_get_an_answer_with_a_body_and_an_id() {
             "too_large",
         ),
         (
-            "a compressed body",
+            "a body that is not compressed as it says",
             post("connection: close\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}"),
+            400,
+            "malformed_request",
+        ),
+        (
+            "an unknown encoding",
+            post("connection: close\r\ncontent-encoding: br\r\ncontent-length: 2\r\n\r\n{}"),
             415,
-            "unsupported_media_type",
+            "unsupported_encoding",
         ),
     ];
     for (case, bytes, status, code) in cases {

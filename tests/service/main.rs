@@ -28,6 +28,7 @@ mod deletions;
 mod deployment;
 mod duplicates;
 mod edge;
+mod encoding;
 mod expiry;
 mod features;
 mod forms;
