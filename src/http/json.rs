@@ -11,6 +11,9 @@ use crate::call::{self, NoMemory, Reserved};
 /// The initial capacity of a body in bytes. Most bodies fit and need no reallocation.
 const TYPICAL_BYTES: usize = 256;
 
+/// The end of every JSON body, so that a shell has its prompt on a line of its own.
+const END_OF_LINE: u8 = b'\n';
+
 /// A response with a JSON body. The type of the framework has one more layer of buffers and two more of
 /// headers, which take a tenth of the time of a lookup.
 pub(super) struct Json<T>(pub(super) T);
@@ -25,6 +28,7 @@ impl<T: Serialize> IntoResponse for Json<T> {
 pub(super) fn written(bytes: usize, write: impl FnOnce(&mut Vec<u8>)) -> Response {
     let mut text = Vec::with_capacity(bytes);
     write(&mut text);
+    text.push(END_OF_LINE);
     response(text)
 }
 
@@ -69,12 +73,12 @@ impl Results {
     }
 }
 
-const END: &[u8] = b",]}";
+const END: &[u8] = b",]}\n";
 
 impl IntoResponse for Results {
     fn into_response(self) -> Response {
         let Results { mut text, reserved } = self;
-        text.extend(b"]}");
+        text.extend(b"]}\n");
         let mut response = response(reserved.bytes_of(text));
         response.extensions_mut().insert(AlreadyReserved);
         response

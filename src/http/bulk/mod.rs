@@ -312,7 +312,7 @@ fn framed(
             Framing::Array => {
                 out.extend(b"],\"summary\":");
                 write_line(&mut out, &summary);
-                out.extend(b"}");
+                out.extend(b"}\n");
             }
         }
         Ok(Bytes::from(out))
