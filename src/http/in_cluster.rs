@@ -30,7 +30,7 @@ const STALE: HeaderName = HeaderName::from_static("x-lookalike-stale-ms");
 
 /// Returns the state of the cluster: its log, its servers, and how far each of them is.
 #[utoipa::path(
-    get, path = Route::Members.path(), tag = "operations", operation_id = "get_members",
+    get, path = Route::Members.path(), tag = "operations", operation_id = "list_members",
     responses(
         (status = 200, description = "The state of the cluster.", body = ClusterStatus),
         (status = 409, description = "The server is not part of a cluster.", body = Body,

@@ -21,6 +21,7 @@ mod documents;
 mod edge;
 mod encoding;
 mod error;
+mod examples;
 mod extract;
 mod fingerprint;
 mod gauges;
@@ -249,6 +250,7 @@ impl Server {
             (Route::ClusterCopy, Method::GET) => in_cluster::copy.call(request, state),
             (Route::SharedHashes, Method::GET) => collections::shared_hashes.call(request, state),
             (Route::Contract, Method::GET) => operations::contract.call(request, state),
+            (Route::ContractJson, Method::GET) => operations::contract_json.call(request, state),
             (Route::Docs, Method::GET) => self.page(request),
             (Route::Console, Method::GET) => {
                 let file = console::file(&request)
@@ -276,8 +278,8 @@ impl Server {
 
 /// The pages load everything from this process: the external validator of Swagger is turned off.
 fn pages() -> Router {
-    let config = Config::from(route::DOCS_CONTRACT).validator_url("none").try_it_out_enabled(true);
-    let swagger = SwaggerUi::new(route::DOCS).url(route::DOCS_CONTRACT, openapi::contract()).config(config);
+    let config = Config::from(Route::ContractJson.path()).validator_url("none").try_it_out_enabled(true);
+    let swagger = SwaggerUi::new(route::DOCS).config(config);
     let pages = Router::from(swagger).route(route::DOCS_ERRORS, get(operations::errors));
     pages.layer(map_response(browser::page))
 }

@@ -17,8 +17,8 @@ use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
 use super::{
-    backups, calibrate, clusters, collections, compare, deletions, documents, fingerprint, in_cluster, key,
-    links, listing, marks, operations, pairs, reindex, similar,
+    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint, in_cluster,
+    key, links, listing, marks, operations, pairs, reindex, similar,
 };
 
 #[derive(OpenApi)]
@@ -29,8 +29,11 @@ use super::{
                        k.\n\n\
                        The header `X-Timeout-Ms` (1 or more) shortens the time of a lookup, a fingerprint\n\
                        or a write. After it the answer is 503 `deadline_exceeded`; elements of an array\n\
-                       that were not begun have this error."
+                       that were not begun have this error.\n\n\
+                       Every body may be compressed: `Content-Encoding: gzip` or `zstd`. Limits count\n\
+                       decompressed bytes."
     ),
+    servers((url = "/", description = "The server that has this contract.")),
     paths(
         fingerprint::fingerprint, fingerprint::batch, compare::compare,
         documents::add, documents::batch, documents::put, documents::patch, documents::get,
@@ -45,6 +48,7 @@ use super::{
         reindex::begin, reindex::get, reindex::end,
         operations::stats, operations::snapshot, operations::snapshots,
         operations::livez, operations::readyz, operations::metrics, operations::version, operations::contract,
+        operations::contract_json,
         operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
         in_cluster::copy,
     ),
@@ -67,6 +71,14 @@ pub(super) const IN_COLLECTION: &str = "_in_collection";
 
 static YAML: LazyLock<String> =
     LazyLock::new(|| contract().to_yaml().expect("the contract can always be serialised"));
+
+static JSON: LazyLock<String> =
+    LazyLock::new(|| contract().to_json().expect("the contract can always be serialised") + "\n");
+
+/// The contract as JSON.
+pub(super) fn json() -> &'static str {
+    &JSON
+}
 
 /// The contract as YAML.
 pub fn yaml() -> &'static str {
@@ -93,6 +105,7 @@ pub(super) fn contract() -> utoipa::openapi::OpenApi {
         });
     }
     links::add(&mut contract);
+    examples::add(&mut contract);
     let schemes = &mut contract.components.get_or_insert_default().security_schemes;
     schemes.insert("bearer".to_owned(), SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)).into());
     let header = ApiKey::Header(ApiKeyValue::new("X-API-Key"));
@@ -117,21 +130,19 @@ fn add_parameter_schemas(operation: &mut Operation) {
     for parameter in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = parameter else { continue };
         parameter.schema = match (&parameter.parameter_in, parameter.name.as_str()) {
-            (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", "default")),
-            (ParameterIn::Path, "id") if is_of_cluster => Some(text("^[0-9]{1,19}$", "1")),
+            (ParameterIn::Path, "collection") => Some(text("^[a-z0-9][a-z0-9_-]{0,63}$", Some("default"))),
+            (ParameterIn::Path, "id") if is_of_cluster => Some(text("^[0-9]{1,19}$", Some("1"))),
             (ParameterIn::Path, "id") => Some(Ref::from_schema_name("DocumentId").into()),
-            (ParameterIn::Header, "If-Match") => {
-                Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, r#""5f0e6f2a9c1b7d34""#))
-            }
-            (ParameterIn::Header, "If-None-Match") => Some(text(r"^\*$", "*")),
+            (ParameterIn::Header, "If-Match") => Some(text(r#"^(\*|"[!#-~]*"(, "[!#-~]*")*)$"#, Some("*"))),
+            (ParameterIn::Header, "If-None-Match") => Some(text(r"^\*$", None)),
             _ => continue,
         };
     }
 }
 
-fn text(pattern: &str, example: &str) -> RefOr<Schema> {
+fn text(pattern: &str, example: Option<&str>) -> RefOr<Schema> {
     let schema = ObjectBuilder::new().schema_type(SchemaType::Type(Type::String));
-    RefOr::T(schema.pattern(Some(pattern)).examples([example]).into())
+    RefOr::T(schema.pattern(Some(pattern)).examples(example).into())
 }
 
 /// Removes the schemas of bodies of text, which can be any text.

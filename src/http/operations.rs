@@ -155,6 +155,15 @@ pub(super) async fn contract() -> Response {
     ([(header::CONTENT_TYPE, "application/yaml")], openapi::yaml()).into_response()
 }
 
+/// Returns the contract as JSON.
+#[utoipa::path(
+    get, path = Route::ContractJson.path(), tag = "operations",
+    responses((status = 200, description = "The contract.", body = Object, content_type = "application/json"))
+)]
+pub(super) async fn contract_json() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi::json()).into_response()
+}
+
 /// The explanations of the errors; the `type` of an error links to its own.
 pub(super) async fn errors() -> Response {
     let content_type = [(header::CONTENT_TYPE, "text/markdown; charset=utf-8")];

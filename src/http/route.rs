@@ -111,6 +111,7 @@ routes! {
         Metrics = "/metrics",
         Version = "/version",
         Contract = "/openapi.yaml",
+        ContractJson = "/openapi.json",
     }
     collection {
         Collection = "",
@@ -141,8 +142,6 @@ routes! {
 
 /// The documentation pages; all paths under it belong to them.
 pub(super) const DOCS: &str = "/docs";
-/// The contract as JSON, which the pages load.
-pub(super) const DOCS_CONTRACT: &str = "/docs/openapi.json";
 /// The explanations of the errors.
 pub(super) const DOCS_ERRORS: &str = "/docs/errors";
 /// The console.
@@ -206,9 +205,12 @@ impl Route {
                 &[(Method::GET, Need::All(Role::Admin)), (Method::POST, Need::All(Role::Admin))]
             }
             Route::Metrics | Route::Members => &[(Method::GET, Need::All(Role::Read))],
-            Route::Livez | Route::Readyz | Route::Contract | Route::Docs | Route::Console => {
-                &[(Method::GET, Need::Nothing)]
-            }
+            Route::Livez
+            | Route::Readyz
+            | Route::Contract
+            | Route::ContractJson
+            | Route::Docs
+            | Route::Console => &[(Method::GET, Need::Nothing)],
             Route::Unknown => &[],
         }
     }
@@ -375,7 +377,7 @@ mod tests {
             assert_eq!(matched.template(), "none", "{path}");
             assert_eq!(matched.route.need(&Method::GET), Need::All(Role::Admin), "{path}");
         }
-        for path in ["/docs", "/docs/", "/docs/errors", "/docs/openapi.json"] {
+        for path in ["/docs", "/docs/", "/docs/errors", "/docs/swagger-ui.css"] {
             assert_eq!(Matched::of(path).route, Route::Docs, "{path}");
         }
         for path in ["/", "/console/", "/console/0/js/main.js"] {

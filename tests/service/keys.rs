@@ -40,7 +40,7 @@ fn routes() -> Vec<Route> {
         route(Method::GET, "/readyz", "-?"),
         route(Method::GET, "/docs/", "-?"),
         route(Method::GET, "/docs/errors", "-?"),
-        route(Method::GET, "/docs/openapi.json", "-?"),
+        route(Method::GET, "/openapi.json", "-?"),
         route(Method::GET, "/openapi.yaml", "-?"),
         route(Method::GET, "/version", "?"),
         route(Method::GET, "/profiles", "?"),

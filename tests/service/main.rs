@@ -29,6 +29,7 @@ mod deployment;
 mod duplicates;
 mod edge;
 mod encoding;
+mod examples;
 mod expiry;
 mod features;
 mod forms;

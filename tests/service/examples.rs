@@ -1,0 +1,131 @@
+//! The examples of the contract: every operation succeeds with the values that its pages fill in.
+
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::server::{Server, directory};
+
+/// Operations that cannot succeed on this server, with the reason.
+const EXCEPT: [(&str, &str); 3] = [
+    ("list_members", "the server is not one of a cluster"),
+    ("copy_server", "the server is not one of a cluster"),
+    ("restore", "its body is a backup, a tar"),
+];
+
+/// A schema, with a reference to another one resolved.
+fn resolved<'c>(contract: &'c Value, schema: &'c Value) -> &'c Value {
+    match schema["$ref"].as_str() {
+        Some(reference) => contract.pointer(&reference[1..]).unwrap(),
+        None => schema,
+    }
+}
+
+/// The value with which the pages fill in a parameter; `None` if they leave it empty.
+fn value(contract: &Value, parameter: &Value) -> Option<Value> {
+    let schema = resolved(contract, &parameter["schema"]);
+    let places = [&parameter["example"], &schema["default"], &schema["example"], &schema["examples"][0]];
+    let found = places.into_iter().find(|value| !value.is_null()).cloned();
+    let is_required = parameter["required"] == true;
+    assert!(found.is_some() || !is_required, "{parameter} has no example");
+    found
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The request of an operation: its path with the query, its headers, and its body with its type.
+type Filled = (String, Vec<(String, String)>, Option<(String, Value)>);
+
+fn filled(contract: &Value, path: &str, operation: &Value) -> Filled {
+    let (mut path, mut headers) = (path.to_owned(), Vec::new());
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    for parameter in operation["parameters"].as_array().into_iter().flatten() {
+        let Some(value) = value(contract, parameter) else { continue };
+        let name = parameter["name"].as_str().unwrap();
+        match parameter["in"].as_str().unwrap() {
+            "path" => path = path.replace(&format!("{{{name}}}"), &text(&value)),
+            "query" => drop(query.append_pair(name, &text(&value))),
+            _ => headers.push((name.to_owned(), text(&value))),
+        }
+    }
+    let query = query.finish();
+    let route = if query.is_empty() { path } else { format!("{path}?{query}") };
+    let content = operation["requestBody"]["content"].as_object();
+    let body = content.map(|content| {
+        let (kind, content) = content.iter().next().unwrap();
+        assert!(!content["example"].is_null(), "{} has no example of {kind}", operation["operationId"]);
+        (kind.clone(), content["example"].clone())
+    });
+    (route, headers, body)
+}
+
+/// A server with a few documents, clusters and marks. `default` is the collection of the examples.
+async fn prepare(server: &Server) {
+    let text =
+        |at: usize| format!("The ferry number {at} to the islands runs every twenty minutes in summer.");
+    server.delete("/collections/default").await;
+    server.put("/collections/default", json!({"keep_text": true, "profile": "copies-64"})).await;
+    let ids =
+        ["article-1", "article-2"].map(str::to_owned).into_iter().chain((0..120).map(|at| format!("d{at}")));
+    let documents: Vec<Value> = ids.enumerate().map(|(at, id)| json!({"id": id, "text": text(at)})).collect();
+    let (status, added) = server.post("/documents", json!(documents)).await;
+    assert_eq!((status, &added["summary"]["errors"]), (StatusCode::OK, &json!(0)), "{added}");
+    server.post("/clusters", json!({"keep": "first"})).await;
+    server.post("/marks", json!({"marks": [{"ids": ["article-1", "article-2"]}]})).await;
+    for job in [json!({"sample": 100}), json!({})].into_iter().zip(["calibrate", "reindex"]) {
+        let (body, route) = (job.0, format!("/collections/default/{}", job.1));
+        assert_eq!(server.post(&route, body).await.0, StatusCode::ACCEPTED);
+        while server.json(&route).await["state"] == "running" {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+    while server.json("/clusters").await["pending"] != 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn every_operation_succeeds_with_its_examples() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let contract = server.json("/openapi.json").await;
+    let (mut sent, mut failed) = (0, Vec::new());
+    for (path, methods) in contract["paths"].as_object().unwrap() {
+        for (method, operation) in
+            methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters")
+        {
+            let id = operation["operationId"].as_str().unwrap();
+            if EXCEPT.iter().any(|(except, _)| *except == id) {
+                continue;
+            }
+            prepare(&server).await;
+            let (route, headers, body) = filled(&contract, path, operation);
+            let method = Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let (status, answer) = loop {
+                let mut request = server.client.request(method.clone(), format!("{}{route}", server.url));
+                for (name, value) in &headers {
+                    request = request.header(name, value);
+                }
+                if let Some((kind, body)) = &body {
+                    request = request.header("content-type", kind).body(body.to_string());
+                }
+                let response = request.send().await.unwrap();
+                let (status, answer) = (response.status(), response.text().await.unwrap());
+                // Other tests run on the same processors.
+                if !answer.contains("\"busy\"") {
+                    break (status, answer);
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            };
+            if !status.is_success() {
+                failed.push(format!("{id}: {method} {route} {body:?}: {status} {answer}"));
+            } else if body.is_some() || answer.starts_with('{') {
+                assert!(answer.is_empty() || answer.ends_with('\n'), "{id}: {answer}");
+            }
+            sent += 1;
+        }
+    }
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+    assert!(sent > 50, "{sent}");
+}
