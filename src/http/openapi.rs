@@ -17,8 +17,8 @@ use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
 use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
 use super::{
-    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint, in_cluster,
-    key, links, listing, marks, operations, pairs, reindex, similar,
+    backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint,
+    in_cluster, key, links, listing, marks, operations, pairs, reindex, similar,
 };
 
 #[derive(OpenApi)]

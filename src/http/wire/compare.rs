@@ -11,8 +11,8 @@ use super::similar::subject;
 use super::values::{Id, SignatureHex, StatusOut};
 use crate::http::error::Problem;
 use crate::service::{
-    AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison, Limits,
-    SharedPassage, Side,
+    AskedSide, By, Change, Compared, ComparedPassages, Comparison, DifferingFeature, FeatureComparison,
+    Limits, SharedPassage, Side,
 };
 
 /// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
