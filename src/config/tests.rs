@@ -426,6 +426,7 @@ fn the_default_file_gives_the_range_and_unit_that_the_table_has() {
 fn the_table_has_exactly_the_fields_of_the_settings() {
     let mut settings = Settings::default();
     settings.collection.k = Some(0);
+    settings.collection.sketch_bytes = Some(0);
     settings.memory = super::Memory { budget: Some(0), posting_cache: Some(0), requests: Some(0) };
     settings.profiles.file = Some("profiles.toml".into());
     settings.tls = Tls { certificate: Some("c".into()), key: Some("k".into()) };

@@ -5,7 +5,7 @@ use std::fmt;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::EngineError;
-use crate::ids::CollectionName;
+use crate::ids::{CollectionName, Hash};
 
 /// Identifies a state of the settings of a collection, or of a document. Two states have different versions,
 /// also if one was deleted and created again.
@@ -19,10 +19,12 @@ impl fmt::Display for Version {
 }
 
 impl Version {
-    /// The version of a document with this place and time of writing. A document that is deleted and created
-    /// again has another place, and each write of a document has a later time than the one before.
-    pub fn of_document(place: u64, written_ms: u64) -> Version {
-        let bytes = [place.to_le_bytes(), written_ms.to_le_bytes()].concat();
+    /// The version of a document with this place, time of writing, and hash. A document that is deleted and
+    /// created again has another place, each write of a document has a later time than the one before, and a
+    /// reindex makes another hash.
+    pub fn of_document(place: u64, written_ms: u64, hash: Hash) -> Version {
+        let mut bytes = [place.to_le_bytes(), written_ms.to_le_bytes()].concat();
+        hash.write_bytes(&mut bytes);
         Version(xxh3_64(&bytes))
     }
 }

@@ -24,8 +24,8 @@ pub struct Filter {
 /// A condition on a metadata field. It holds for an array if it holds for one of its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldCondition {
-    /// The field has one of these values. Numbers are equal if their values are.
-    AnyOf(Vec<Value>),
+    /// The field has one of these values.
+    AnyOf(AnyOf),
     /// The field is a number, or a time, that compares so.
     Than(Relation, Bound),
     /// Whether the document has the field with a value other than null.
@@ -34,6 +34,48 @@ pub enum FieldCondition {
     Not(Box<FieldCondition>),
     /// All of these hold.
     All(Vec<FieldCondition>),
+}
+
+/// Values, one of which a field must have. Numbers are equal if their values are. They are sorted, because a
+/// field may have thousands of elements, each of which is compared with thousands of values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AnyOf {
+    strings: BTreeSet<String>,
+    /// In ascending order.
+    numbers: Vec<Number>,
+    /// Without repetition, so these are few: there are only `null`, `true` and `false`.
+    others: Vec<Value>,
+}
+
+impl From<Vec<Value>> for AnyOf {
+    fn from(values: Vec<Value>) -> AnyOf {
+        let mut all = AnyOf::default();
+        for value in values {
+            match value {
+                Value::String(text) => {
+                    all.strings.insert(text);
+                }
+                Value::Number(number) => all.numbers.push(number),
+                other if all.others.contains(&other) => {}
+                other => all.others.push(other),
+            }
+        }
+        all.numbers.sort_by(|one, other| compare(one, other).unwrap_or(Ordering::Equal));
+        all
+    }
+}
+
+impl AnyOf {
+    fn has(&self, value: &Value) -> bool {
+        match value {
+            Value::String(text) => self.strings.contains(text),
+            Value::Number(number) => {
+                let order = |one: &Number| compare(one, number).unwrap_or(Ordering::Less);
+                self.numbers.binary_search_by(order).is_ok()
+            }
+            other => self.others.contains(other),
+        }
+    }
 }
 
 /// How a field compares with a bound.
@@ -92,9 +134,7 @@ impl FieldCondition {
     /// Whether it holds for a field; `None` if the document does not have it.
     fn holds(&self, field: Option<&Value>) -> bool {
         match self {
-            FieldCondition::AnyOf(values) => {
-                any_element(field, |field| values.iter().any(|value| are_equal(field, value)))
-            }
+            FieldCondition::AnyOf(values) => any_element(field, |field| values.has(field)),
             FieldCondition::Than(relation, bound) => any_element(field, |field| {
                 order(field, bound).is_some_and(|ordering| match relation {
                     Relation::Greater => ordering.is_gt(),
@@ -122,13 +162,6 @@ fn any_element(field: Option<&Value>, is: impl Fn(&Value) -> bool) -> bool {
         None => false,
         Some(Value::Array(elements)) => elements.iter().any(is),
         Some(field) => is(field),
-    }
-}
-
-fn are_equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => compare(one, other) == Some(Ordering::Equal),
-        _ => one == other,
     }
 }
 
@@ -176,7 +209,7 @@ mod tests {
     fn conditions_hold_for_fields_elements_and_paths() {
         let metadata = json!({"year": 2026, "tags": ["a", "b"], "at": "2026-11-25T10:00:00Z", "x.y": 1,
             "meta": {"set": "wiki", "none": null}, "big": 9_007_199_254_740_993u64});
-        let any_of = |values: Value| FieldCondition::AnyOf(values.as_array().unwrap().clone());
+        let any_of = |values: Value| FieldCondition::AnyOf(values.as_array().unwrap().clone().into());
         let than = |relation, bound| FieldCondition::Than(relation, bound);
         let of = |value: Value| Bound::Number(number(&value).clone());
         let time = |text: &str| Bound::Time(seconds(text).unwrap());

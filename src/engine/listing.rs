@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::cluster_queries::represents;
 use super::shared::Shared;
-use super::{Document, EngineError, Listing, Page};
+use super::{Document, EngineError, Filter, Listing, Page};
 use crate::ids::CollectionId;
 use crate::pool::Cancel;
 
@@ -22,14 +22,13 @@ pub(super) fn page(
         cancel.check()?;
         let (id, stored) = row?;
         let head = stored.head()?;
-        if head.has_lapsed(now_ms) {
-            continue;
-        }
-        examined += 1;
-        let admits =
-            wanted.filter.as_ref().is_none_or(|filter| !filter.excludes(&id) && filter.admits(&head));
+        let is_live = !head.has_lapsed(now_ms);
+        examined += u64::from(is_live);
+        let passes = |filter: &Filter| !filter.excludes(&id) && filter.admits(&head);
+        let admits = is_live && wanted.filter.as_deref().is_none_or(passes);
         if admits && (!wanted.representatives || represents(&view, collection, &id)?) {
-            let row = stored.row()?;
+            let mut row = stored.row()?;
+            row.text = row.text.filter(|_| wanted.has_texts);
             held += size_of::<Document>() + id.as_str().len() + row.held_bytes();
             documents.push(Document { id: id.clone(), row });
         }

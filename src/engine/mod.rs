@@ -355,26 +355,30 @@ impl Engine {
     }
 
     /// Adds the metadata to matches that have none. A document that was deleted in the meantime has none.
-    pub fn add_metadata(
-        &self,
-        collection: &CollectionName,
-        matches: &mut [Match],
-    ) -> Result<(), EngineError> {
-        let collection = self.shared.registry.get(collection)?.id;
+    pub fn add_metadata(&self, collection: &Collection, matches: &mut [Match]) -> Result<(), EngineError> {
         let view = self.shared.store.view();
         for found in matches {
-            found.metadata = view.row_head(collection, &found.id)?.and_then(|row| row.metadata);
+            found.metadata = view.row_head(collection.id, &found.id)?.and_then(|row| row.metadata);
         }
         Ok(())
     }
 
     /// Returns a page of documents in the order of their ids. If there are any, it has at least one or the
     /// time is over.
-    pub async fn list(&self, collection: &CollectionName, wanted: Listing) -> Result<Page, EngineError> {
-        let collection = self.shared.registry.get(collection)?.id;
-        let shared = Arc::clone(&self.shared);
-        let read = move |cancel: &Cancel| listing::page(&shared, collection, &wanted, cancel);
-        self.pool.run(Patience::Bulk, read).await?
+    ///
+    /// A collection that a reindex replaced is read to its end.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if the collection was deleted.
+    pub async fn list(&self, collection: &Arc<Collection>, wanted: Listing) -> Result<Page, EngineError> {
+        let (shared, held) = (Arc::clone(&self.shared), Arc::clone(collection));
+        let read = move |cancel: &Cancel| listing::page(&shared, held.id, &wanted, cancel);
+        let page = self.pool.run(Patience::Bulk, read).await??;
+        // Its rows may have been removed before they were read.
+        let name = collection.name();
+        let is_there =
+            self.shared.registry.find(name).is_some_and(|found| found.created_ms == collection.created_ms);
+        if is_there { Ok(page) } else { Err(EngineError::NoCollection(name.clone())) }
     }
 
     /// Streams a backup: a snapshot of the collection that concurrent writes do not affect. `now_ms` is

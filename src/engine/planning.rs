@@ -162,7 +162,7 @@ impl<'a> Plan<'a> {
             return Ok(None);
         }
         let row = self.live_row(collection, id)?;
-        let version = row.map(|row| Version::of_document(row.place, row.written_ms));
+        let version = row.map(|row| Version::of_document(row.place, row.written_ms, row.hash));
         Ok((!condition.holds(version)).then_some(Outcome::Refused(version)))
     }
 
@@ -178,7 +178,7 @@ impl<'a> Plan<'a> {
         row.place = self.place_of(&row, before.as_ref());
         // Two writes in one millisecond have different versions.
         row.written_ms = before.as_ref().map_or(0, |before| before.written_ms + 1).max(row.written_ms);
-        let version = Version::of_document(row.place, row.written_ms);
+        let version = Version::of_document(row.place, row.written_ms, row.hash);
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };
         let before_hash = before.as_ref().map(|before| before.hash);

@@ -307,8 +307,10 @@ impl Writer {
 
     /// Discards a collection that is not visible.
     pub(super) fn abandon_hidden(&mut self, id: CollectionId) {
-        self.restoring.remove(&id);
-        self.garbage.push_back(id);
+        // It is visible if it was finished in the meantime.
+        if self.restoring.remove(&id) {
+            self.garbage.push_back(id);
+        }
     }
 
     fn refuse_existing(&self, name: &CollectionName) -> Result<(), EngineError> {

@@ -103,6 +103,8 @@ pub struct Listing {
     pub filter: Option<Box<Filter>>,
     /// Only documents that represent clusters.
     pub representatives: bool,
+    /// Whether documents have their texts.
+    pub has_texts: bool,
     /// The maximum number of documents.
     pub limit: usize,
     /// The bytes of documents at which the page ends. The document that reaches them is included.
@@ -117,6 +119,7 @@ impl Default for Listing {
             after: None,
             filter: None,
             representatives: false,
+            has_texts: true,
             limit: usize::MAX,
             bytes: usize::MAX,
             time: Duration::MAX,

@@ -25,7 +25,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditional {
     }
 }
 
-/// The header with the tag of a collection.
+/// The header with the tag of a collection or a document.
 pub(super) fn etag(version: Version) -> [(HeaderName, HeaderValue); 1] {
     let quoted = format!("\"{version}\"");
     [(ETAG, HeaderValue::try_from(quoted).expect("quoted hexadecimal digits are a header value"))]
@@ -64,7 +64,7 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Prob
 }
 
 /// The versions in a list of tags; `None` if it is not such a list. Weak tags, and tags that this server does
-/// not issue, are left out: they match no collection.
+/// not issue, are left out: they match nothing.
 fn versions(tags: &str) -> Option<Vec<Version>> {
     let (mut rest, mut found) = (tags, Vec::new());
     loop {

@@ -11,7 +11,7 @@ use super::deadline::Deadline;
 use super::error::{Body, Problem};
 use super::extract::{Document, NoParams, Target};
 use super::json::Json;
-use super::responses::{BodyRefused, NotFound, Refused, Unavailable};
+use super::responses::{BodyRefused, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{DeletionIn, DeletionOut, Matching};
 
@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_secs(1);
             headers(("Location" = String, description = "The path of the progress."))),
         (status = 409, description = "A deletion by a filter is running.", body = Body,
             content_type = "application/problem+json"),
-        BodyRefused, NotFound, Refused, Unavailable,
+        BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn begin(

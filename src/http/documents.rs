@@ -50,6 +50,7 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
         (status = 200,
             description = "The document was updated, or is a duplicate and was not stored; or the results of \
                 a stream: one `LineResult` per line, then a `SummaryLine`.",
+            headers(("ETag" = Option<String>, description = "The version of one document that was stored.")),
             content((AddedOut = "application/json"), (LineOut = "application/x-ndjson"))),
         (status = 201, description = "The document was created.", body = AddedOut,
             headers(
@@ -206,7 +207,7 @@ async fn written(
     form: Option<HashForm>,
 ) -> Result<Response, Problem> {
     let bytes = document.row.held_bytes();
-    let tag = etag(Version::of_document(document.row.place, document.row.written_ms));
+    let tag = etag(Version::of_document(document.row.place, document.row.written_ms, document.row.hash));
     let write = move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed))).into_response());
     Ok(state.service.aside(bytes, write).await?)
 }
@@ -235,6 +236,7 @@ pub(super) async fn patch(
     deadline: Deadline,
     request: Request,
 ) -> Result<Response, Problem> {
+    exists(&condition)?;
     check_type(request.headers(), &["application/json", "application/merge-patch+json"])?;
     let bytes = read(request, state.service.limits().body_bytes()).await?;
     let patch = parse_aside(&state, deadline, bytes, |bytes| parse_object::<PatchIn>(bytes)?.patch());
@@ -242,6 +244,15 @@ pub(super) async fn patch(
     let is_signed = state.service.has_signatures(&collection)?;
     let document = deadline.write(state.service.patch(&collection, &id, patch, condition)).await?;
     written(&state, document, is_signed, params.form()).await
+}
+
+/// Refuses `If-None-Match` for a change of a document that must exist.
+fn exists(condition: &Condition) -> Result<(), Problem> {
+    if *condition != Condition::Absent {
+        return Ok(());
+    }
+    let detail = "If-None-Match is for documents that do not exist, and this needs one; send If-Match";
+    Err(Problem::parameter(Code::InvalidField, "If-None-Match", detail))
 }
 
 /// Deletes a document.
@@ -254,7 +265,7 @@ pub(super) async fn patch(
     ),
     responses(
         (status = 204, description = "The document was deleted."),
-        NotFound, ConditionFailed, Refused, Unavailable,
+        NotFound, ConditionFailed, Refused, Unavailable, OutOfSpace,
     )
 )]
 pub(super) async fn delete(
@@ -265,6 +276,7 @@ pub(super) async fn delete(
     Conditional(condition): Conditional,
     deadline: Deadline,
 ) -> Result<StatusCode, Problem> {
+    exists(&condition)?;
     deadline.write(state.service.delete(&collection, &id, condition)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -326,7 +338,7 @@ impl Storing {
         let similar = if similar > 0 {
             let remaining = deadline.after_write(start.elapsed());
             // The document is stored even if the lookup fails, so that does not change the status.
-            Some(remaining.query(state.service.neighbours(collection, &added, similar)).await)
+            Some(remaining.query(state.service.neighbours(&added, similar)).await)
         } else {
             None
         };

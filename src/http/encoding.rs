@@ -29,6 +29,8 @@ pub(super) const KNOWN: &str = "gzip, zstd";
 const PART: usize = 64 << 10;
 /// Number of parts after which other tasks of the thread have their turn.
 const PARTS_PER_TURN: u32 = 4;
+/// Bytes by which a compressed body may exceed twice its content. Compression adds less than a hundredth.
+const MAX_EXCESS: u64 = 512 << 10;
 /// Maximum size of a window of zstd.
 const MAX_WINDOW: u64 = 8 << 20;
 /// Bytes of memory of a decoder, without the window of zstd.
@@ -41,6 +43,10 @@ const MAX_BLOCK: usize = 128 << 10;
 enum DecodeError {
     #[error("the body is not valid {0}: {1}")]
     Damaged(&'static str, String),
+    #[error(
+        "the compressed body is much larger than its content; compress it in one piece, or send it unencoded"
+    )]
+    Empty,
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
 }
@@ -83,7 +89,9 @@ pub(super) fn problem(error: &(dyn std::error::Error + 'static)) -> Option<Probl
     let chain = std::iter::successors(Some(error), |error| (*error).source());
     let mut found = chain.filter_map(|error| error.downcast_ref::<DecodeError>());
     found.next().map(|error| match error {
-        DecodeError::Damaged(..) => Problem::new(Code::MalformedRequest, error.to_string()),
+        DecodeError::Damaged(..) | DecodeError::Empty => {
+            Problem::new(Code::MalformedRequest, error.to_string())
+        }
         DecodeError::NoMemory(error) => Problem::from(*error),
     })
 }
@@ -99,6 +107,9 @@ struct Decoded {
     is_all: bool,
     is_done: bool,
     parts: u32,
+    /// The bytes that were received, and that were made of them.
+    received: u64,
+    made: u64,
     reserved: Option<Reserved>,
 }
 
@@ -112,12 +123,18 @@ impl Decoded {
             is_all: false,
             is_done: false,
             parts: 0,
+            received: 0,
+            made: 0,
             reserved: None,
         }
     }
 
     /// Decompresses some of the input. An empty part means that there is too little input.
     fn part(&mut self) -> Result<Vec<u8>, DecodeError> {
+        // The limits count what is made, and empty members and frames make nothing.
+        if self.received > 2 * self.made + MAX_EXCESS {
+            return Err(DecodeError::Empty);
+        }
         let needed = self.decoder.memory();
         match &mut self.reserved {
             Some(reserved) => reserved.grow_to(needed)?,
@@ -125,6 +142,7 @@ impl Decoded {
         }
         let mut part = Vec::new();
         self.decoder.step(&mut self.input, &mut part)?;
+        self.made += part.len() as u64;
         Ok(part)
     }
 
@@ -177,6 +195,8 @@ impl http_body::Body for Decoded {
                 Some(Ok(frame)) => {
                     // Trailers have no meaning here.
                     this.input = frame.into_data().unwrap_or_default();
+                    this.received += this.input.len() as u64;
+                    this.parts += 1;
                     this.has_begun |= !this.input.is_empty();
                 }
                 Some(Err(error)) => {

@@ -19,8 +19,8 @@ use super::responses::{NotFound, Refused, Unavailable};
 use super::route::Route;
 use super::wire::{DocumentsOut, ExportHeader, ExportOut, ExportParams, ListParams, in_form};
 use crate::call::{Call, Reserved, for_call, reserve, reserve_in_time};
-use crate::ids::{CollectionName, DocumentId, HashForm};
-use crate::service::{Filter, Listing, Page, Patience};
+use crate::ids::{DocumentId, HashForm};
+use crate::service::{Exporting, Filter, Listing, Page, Patience};
 
 /// Bytes of a page of an export. The document that reaches this size is the last one of the page.
 const EXPORT_BYTES: usize = 256 << 10;
@@ -73,18 +73,20 @@ pub(super) async fn export(
     Target(collection): Target,
     Params(params): Params<ExportParams>,
 ) -> Result<Response, Problem> {
-    let header = ExportHeader::new(state.service.collection(&collection)?, &params).line();
     let (representatives, form) = (params.representatives, params.form());
     let shown = Arc::new(Shown { representatives, form, filter: params.filter() });
+    let exporting = state.service.begin_export(&collection, shown.filter.as_deref());
+    let exporting = Arc::new(exporting.map_err(|error| Problem::from(error).in_query())?);
+    let header = ExportHeader::new(exporting.info.clone(), &params).line();
     if shown.representatives {
         state.service.check_decided(&collection).await?;
     }
     // The first page is read before the status is sent: a missing collection is a 404, not a broken stream.
     let call = Call::current();
     let wanted = page_bytes(&state, call.as_deref());
-    let first = page(&state, &collection, None, &shown, reserve(wanted)?).await?;
+    let first = page(&state, &exporting, None, &shown, reserve(wanted)?).await?;
     let pages = stream::try_unfold((Some(first), call), move |(previous, call)| {
-        let (state, collection, shown) = (state.clone(), collection.clone(), Arc::clone(&shown));
+        let (state, exporting, shown) = (state.clone(), Arc::clone(&exporting), Arc::clone(&shown));
         async move {
             let (lines, after) = match previous {
                 Some((lines, Some(last))) => (lines, last),
@@ -93,7 +95,7 @@ pub(super) async fn export(
             };
             // The next page is read before this one is sent, so that the client does not wait for it.
             let reserved = reserve_in_time(call.as_ref(), wanted).await?;
-            let next = page(&state, &collection, Some(after), &shown, reserved);
+            let next = page(&state, &exporting, Some(after), &shown, reserved);
             let next = for_call(call.clone(), next).await?;
             Ok(Some((lines, (Some(next), call))))
         }
@@ -122,7 +124,7 @@ fn page_bytes(state: &State, call: Option<&Call>) -> usize {
 /// A page of lines, and its last id if more pages may follow.
 async fn page(
     state: &State,
-    collection: &CollectionName,
+    exporting: &Exporting,
     after: Option<DocumentId>,
     shown: &Shown,
     mut reserved: Reserved,
@@ -130,8 +132,8 @@ async fn page(
     let filter = shown.filter.clone();
     let (bytes, time, representatives) = (EXPORT_BYTES, EXPORT_TIME, shown.representatives);
     let wanted = Listing { after, filter, representatives, bytes, time, ..Listing::default() };
-    let Page { documents, next, .. } = state.service.export(collection, wanted).await?;
-    let is_signed = state.service.has_signatures(collection)?;
+    let Page { documents, next, .. } = state.service.export(exporting, wanted).await?;
+    let is_signed = exporting.info.settings.signatures.is_some();
     let form = shown.form;
     let serialize = move || {
         let mut lines = Vec::new();

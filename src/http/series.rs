@@ -28,8 +28,6 @@ pub struct Series(Mutex<Seen>);
 struct Seen {
     /// The collections that exist, and the counts of those that have no series.
     known: BTreeMap<CollectionId, Option<Counts>>,
-    /// The greatest number of a collection.
-    last: Option<CollectionId>,
     /// The counts of the others that were deleted; `None` while there were no others.
     deleted: Option<Counts>,
 }
@@ -75,7 +73,7 @@ impl Series {
 impl Seen {
     /// Takes the counts of the collections that exist.
     fn update(&mut self, now: &BTreeMap<CollectionId, Counts>) {
-        let Seen { known, last, deleted } = self;
+        let Seen { known, deleted } = self;
         known.retain(|id, counts| {
             match (now.get(id), counts) {
                 (Some(now), Some(counts)) => *counts = *now,
@@ -85,11 +83,11 @@ impl Seen {
             now.contains_key(id)
         });
         let own = known.values().filter(|counts| counts.is_none()).count();
-        let before = *last;
-        let created = now.iter().filter(|(id, _)| before < Some(**id));
+        // A collection that a reindex or a restore reveals has a smaller number than others.
+        let created: Vec<(CollectionId, Counts)> =
+            now.iter().filter(|(id, _)| !known.contains_key(id)).map(|(id, counts)| (*id, *counts)).collect();
         for (place, (id, counts)) in (own..).zip(created) {
-            known.insert(*id, (place >= OWN).then_some(*counts));
-            *last = Some(*id);
+            known.insert(id, (place >= OWN).then_some(counts));
         }
     }
 
@@ -129,6 +127,10 @@ mod tests {
         seen.update(&existing((2..=101).chain(103..=104)));
         assert_eq!(own(&seen), (2..=100).chain([103]).collect::<Vec<_>>());
         assert_eq!(seen.counts(), Some(Counts { queries: 3_070, written: 307 }));
+        // One with a smaller number is revealed later: the first free place is its own.
+        seen.update(&existing((3..=100).chain(103..=104)));
+        seen.update(&existing((1..=100).chain(103..=104).filter(|id| *id != 2)));
+        assert!(own(&seen).contains(&1));
         seen.update(&existing(std::iter::empty()));
         assert_eq!((own(&seen).len(), seen.counts()), (0, Some(Counts { queries: 3_070, written: 307 })));
     }

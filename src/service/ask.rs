@@ -152,8 +152,12 @@ impl Service {
             );
             return Err(ServiceError::invalid("limit", detail));
         }
-        let excluded = ask.filter.as_ref().map_or(0, |filter| filter.exclude.len());
-        let most = self.limits.batch_items;
+        self.check_filter(ask.filter.as_deref())
+    }
+
+    /// Rejects a filter that exceeds the limits.
+    pub(super) fn check_filter(&self, filter: Option<&Filter>) -> Result<(), ServiceError> {
+        let (excluded, most) = (filter.map_or(0, |filter| filter.exclude.len()), self.limits.batch_items);
         if excluded > most {
             let detail = format!("{excluded} ids are excluded; at most {most} can be (limits.batch_items)");
             return Err(ServiceError::invalid("filter/exclude", detail));

@@ -242,11 +242,12 @@ impl Service {
         mut each: impl FnMut(&DocumentId, String),
     ) -> Result<(), ServiceError> {
         let engine = self.engine()?;
+        let collection = engine.find(collection)?;
         let mut after = None;
         loop {
             job.check()?;
             let wanted = Listing { after: after.take(), bytes: PAGE_BYTES, ..Listing::default() };
-            let Page { documents, next, .. } = engine.list(collection, wanted).await?;
+            let Page { documents, next, .. } = engine.list(&collection, wanted).await?;
             job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
             for document in documents {
                 if let Some(text) = document.row.text {

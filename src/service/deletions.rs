@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::Service;
 use super::error::ServiceError;
 use crate::call::{self, Call};
-use crate::engine::{Admission, Condition, Filter, Listing, Operation, Outcome, Page, Version};
+use crate::engine::{Admission, Condition, EngineError, Filter, Listing, Operation, Outcome, Page, Version};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -25,6 +25,9 @@ const PART: usize = 500;
 const PART_BYTES: usize = 4 << 20;
 /// The time after which a page of documents ends, so that progress is reported and a job can be ended.
 const PAGE_TIME: Duration = Duration::from_millis(500);
+/// How often, and after which pause, a write is tried that a reindex holds up.
+const ATTEMPTS: usize = 600;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Maximum number of jobs that are remembered. The oldest are removed first.
 const MAX_JOBS: usize = 256;
 
@@ -105,11 +108,12 @@ impl Service {
             let count = move |_: &Cancel| engine.count(&collection, &ids);
             self.pool.run(Patience::Interactive, count).await??
         } else {
+            let written_to = engine.find(collection)?;
             let delete = |id| Operation::Delete { id, condition: Condition::None };
             let operations = ids.into_iter().map(delete).collect();
             let outcomes = engine.write(collection, None, operations, Admission::Shed).await?.await?;
             let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
-            engine.find(collection)?.traffic.wrote(deleted);
+            written_to.traffic.wrote(deleted);
             deleted
         };
         Ok(Deletion {
@@ -143,6 +147,7 @@ impl Service {
             );
             return Err(ServiceError::invalid("filter", detail));
         }
+        self.check_filter(Some(&filter))?;
         let info = self.engine()?.collection(collection)?;
         let job = Arc::new(Job {
             collection_created_ms: info.created_ms,
@@ -212,26 +217,29 @@ impl Service {
         let engine = self.engine()?;
         let mut after = None;
         loop {
+            let collection = engine.find(name)?;
             let is_same = engine.collection(name)?.created_ms == job.collection_created_ms;
             if !is_same || job.is_ended.load(Ordering::Relaxed) {
                 return Err(ServiceError::DeletionEnded);
             }
             let filter = Some(filter.clone());
             let (limit, bytes, time) = (PART, PART_BYTES, PAGE_TIME);
-            let wanted = Listing { after, filter, limit, bytes, time, ..Listing::default() };
-            let Page { documents, examined, next } = engine.list(name, wanted).await?;
+            let wanted =
+                Listing { after, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
+            let Page { documents, examined, next } = engine.list(&collection, wanted).await?;
             job.examined.fetch_add(examined, Ordering::Relaxed);
             job.matched.fetch_add(documents.len() as u64, Ordering::Relaxed);
             if !job.is_dry_run && !documents.is_empty() {
                 let delete = |document: crate::engine::Document| {
-                    let version = Version::of_document(document.row.place, document.row.written_ms);
+                    let version =
+                        Version::of_document(document.row.place, document.row.written_ms, document.row.hash);
                     let condition = Condition::Version(vec![version]);
                     Operation::Delete { id: document.id, condition }
                 };
-                let operations = documents.into_iter().map(delete).collect();
-                let outcomes = engine.write(name, None, operations, Admission::Wait).await?.await?;
+                let operations: Vec<Operation> = documents.into_iter().map(delete).collect();
+                let outcomes = self.delete_patiently(name, operations).await?;
                 let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count();
-                engine.find(name)?.traffic.wrote(deleted as u64);
+                collection.traffic.wrote(deleted as u64);
                 job.deleted.fetch_add(deleted as u64, Ordering::Relaxed);
             }
             after = next;
@@ -239,6 +247,24 @@ impl Service {
                 return Ok(());
             }
         }
+    }
+}
+
+impl Service {
+    /// Deletes documents, and waits while a reindex replaces the collection.
+    async fn delete_patiently(
+        &self,
+        name: &CollectionName,
+        operations: Vec<Operation>,
+    ) -> Result<Vec<Outcome>, ServiceError> {
+        let engine = self.engine()?;
+        for _ in 0..ATTEMPTS {
+            match engine.write(name, None, operations.clone(), Admission::Wait).await {
+                Err(EngineError::Switching(_) | EngineError::Busy(_)) => tokio::time::sleep(PAUSE).await,
+                written => return Ok(written?.await?),
+            }
+        }
+        Err(EngineError::Switching(name.clone()).into())
     }
 }
 

@@ -1,8 +1,5 @@
 //! Adding documents: they are prepared (fingerprinted) on the CPU pool, and the engine stores them in the
 //! order of arrival.
-//!
-//! Storing a document and searching for its neighbours are two calls. The first returns when the document is
-//! durable, and a failure of the second must not be reported as a failure of the first.
 
 use std::sync::Arc;
 
@@ -19,8 +16,8 @@ use super::given::hash_of;
 use super::limits::Limits;
 use super::strict_json::{Strict, told};
 use crate::engine::{
-    Admission, CollectionSettings, Condition, Document, DuplicateRule, EngineError, MAX_OPERATIONS,
-    Operation, Outcome, Placement, Row, Version,
+    Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError,
+    MAX_OPERATIONS, Operation, Outcome, Placement, Row, Version,
 };
 use crate::fingerprint::{Profile, Profiles, Status, signature_name};
 use crate::ids::{CollectionName, DocumentId, Hash};
@@ -173,6 +170,8 @@ pub struct Added {
     pub placement: Option<Placement>,
     /// The signature that the hash identifies, if the collection has signatures.
     pub(super) signature: Option<Arc<[u8]>>,
+    /// The collection in which it was stored.
+    pub(super) written_to: Arc<Collection>,
 }
 
 /// Resolves when the documents are durable, with the result for each, or the error of one that was not stored
@@ -288,6 +287,8 @@ impl Service {
         admission: Admission,
     ) -> Result<Adding, ServiceError> {
         assert!(prepared.len() <= MAX_OPERATIONS, "the caller cuts documents into chunks");
+        let engine = Arc::clone(self.engine()?);
+        let written_to = engine.find(collection)?;
         let fact = |Prepared { document: Document { id, row }, settings }: &Prepared| Added {
             id: id.clone(),
             hash: row.hash,
@@ -297,6 +298,7 @@ impl Service {
             version: None,
             signature: settings.signatures.and(row.sketch.as_deref()).map(Arc::from),
             placement: None,
+            written_to: Arc::clone(&written_to),
         };
         let facts: Vec<Added> = prepared.iter().map(fact).collect();
         let made_for = prepared.first().map(|prepared| Arc::clone(&prepared.settings));
@@ -304,27 +306,24 @@ impl Service {
         let put =
             |Prepared { document, .. }| Operation::Put { document, unless, condition: condition.clone() };
         let operations = prepared.into_iter().map(put).collect();
-        let engine = Arc::clone(self.engine()?);
         let receipt = engine.write(collection, made_for.as_deref(), operations, admission).await?;
-        let (written_to, pool) = (engine.find(collection).ok(), self.pool.clone());
+        let pool = self.pool.clone();
         Ok(Box::pin(async move {
             let outcomes = receipt.await?;
             let is_stored = |outcome: &&Outcome| {
                 matches!(outcome, Outcome::Created(_) | Outcome::Updated(_) | Outcome::Replaced(..))
             };
             let stored = outcomes.iter().filter(is_stored).count();
-            if let Some(collection) = &written_to {
-                collection.traffic.wrote(stored as u64);
-            }
+            written_to.traffic.wrote(stored as u64);
             let added = facts.into_iter().zip(outcomes);
             let mut added: Vec<Result<Added, ServiceError>> =
                 added.map(|(fact, outcome)| fact.with_outcome(outcome)).collect();
             count_outcomes(&added);
-            let Some(collection) = written_to.filter(|of| of.settings().clusters.is_some()) else {
+            if written_to.settings().clusters.is_none() {
                 return Ok(added);
-            };
+            }
             let place = move |ids: &[Option<DocumentId>]| -> Vec<Option<Placement>> {
-                let of = |id: &Option<DocumentId>| placement_of(&engine, &collection, id.as_ref()?);
+                let of = |id: &Option<DocumentId>| placement_of(&engine, &written_to, id.as_ref()?);
                 ids.iter().map(of).collect()
             };
             let ids: Vec<Option<DocumentId>> =

@@ -127,8 +127,8 @@ pub enum ServiceError {
         /// Whether it was cancelled.
         is_ending: bool,
     },
-    /// The calibration was cancelled.
-    #[error("the calibration was ended by a request")]
+    /// The calibration or the reindex was cancelled.
+    #[error("the job was ended by a request")]
     Forgotten,
     /// There is no reindex of the collection.
     #[error("collection \"{0}\" was not reindexed since the server started; POST to the same path begins")]
@@ -149,9 +149,9 @@ pub enum ServiceError {
     #[error("{}", unfit(without_text, without_features))]
     Unfit {
         /// Documents that were stored as hashes, signatures or features, or while texts were not kept.
-        without_text: Listed,
+        without_text: Named,
         /// Documents whose texts have nothing of which the profile makes features.
-        without_features: Listed,
+        without_features: Named,
     },
     /// The condition of the request does not hold for the document. Nothing was done.
     #[error("{}", condition_message(id, *version))]
@@ -206,12 +206,12 @@ fn condition_message(id: &DocumentId, version: Option<Version>) -> String {
 
 /// The first of some documents, and their number.
 #[derive(Clone, Debug, Default)]
-pub struct Listed {
+pub struct Named {
     first: Vec<DocumentId>,
     all: u64,
 }
 
-impl Listed {
+impl Named {
     /// Number of documents that are listed.
     const MOST: usize = 10;
 
@@ -235,7 +235,7 @@ impl Listed {
 }
 
 /// What is wrong with the documents of a collection that cannot be reindexed.
-fn unfit(without_text: &Listed, without_features: &Listed) -> String {
+fn unfit(without_text: &Named, without_features: &Named) -> String {
     let mut what = Vec::new();
     if !without_text.is_empty() {
         what.push(format!("documents without a kept text: {}", without_text.text()));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Service;
 use super::cursor;
 use super::error::ServiceError;
-use crate::engine::{Collection, Document, Filter, Listing, Page};
+use crate::engine::{Collection, CollectionInfo, Document, EngineError, Filter, Listing, Page};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -33,6 +33,13 @@ pub struct Listed {
     pub documents: Vec<Document>,
     /// The cursor of the next page, if more documents may follow.
     pub next: Option<String>,
+}
+
+/// A collection that is exported.
+pub struct Exporting {
+    collection: Arc<Collection>,
+    /// Its state at the beginning.
+    pub info: CollectionInfo,
 }
 
 impl Service {
@@ -81,18 +88,39 @@ impl Service {
         let read = |text: &str| cursor::read_id(text).ok_or(ServiceError::Cursor);
         let after = cursor.as_deref().map(read).transpose()?;
         let limit = self.checked_limit(limit)?;
+        self.check_filter(filter.as_deref())?;
         let (bytes, time) = (PAGE_BYTES, PAGE_TIME);
-        let wanted = Listing { after, filter, limit, bytes, time, ..Listing::default() };
-        let Page { mut documents, next, .. } = self.engine()?.list(collection, wanted).await?;
-        documents.iter_mut().for_each(|document| document.row.text = None);
+        let wanted = Listing { after, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
+        let Page { documents, next, .. } =
+            self.engine()?.list(&self.engine()?.find(collection)?, wanted).await?;
         Ok(Listed { documents, next: next.as_ref().map(cursor::write_id) })
+    }
+
+    /// Opens a collection for an export: all its pages are of the same collection, also if a reindex replaces
+    /// it meanwhile.
+    ///
+    /// # Errors
+    /// [`EngineError::NoCollection`] if there is no such collection, [`EngineError::Switching`] if it is
+    /// replaced at this moment, and [`ServiceError::Invalid`] if the filter is too large.
+    pub fn begin_export(
+        &self,
+        name: &CollectionName,
+        filter: Option<&Filter>,
+    ) -> Result<Exporting, ServiceError> {
+        self.check_filter(filter)?;
+        let engine = self.engine()?;
+        let (collection, info) = (engine.find(name)?, engine.collection(name)?);
+        if info.settings.profile != collection.settings().profile {
+            return Err(EngineError::Switching(name.clone()).into());
+        }
+        Ok(Exporting { collection, info })
     }
 
     /// Returns a page of whole documents, for an export.
     ///
     /// # Errors
-    /// [`crate::engine::EngineError::NoCollection`] if there is no such collection.
-    pub async fn export(&self, collection: &CollectionName, wanted: Listing) -> Result<Page, ServiceError> {
-        Ok(self.engine()?.list(collection, wanted).await?)
+    /// [`EngineError::NoCollection`] if the collection was deleted.
+    pub async fn export(&self, exporting: &Exporting, wanted: Listing) -> Result<Page, ServiceError> {
+        Ok(self.engine()?.list(&exporting.collection, wanted).await?)
     }
 }

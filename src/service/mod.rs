@@ -55,7 +55,7 @@ pub use error::ServiceError;
 pub use fingerprints::{Content, Explained, Fingerprinted, working_bytes};
 pub use given::{Counted, Given};
 pub use limits::Limits;
-pub use listing::{Listed, WantedList};
+pub use listing::{Exporting, Listed, WantedList};
 pub use lookup::{Found, Lookup, Pending};
 pub use marks::{MarkList, WantedMarks};
 pub use neighbours::Neighbours;

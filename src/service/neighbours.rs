@@ -8,8 +8,7 @@ use std::sync::Arc;
 use super::Service;
 use super::documents::Added;
 use super::error::ServiceError;
-use crate::engine::{Answer, Collection, Filter, Match, Outcome, Query, WorkBudget};
-use crate::ids::CollectionName;
+use crate::engine::{Answer, Filter, Match, Outcome, Query, WorkBudget};
 use crate::pool::{Cancel, Patience, Turns};
 
 /// The neighbours of an added document.
@@ -30,18 +29,12 @@ impl Service {
     /// [`ServiceError`] if they could not be looked up, for example because the CPU pool is full. The
     /// document is stored nevertheless.
     #[tracing::instrument(level = "trace", skip_all)]
-    pub async fn neighbours(
-        &self,
-        collection: &CollectionName,
-        added: &Added,
-        limit: usize,
-    ) -> Result<Neighbours, ServiceError> {
-        if let Some(named) = self.named(collection, added, limit)? {
+    pub async fn neighbours(&self, added: &Added, limit: usize) -> Result<Neighbours, ServiceError> {
+        if let Some(named) = self.named(added, limit)? {
             return Ok(named);
         }
-        let collection = self.engine()?.find(collection)?;
-        let query = query_of(&collection, added, limit)?;
-        let Answer { matches, marked, .. } = self.answer(&collection, query).await?;
+        let query = query_of(added, limit)?;
+        let Answer { matches, marked, .. } = self.answer(&added.written_to, query).await?;
         Ok(Neighbours { matches, marked })
     }
 
@@ -51,23 +44,21 @@ impl Service {
     /// [`ServiceError`] if none could be looked up.
     pub async fn neighbours_of_all(
         self: &Arc<Self>,
-        name: &CollectionName,
         added: Vec<Added>,
         limit: usize,
     ) -> Result<Vec<Result<Neighbours, ServiceError>>, ServiceError> {
-        let collection = self.engine()?.find(name)?;
-        let (service, name) = (Arc::clone(self), name.clone());
+        let service = Arc::clone(self);
         let look = move |cancel: &Cancel| {
             let mut turns = Turns::new(Patience::Bulk);
             let one = |added: &Added| {
                 turns.pause();
                 cancel.check()?;
-                if let Some(named) = service.named(&name, added, limit)? {
+                if let Some(named) = service.named(added, limit)? {
                     return Ok(named);
                 }
-                let query = query_of(&collection, added, limit)?;
+                let query = query_of(added, limit)?;
                 let (mut budget, mut found) = (WorkBudget::unlimited(cancel), None);
-                service.engine()?.answer(&collection, &[query], &mut budget, &mut |answer| {
+                service.engine()?.answer(&added.written_to, &[query], &mut budget, &mut |answer| {
                     let Answer { matches, marked, .. } = answer;
                     found = Some(Neighbours { matches, marked });
                 })?;
@@ -79,16 +70,11 @@ impl Service {
     }
 
     /// The documents that the writer named for a duplicate or a replacement, with their metadata.
-    fn named(
-        &self,
-        collection: &CollectionName,
-        added: &Added,
-        limit: usize,
-    ) -> Result<Option<Neighbours>, ServiceError> {
+    fn named(&self, added: &Added, limit: usize) -> Result<Option<Neighbours>, ServiceError> {
         let (Outcome::Duplicate(of) | Outcome::Replaced(_, of)) = &added.outcome else { return Ok(None) };
         let mut matches: Vec<Match> = of.iter().take(limit.max(1)).cloned().collect();
         // The ids matter more: they are not kept back because a disk does not answer.
-        if let Err(error) = self.engine()?.add_metadata(collection, &mut matches) {
+        if let Err(error) = self.engine()?.add_metadata(&added.written_to, &mut matches) {
             tracing::warn!(%error, "a duplicate is reported without metadata: it cannot be read");
         }
         Ok(Some(Neighbours { matches, marked: 0 }))
@@ -96,7 +82,8 @@ impl Service {
 }
 
 /// The query for the neighbours of an added document.
-fn query_of(collection: &Collection, added: &Added, limit: usize) -> Result<Query, ServiceError> {
+fn query_of(added: &Added, limit: usize) -> Result<Query, ServiceError> {
+    let collection = &added.written_to;
     let query = Query {
         hash: added.hash,
         signature: added.signature.clone(),
@@ -107,7 +94,6 @@ fn query_of(collection: &Collection, added: &Added, limit: usize) -> Result<Quer
         scan: false,
         document: Some(added.id.clone()),
     };
-    // The name may belong to another collection by now.
     collection.check(&query)?;
     Ok(query)
 }

@@ -27,7 +27,7 @@ pub struct Patch {
 }
 
 impl Service {
-    /// Changes a document if the condition holds. Returns the document as it is stored then.
+    /// Changes a document if the condition holds. Returns what was stored, without the text.
     ///
     /// # Errors
     /// [`ServiceError::NoDocument`], [`ServiceError::Condition`], or [`ServiceError::Overtaken`] if other
@@ -49,7 +49,8 @@ impl Service {
                 return Err(ServiceError::Condition { id: id.clone(), version: None });
             }
             let mut document = found?;
-            let version = Version::of_document(document.row.place, document.row.written_ms);
+            let version =
+                Version::of_document(document.row.place, document.row.written_ms, document.row.hash);
             if !condition.holds(Some(version)) {
                 return Err(ServiceError::Condition { id: id.clone(), version: Some(version) });
             }
@@ -57,11 +58,14 @@ impl Service {
             let condition = Condition::Version(vec![version]);
             let put = Operation::Put { document: document.clone(), unless: None, condition };
             let engine = Arc::clone(self.engine()?);
+            let written_to = engine.find(collection)?;
             let receipt =
                 engine.write(collection, Some(&preparation.settings), vec![put], Admission::Shed).await?;
             if let Some(Outcome::Updated(_)) = receipt.await?.first() {
-                engine.find(collection)?.traffic.wrote(1);
-                return self.document(collection, id).await;
+                written_to.traffic.wrote(1);
+                // It is not read again: that could fail, or find a later version.
+                document.row.text = None;
+                return Ok(document);
             }
         }
         Err(ServiceError::Overtaken(id.as_str().to_owned()))
@@ -79,7 +83,8 @@ impl Preparation {
         if let Some(expires) = patch.expires {
             row.expires_ms = self.expires_ms(expires)?;
         }
-        row.written_ms = self.now_ms;
+        // As the writer does it.
+        row.written_ms = self.now_ms.max(row.written_ms + 1);
         Ok(())
     }
 }

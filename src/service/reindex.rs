@@ -7,7 +7,6 @@
 //!
 //! *Absent*: the hidden collection and its exchange with the old one (`engine`).
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -15,7 +14,7 @@ use std::time::Duration;
 use dashmap::DashMap;
 
 use super::collections::{WantedCollection, change};
-use super::error::Listed;
+use super::error::Named;
 use super::fingerprints::{profile_named, reserve_for_text, sign, takes_texts};
 use super::{Service, ServiceError};
 use crate::call::{self, Call, NoMemory};
@@ -104,8 +103,8 @@ impl Job {
 /// Documents of which no fingerprint can be made.
 #[derive(Default)]
 struct Unfit {
-    without_text: Listed,
-    without_features: Listed,
+    without_text: Named,
+    without_features: Named,
 }
 
 impl Unfit {
@@ -237,7 +236,10 @@ impl Service {
         let last = filling.changes(true).await?;
         self.follow(job, &filling, profile, last).await?;
         job.check()?;
-        Ok(filling.finish().await?)
+        let info = filling.finish().await?;
+        // It recommends a k for the profile that the collection had.
+        self.calibrations.forget(&info.name);
+        Ok(info)
     }
 
     /// Goes through all documents in the order of their ids. After each page it follows the changes of
@@ -285,7 +287,7 @@ impl Service {
             job.check()?;
             let from = ids.len().saturating_sub(FEW);
             let present = self.patiently(job, || filling.present(ids[from..].to_vec())).await?;
-            let done: HashSet<DocumentId> = present.iter().map(|(id, _)| id.clone()).collect();
+            let count = present.len();
             let gone: Vec<DocumentId> =
                 present.iter().filter(|(_, document)| document.is_none()).map(|(id, _)| id.clone()).collect();
             let stored = present.into_iter().filter_map(|(_, document)| document).collect();
@@ -293,11 +295,12 @@ impl Service {
             let stored = signed.into_iter().map(|document| (document.id.clone(), Some(document)));
             let changed: Vec<_> = stored.chain(gone.into_iter().map(|id| (id, None))).collect();
             self.patiently(job, || filling.follow(changed.clone())).await?;
-            ids.retain(|id| !done.contains(id));
+            // They are the first of those that were asked for.
+            ids.drain(from..from + count);
         }
         unfit.check()?;
         if !marks.is_empty() {
-            filling.follow_marks(marks).await?;
+            self.patiently(job, || filling.follow_marks(marks.clone())).await?;
         }
         Ok(())
     }

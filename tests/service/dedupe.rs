@@ -318,7 +318,7 @@ fn the_output_keeps_format_fields_and_order() {
     let output = dedupe(folder.path(), &["in", "-o", "out", "--duplicates", "d.jsonl", "--report", "r.html"]);
     let (stdout, stderr) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success() && stderr.contains("1 files in the folders"), "{stderr}");
+    assert!(output.status.success() && stderr.contains("1 file in the folders"), "{stderr}");
     let read = |name: &str| fs::read(folder.path().join("out/in").join(name)).unwrap();
     assert_eq!(read("a.csv"), format!("\u{feff}x,text,id\r\n1,\"{FERRY}\",a\r\n 3 ,'z',c\r\n").as_bytes());
     assert_eq!(read("b.tsv"), format!("text\tid\n{LIBRARY}\tq\n").as_bytes());

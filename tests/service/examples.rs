@@ -69,7 +69,7 @@ async fn prepare(server: &Server) {
     let ids =
         ["article-1", "article-2"].map(str::to_owned).into_iter().chain((0..120).map(|at| format!("d{at}")));
     let documents: Vec<Value> = ids.enumerate().map(|(at, id)| json!({"id": id, "text": text(at)})).collect();
-    let (status, added) = server.post("/documents", json!(documents)).await;
+    let (status, added) = server.post("/batch/documents", json!(documents)).await;
     assert_eq!((status, &added["summary"]["errors"]), (StatusCode::OK, &json!(0)), "{added}");
     server.post("/clusters", json!({"keep": "first"})).await;
     server.post("/marks", json!({"marks": [{"ids": ["article-1", "article-2"]}]})).await;

@@ -84,7 +84,7 @@ async fn documents_are_counted_by_outcome_and_collections_by_their_work() {
     server.post(&format!("{documents}?on_duplicate=skip"), json!({"hash": "00000000000000fc"})).await;
     server.post(documents, json!({"text": "two words"})).await;
     server.post(documents, json!({"hash": "0"})).await;
-    server.post(documents, json!([{"hash": "0"}, {"hash": 1}])).await;
+    server.post("/collections/news/batch/documents", json!([{"hash": "0"}, {"hash": 1}])).await;
     server.delete(&format!("{documents}/b")).await;
     server.get("/collections/news/similar?hash=00000000000000fe").await;
     server.get("/similar?hash=00000000000000fe").await;

@@ -140,7 +140,8 @@ async fn state(engine: &Engine) -> Vec<String> {
     let mut lines = Vec::new();
     for collection in engine.collections().unwrap() {
         lines.push(format!("{} {} {:?}", collection.name, collection.version, collection.settings));
-        let page = engine.list(&collection.name, Listing::default()).await.unwrap();
+        let opened = engine.find(&collection.name).unwrap();
+        let page = engine.list(&opened, Listing::default()).await.unwrap();
         lines.extend(page.documents.iter().map(|document| format!("{document:?}")));
         let known = engine.find(&collection.name).unwrap();
         let marks = engine.marks(&known, None, 1_000, &crate::pool::Cancel::default()).unwrap();

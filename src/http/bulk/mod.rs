@@ -219,7 +219,7 @@ async fn neighbours(
     for part in added.chunks((PART_MATCHES / into.similar).max(1)) {
         let failed = |problem: Problem| part.iter().map(move |_| Some(Err(problem.clone())));
         let wanted = match into.too_late() {
-            None => service.neighbours_of_all(&into.collection, part.to_vec(), into.similar).await,
+            None => service.neighbours_of_all(part.to_vec(), into.similar).await,
             Some(problem) => {
                 all.extend(failed(problem));
                 continue;

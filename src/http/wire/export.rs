@@ -32,8 +32,8 @@ pub(in crate::http) struct ExportParams {
 
 impl ExportParams {
     /// The filter.
-    pub(in crate::http) fn filter(self) -> Option<Box<Filter>> {
-        self.filter.map(|filter| filter.0)
+    pub(in crate::http) fn filter(&self) -> Option<Box<Filter>> {
+        self.filter.as_ref().map(|filter| filter.0.clone())
     }
 
     /// The form of hashes.

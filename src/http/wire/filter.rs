@@ -121,8 +121,8 @@ fn condition(value: Value) -> Result<FieldCondition, String> {
         Value::Array(values) if values.iter().any(|value| value.is_array() || value.is_object()) => {
             Err("the array has an array or an object, and no field can be equal to it".to_owned())
         }
-        Value::Array(values) => Ok(FieldCondition::AnyOf(values)),
-        value => Ok(FieldCondition::AnyOf(vec![value])),
+        Value::Array(values) => Ok(FieldCondition::AnyOf(values.into())),
+        value => Ok(FieldCondition::AnyOf(vec![value].into())),
     }
 }
 
