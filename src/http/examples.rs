@@ -17,15 +17,20 @@ type Schemas = BTreeMap<String, RefOr<Schema>>;
 const TEXT: &str = "The ferry to the islands runs every twenty minutes during the summer festival.";
 const OTHER: &str = "The ferry to the islands runs every thirty minutes during the summer festival.";
 
-/// The body of an operation; `None` if it needs none.
+/// The body of an operation, its members in the order of their names; `None` if it needs none.
 fn body(operation: &str) -> Option<Value> {
     Some(match operation {
         "fingerprint" => json!({"text": TEXT}),
         "compare" => json!({"a": {"text": TEXT}, "b": {"text": OTHER}}),
-        "add_documents" => json!({"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}),
-        "put_document" => json!({"text": TEXT, "metadata": {"source": "rss"}}),
-        "post_similar" => json!({"text": OTHER, "limit": 10}),
-        "put_collection" => json!({"profile": "copies-64", "keep_text": true}),
+        "add_documents" => json!({"id": "article-1", "metadata": {"source": "rss"}, "text": TEXT}),
+        "batch_documents" => json!([{"id": "article-1", "metadata": {"source": "rss"}, "text": TEXT}]),
+        "batch_fingerprint" => json!({"texts": [TEXT, OTHER]}),
+        "batch_similar" => json!({"queries": [{"text": TEXT}, {"text": OTHER}]}),
+        "patch_document" => json!({"metadata": {"checked": true}}),
+        "delete_documents" => json!({"dry_run": true, "filter": {"metadata": {"source": "rss"}}}),
+        "put_document" => json!({"metadata": {"source": "rss"}, "text": TEXT}),
+        "post_similar" => json!({"limit": 10, "text": OTHER}),
+        "put_collection" => json!({"keep_text": true, "profile": "copies-64"}),
         "build_clusters" => json!({"keep": "first"}),
         "add_marks" => json!({"marks": [{"ids": ["article-1", "article-2"]}]}),
         "begin_reindex" => json!({"profile": "copies-128"}),
@@ -38,6 +43,9 @@ fn body(operation: &str) -> Option<Value> {
 fn parameters(operation: &str) -> &'static [(&'static str, Option<&'static str>)] {
     match operation {
         "get_similar" => &[("text", Some(OTHER)), ("hash", None), ("id", None), ("profile", None)],
+        "add_documents" | "batch_documents" => &[("If-None-Match", None)],
+        "put_document" => &[("If-Match", None), ("If-None-Match", None)],
+        "patch_document" | "delete_document" => &[("If-Match", None)],
         "remove_mark" => &[("other", Some("article-2"))],
         _ => &[],
     }
@@ -50,7 +58,7 @@ pub(super) fn add(contract: &mut OpenApi) {
         let id = operation.operation_id.clone().unwrap_or_default();
         let id = id.strip_suffix(IN_COLLECTION).unwrap_or(&id);
         if let Some(example) = body(id) {
-            set_body(operation, example);
+            set_body(operation, &example);
         }
         for (name, example) in parameters(id) {
             set_parameter(operation, name, *example, &schemas);
@@ -58,10 +66,14 @@ pub(super) fn add(contract: &mut OpenApi) {
     }
 }
 
-fn set_body(operation: &mut Operation, example: Value) {
+fn set_body(operation: &mut Operation, example: &Value) {
     let Some(RefOr::T(body)) = &mut operation.request_body else { return };
-    if let Some(RefOr::T(content)) = body.content.get_mut("application/json") {
-        content.example = Some(example);
+    for (kind, content) in &mut body.content {
+        if let RefOr::T(content) = content
+            && (kind == "application/json" || kind.ends_with("+json"))
+        {
+            content.example = Some(example.clone());
+        }
     }
 }
 
@@ -80,6 +92,9 @@ fn set_parameter(operation: &mut Operation, name: &str, example: Option<&str>, s
 
 /// Gives a parameter its schema without the example that others with this schema have.
 fn remove_example(parameter: &mut Parameter, schemas: &Schemas) {
+    if let Some(RefOr::T(Schema::Object(object))) = &mut parameter.schema {
+        object.examples.clear();
+    }
     let Some(RefOr::Ref(reference)) = &parameter.schema else { return };
     let name = reference.ref_location.rsplit('/').next().unwrap_or_default();
     if let Some(RefOr::T(Schema::Object(object))) = schemas.get(name) {

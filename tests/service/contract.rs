@@ -122,7 +122,7 @@ async fn health_version_statistics_and_metrics_are_served() {
     for line in [
         "lookalike_documents{collection=\"default\"} 1",
         "lookalike_distinct_hashes{collection=\"default\"} 1",
-        "lookalike_http_requests_total{method=\"GET\",route=\"/similar\",status=\"200\"} 1",
+        "lookalike_http_requests_total{method=\"GET\",route=\"/similar\",status=\"200\"} 2",
         "lookalike_commit_seconds_count",
         "lookalike_ready 1",
         "process_resident_memory_bytes",

@@ -55,7 +55,7 @@ fn invalid_input_gives_an_error_and_no_output() {
         (&["good.jsonl", "--keep", "max:text"], "is not a number"),
         (&["columns.csv"], "there is no column \"text\"; there are a, b"),
         (&["columns.csv", "--skip-invalid"], "there is no column \"text\"; there are a, b"),
-        (&["cells.csv"], "cells.csv:2: 1 cells instead of 2"),
+        (&["cells.csv"], "cells.csv:2: 1 cell instead of 2"),
         (&["quote.csv"], "quote.csv:2: the row ends within a quoted cell"),
         (&["bytes.txt"], "bytes.txt:1: not UTF-8: byte 2"),
         (&["cut.warc"], "it is truncated"),

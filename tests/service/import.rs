@@ -59,7 +59,7 @@ async fn invalid_rows_and_files_fail_alone_and_are_reported() {
     let (succeeded, stderr) = import(&server, data.path(), &files, &["--id-field", "id"]).await;
     assert!(!succeeded, "{stderr}");
     for expected in [
-        "a.csv:3: 1 cells instead of 2",
+        "a.csv:3: 1 cell instead of 2",
         "a.csv:4: cell 2 is not UTF-8",
         "b.csv:1: there is no column \"text\"",
         "d.txt:1: not UTF-8: byte 2",

@@ -167,7 +167,7 @@ async fn folders_patterns_and_archives_mean_the_files_in_them() {
         let (found, stderr) = imported(&server, data.path(), name, &[argument]).await;
         assert_eq!(found, expected, "{stderr}");
         assert_eq!(
-            stderr.contains("1 files in the folders have no known ending"),
+            stderr.contains("not read, by the ending: 1 file in the folders"),
             name == "folder",
             "{stderr}"
         );

@@ -6,6 +6,7 @@ use csv::StringRecord;
 use memchr::memchr_iter;
 
 use super::{Reading, missing, wrong};
+use crate::wording::counted;
 
 /// The separators of cells that are detected, the most common one first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
@@ -141,7 +142,7 @@ fn ends_in_quotes(raw: &[u8]) -> bool {
 fn why_bad(error: csv::Error) -> io::Result<String> {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Ok(format!("{len} cells instead of {expected_len}"))
+            Ok(format!("{} instead of {expected_len}", counted(*len, "cell")))
         }
         csv::ErrorKind::Utf8 { err, .. } => Ok(format!(
             "cell {} is not UTF-8, or has bytes that are invalid in the charset of the file",

@@ -214,7 +214,7 @@ impl Answers {
             });
         };
         let outcome = answer.outcome.as_deref().unwrap_or_default();
-        let status = answer.status.as_deref();
+        let status = answer.status.as_deref().filter(|status| *status == "short");
         self.counts.short += u64::from(status.is_some());
         match outcome {
             "created" => self.counts.created += 1,

@@ -22,6 +22,7 @@ use super::queue::{Entry, Queue, What};
 use super::records::{self, Found, Records};
 use super::shape::{Line, Shape};
 use crate::http::ExportHeader;
+use crate::wording::counted;
 
 /// Bytes per piece of the stream.
 const PIECE: usize = 64 << 10;
@@ -64,7 +65,7 @@ impl Source {
         };
         let Listing { files, ignored } = Listing::of(arguments, &takes)?;
         if ignored > 0 {
-            eprintln!("{ignored} files in the folders have no known ending and are not read");
+            eprintln!("not read, by the ending: {} in the folders", counted(ignored, "file"));
         }
         let bytes = files.iter().map(|file| file.bytes).sum();
         let is_piped = files.iter().any(|file| is_input(&file.path));

@@ -64,7 +64,7 @@ pub(super) fn one_content(
         (None, None, None, Some(signature)) => Ok(Content::Signature(signature.0)),
         _ => Err(Problem::new(
             Code::InvalidField,
-            "exactly one of text, html, hash, signature and, for a document, features is needed",
+            "exactly one of text, html, hash and signature is needed, or features of a document",
         )),
     }
 }
