@@ -176,8 +176,10 @@ impl<'a> Plan<'a> {
         let (of, hash) = (collection.id, row.hash);
         let before = self.current(collection, &id)?;
         row.place = self.place_of(&row, before.as_ref());
-        // Two writes in one millisecond have different versions.
-        row.written_ms = before.as_ref().map_or(0, |before| before.written_ms + 1).max(row.written_ms);
+        // Two writes in one millisecond have different versions. One that has expired does not count: not all
+        // servers of a cluster remove it at the same time.
+        let earlier = before.as_ref().filter(|before| !self.has_expired(before.expires_ms));
+        row.written_ms = earlier.map_or(0, |earlier| earlier.written_ms + 1).max(row.written_ms);
         let version = Version::of_document(row.place, row.written_ms, row.hash);
         let posting =
             Posting { id: id.clone(), has_metadata: row.metadata.is_some(), expires_ms: row.expires_ms };

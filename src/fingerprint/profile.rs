@@ -156,7 +156,7 @@ impl Profile {
     }
 
     /// An upper bound of the bytes that an explanation allocates per byte of a long text.
-    pub const EXPLAINED_PER_BYTE: usize = 160;
+    pub const EXPLAINED_PER_BYTE: usize = 176;
 
     /// The fingerprint with its features and votes. It stores the text of every occurrence of a feature,
     /// which is too expensive for bulk work.

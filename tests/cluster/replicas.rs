@@ -99,7 +99,7 @@ async fn documents_expire_on_every_server_and_marks_and_clusters_are_shared() {
         add("b", "0000000000000003", Value::Null),
         add("c", "0000000000000007", json!(1)),
     ]);
-    assert_eq!(one.post("/collections/c/documents", batch).await.0, StatusCode::OK);
+    assert_eq!(one.post("/collections/c/batch/documents", batch).await.0, StatusCode::OK);
     let found: Value =
         serde_json::from_str(&eventually(two, "/collections/c/documents/b/cluster?linearizable=true").await)
             .unwrap();

@@ -24,7 +24,7 @@ use crate::wording::counted;
 const SHOWN: u64 = 20;
 /// The code and the message of an error that the answer does not list.
 const UNLISTED: (&str, &str) =
-    ("unlisted", "the answer lists the first 50 errors and the first of each further code, and not this one");
+    ("unlisted", "the answer lists the first 40 errors and the first of each further code, and not this one");
 
 /// A line of the answer.
 #[derive(Deserialize)]

@@ -44,7 +44,7 @@ const MATCH_BYTES: usize = 400;
 /// Maximum number of errors that an answer lists, without the first of each further code. The summary counts
 /// all errors. A client learns of every reason, for example that the disk has become full after many bad
 /// lines, and the answer lists at most 100 errors.
-const LISTED_ERRORS: usize = 50;
+const LISTED_ERRORS: usize = 40;
 
 /// Where the documents of a request are stored, and under which conditions.
 pub(super) struct Destination {
