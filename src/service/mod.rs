@@ -302,7 +302,7 @@ impl Service {
     /// answers since the start.
     ///
     /// # Errors
-    /// [`EngineError::NoCollection`](crate::engine::EngineError::NoCollection) if there is none.
+    /// [`EngineError::NoCollection`] if there is none.
     pub fn answered_distances(&self, collection: &CollectionName) -> Result<Vec<u64>, ServiceError> {
         Ok(self.engine()?.find(collection)?.traffic.distances())
     }

@@ -17,7 +17,7 @@ use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, status};
 
-/// The members of a document to store, in the order of [`DocumentIn`].
+/// The members of a document to store, in the order of the contract.
 pub const DOCUMENT_MEMBERS: [&str; 12] = [
     "id",
     "text",
