@@ -63,7 +63,7 @@ async fn wrong_and_large_inputs_are_explained() {
     // A collection of hashes has no text to explain.
     server
         .post(
-            "/documents",
+            "/batch/documents",
             json!([
                 {"id": "a", "hash": "00000000000000ff"}, {"id": "b", "hash": "00000000000000fe"}
             ]),
