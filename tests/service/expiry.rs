@@ -240,7 +240,7 @@ async fn documents_of_streams_and_arrays_expire_and_exports_keep_the_times() {
     assert_eq!((summary["created"].as_u64(), summary["errors"].as_u64()), (Some(3_000), Some(1)));
     let last = now_ms() + SHORT * 1_000;
     let array: Vec<Value> = (5_000..5_010).map(|i| line(i, json!(SHORT))).collect();
-    server.post("/documents", json!(array)).await;
+    server.post("/batch/documents", json!(array)).await;
     let kept: Vec<Value> =
         exported(&server).await.into_iter().filter(|line| ms(&line["expires_at"]) > last + 60_000).collect();
     assert_eq!(kept.len(), 1_000);
