@@ -73,6 +73,8 @@ async fn prepare(server: &Server) {
     assert_eq!((status, &added["summary"]["errors"]), (StatusCode::OK, &json!(0)), "{added}");
     server.post("/clusters", json!({"keep": "first"})).await;
     server.post("/marks", json!({"marks": [{"ids": ["article-1", "article-2"]}]})).await;
+    let counted = json!({"dry_run": true, "filter": {"metadata": {"source": "rss"}}});
+    server.post("/deletions", counted).await;
     for job in [json!({"sample": 100}), json!({})].into_iter().zip(["calibrate", "reindex"]) {
         let (body, route) = (job.0, format!("/collections/default/{}", job.1));
         assert_eq!(server.post(&route, body).await.0, StatusCode::ACCEPTED);
