@@ -218,7 +218,8 @@ impl Writer {
             ids.iter().zip(&versions).map(|(id, version)| body(id, version)).collect();
         let intend = |(id, version): (&String, Version)| self.ledger.intend(&collection, id, Some(version));
         let tickets: Vec<Ticket> = ids.iter().zip(versions).map(intend).collect();
-        let request = self.client.post(format!("{}/collections/{collection}/documents", self.url));
+        let route = if lines { "documents" } else { "batch/documents" };
+        let request = self.client.post(format!("{}/collections/{collection}/{route}", self.url));
         if lines {
             let text: String = documents.iter().map(|document| format!("{document}\n")).collect();
             let request = request.header("content-type", "application/x-ndjson").body(text);
