@@ -61,27 +61,33 @@ const SITES: [Site; 6] = [
     },
     Site {
         name: "forum",
-        head: "<table class=head width=100%><tr><td><b>跨海大桥论坛</b></td><td>首页 | 版块 | 精华 | 搜索 \
-               | 登录 | 注册</td></tr></table><div class=path>论坛首页 &gt; 综合讨论 &gt; 转载</div>",
+        head: "<table class=head width=100%><tr><td><b>跨海大桥论坛</b></td>\
+               <td>首页 | 版块 | 精华 | 搜索 \
+               | 登录 | 注册</td></tr></table>\
+               <div class=path>论坛首页 &gt; 综合讨论 &gt; 转载</div>",
         article: ["<div class=postbody><div class=postcontent>", "</div></div>"],
         paragraph: ["", "<br><br>"],
         teaser: ["<div class=reply><i>楼上说得好。引用:</i> ", "</div>"],
         middle: "<div class=signature>路漫漫其修远兮</div><div class=tools>回复 | 举报 | 收藏 \
                  | 只看楼主</div>",
-        foot: "<div class=foot>本站言论只代表发言者个人观点,与本站立场无关。站长统计 \
+        foot: "<div class=foot>本站言论只代表发言者个人观点,\
+               与本站立场无关。站长统计 \
                | 联系我们 | 手机版</div>",
     },
     Site {
         name: "portal",
         head: "<center><table width=960><tr><td colspan=3>新闻 财经 科技 体育 娱乐 汽车 \
-               房产 教育 健康 旅游 军事 历史</td></tr><tr><td width=160 valign=top><a href=#>今日头条</a><br>\
-               <a href=#>滚动新闻</a><br><a href=#>专题</a><br><a href=#>图片</a><br>广告热线:开户立减,\
+               房产 教育 健康 旅游 军事 历史</td></tr>\
+               <tr><td width=160 valign=top><a href=#>今日头条</a><br>\
+               <a href=#>滚动新闻</a><br><a href=#>专题</a><br><a href=#>图片</a><br>\
+               广告热线:开户立减,\
                限时三天,点击了解详情</td><td width=600 valign=top>",
         article: ["<h2>正文</h2><div id=artibody>", "</div><p align=right>(责任编辑:值班)</p>"],
         paragraph: ["<p>　　", "</p>"],
         teaser: ["<a href=#>", "</a><br>"],
         middle: "</td><td width=200 valign=top><b>相关阅读</b><br>",
-        foot: "</td></tr><tr><td colspan=3 align=center>关于我们 - 广告服务 - 诚聘英才 - 版权声明<br>\
+        foot: "</td></tr><tr><td colspan=3 align=center>\
+               关于我们 - 广告服务 - 诚聘英才 - 版权声明<br>\
                未经书面授权,不得转载、摘编或以其它方式使用</td></tr></table></center>",
     },
     Site {
@@ -99,14 +105,16 @@ const SITES: [Site; 6] = [
     },
     Site {
         name: "magazine",
-        head: "<div class=topbar>满199减30 免运费 七天无理由退货</div><div class=shop-nav><a href=#>\
+        head: "<div class=topbar>满199减30 免运费 七天无理由退货</div>\
+               <div class=shop-nav><a href=#>\
                全部商品</a><a href=#>新品</a><a href=#>会员</a><a href=#>购物车</a></div>\
                <div class=container>",
         article: ["<div class=magazine-article itemprop=articleBody>", "</div>"],
         paragraph: ["<p class=text>", "</p>"],
         teaser: ["<div class=product-card><img src=x alt=><span>", "</span><b>¥ 128.00</b></div>"],
         middle: "<div class=recommend><h4>猜你喜欢</h4>",
-        foot: "</div></div><div class=service>客服电话工作日九点到十八点 | 关注公众号领取优惠券</div>",
+        foot: "</div></div><div class=service>\
+               客服电话工作日九点到十八点 | 关注公众号领取优惠券</div>",
     },
 ];
 

@@ -116,7 +116,10 @@ mod tests {
 
     #[test]
     fn every_gram_of_words_with_spaces_has_words_around_it() {
-        let text = normalise("Fish & chips — 用rust写, 5 o'clock: the день «привет» naïve fiancé. 好天气");
+        let text = normalise(
+            "Fish & chips — 用rust写, 5 o'clock: the день «привет» naïve fiancé. \
+             好天气",
+        );
         let origins = Origins::of(&text, ShinglePlan::COPIES_64.gram);
         let mut grams = Vec::new();
         shingles(&text, ShinglePlan::COPIES_64, Dictionary::built_in(), |kind, gram| {

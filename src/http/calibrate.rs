@@ -26,7 +26,7 @@ use crate::service::{ServiceError, WantedCalibration};
     request_body(content = Option<CalibrateIn>, content_type = "application/json"),
     responses(
         (status = 202, description = "The calibration was started.", body = CalibrationOut,
-            headers(("location" = String, description = "The path of the progress and the result."))),
+            headers(("Location" = String, description = "The path of the progress and the result."))),
         (status = 409, description = "The collection is being calibrated.", body = Body,
             content_type = "application/problem+json"),
         BodyRefused, NotFound, Refused, Unavailable,

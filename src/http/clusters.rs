@@ -42,7 +42,7 @@ pub(super) async fn list(
     request_body = ClustersIn,
     responses(
         (status = 202, description = "The clusters are being built.", body = ClustersListOut,
-            headers(("location" = String, description = "The path of the clusters."))),
+            headers(("Location" = String, description = "The path of the clusters."))),
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,
     )
 )]

@@ -37,8 +37,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 /// one result per line, in order, and a summary at the end; read it while you send. A bad line fails alone.
 ///
 /// The header of an export gets no result. If its profile is not that of the collection, hashes and
-/// signatures up to the next header are refused. A body of known length that begins with such a header of an
-/// export without texts is refused as a whole (409).
+/// signatures up to the next header are refused. An uncompressed body of known length that begins with such a
+/// header of an export without texts is refused as a whole (409).
 #[utoipa::path(
     post, path = Route::Documents.path(), tag = "documents", operation_id = "add_documents",
     params(

@@ -25,7 +25,7 @@ use super::wire::{ReindexIn, ReindexOut};
     request_body = ReindexIn,
     responses(
         (status = 202, description = "The reindex was started.", body = ReindexOut,
-            headers(("location" = String, description = "The path of the progress."))),
+            headers(("Location" = String, description = "The path of the progress."))),
         (status = 409, description = "The collection keeps no texts, or is being reindexed, or the server is \
             one of a cluster.", body = Body, content_type = "application/problem+json"),
         BodyRefused, NotFound, Refused, Unavailable, OutOfSpace,

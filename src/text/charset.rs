@@ -172,11 +172,12 @@ mod tests {
     use super::*;
     use encoding_rs::{BIG5, GBK, SHIFT_JIS};
 
-    const SIMPLIFIED: &str =
-        "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
-    const TRADITIONAL: &str =
-        "市圖書館昨天宣布，從下個月開始延長週末的開放時間，讀者可以在館內閱讀到晚上十點。";
-    const JAPANESE: &str = "東京タワーは、東京都港区芝公園にある総合電波塔である。観光名所として知られる。";
+    const SIMPLIFIED: &str = "市图书馆昨天宣布，从下个月开始延长周末的\
+         开放时间，读者可以在馆内阅读到晚上十点。";
+    const TRADITIONAL: &str = "市圖書館昨天宣布，從下個月開始延長週末的\
+         開放時間，讀者可以在館內閱讀到晚上十點。";
+    const JAPANESE: &str = "東京タワーは、東京都港区芝公園にある\
+                            総合電波塔である。観光名所として知られる。";
 
     #[test]
     fn texts_are_decoded_by_label_and_by_guess() {
@@ -221,7 +222,8 @@ mod tests {
             assert_eq!(decode(b"h\0i\0", Some("utf-16le"), is_page).unwrap(), "hi");
             assert_eq!(decode(b"\0h\0i", Some("utf-16be"), is_page).unwrap(), "hi");
             assert_eq!(decode("hi 你好".as_bytes(), Some("utf-16le"), is_page).unwrap(), "hi 你好");
-            assert_eq!(decode("こんにちは".as_bytes(), Some("iso-2022-jp"), is_page).unwrap(), "こんにちは");
+            let greeting = "こんにちは";
+            assert_eq!(decode(greeting.as_bytes(), Some("iso-2022-jp"), is_page).unwrap(), greeting);
         }
         let page = [b"<meta charset=iso-2022-jp>", &escaped[..]].concat();
         assert_eq!(decode(&page, None, true).unwrap(), "<meta charset=iso-2022-jp>こんにちは");

@@ -12,7 +12,8 @@ use flate2::write::GzEncoder;
 
 use crate::server::{Server, command, directory, lines};
 
-const WORDS: &str = "市图书馆昨天宣布，从下个月开始延长周末的开放时间，读者可以在馆内阅读到晚上十点。";
+const WORDS: &str = "市图书馆昨天宣布，从下个月开始延长周末的\
+                     开放时间，读者可以在馆内阅读到晚上十点。";
 
 /// Imports files of a directory. Returns whether the command succeeded, and its standard error.
 async fn import(server: &Server, directory: &Path, files: &[&str], more: &[&str]) -> (bool, String) {

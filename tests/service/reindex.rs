@@ -352,8 +352,8 @@ async fn documents_that_are_written_meanwhile_are_not_lost() {
         assert_eq!((status.as_u16(), &again["code"]), (409, &json!("reindexing")));
         // Marks and settings change meanwhile.
         // Those of documents that the queries are not about.
-        let marked =
-            [vec![format!("文{:05}", 3 * at), "文02997".to_owned()], vec![format!("文{:05}", 3 * at + 300)]];
+        let id = |number| format!("文{number:05}");
+        let marked = [vec![id(3 * at), id(2_997)], vec![id(3 * at + 300)]];
         let mark = json!({"marks": marked.map(|ids| json!({"ids": ids}))});
         let marked = server.post("/collections/news/marks", mark).await;
         assert!(marked.0.is_success() || marked.1["code"] == "busy", "{marked:?}");
