@@ -27,7 +27,7 @@ const LEAST: usize = 3;
 /// The share of the hashes of an article that must be in the page.
 const SHARE: f64 = 0.4;
 /// Every article is compared with this many pages of others.
-const OTHERS: usize = 20;
+const OTHERS: usize = 100;
 /// Letters of a gram of winnowing, and grams of its window.
 const GRAM: usize = 12;
 const WINDOW: usize = 24;

@@ -82,10 +82,11 @@ fn allows(key: &Key, need: Need, matched: &Matched, path: &str) -> Result<(), Pr
     };
     if key.role < role {
         let detail = format!(
-            "the key {:?} may {}; this needs one that may {}",
+            "the key {:?} has the role {}; this needs one with the role {role}: lookalike keys create NAME \
+             --role {role}",
             key.name,
             key.role.name(),
-            role.name()
+            role = role.name()
         );
         return Err(Problem::new(Code::Forbidden, detail));
     }

@@ -47,9 +47,12 @@ fn routes() -> Vec<Route> {
         route(Method::GET, "/key", "?"),
         route(Method::GET, "/collections", "?"),
         post("/fingerprint", json!({"text": "some words of a text"}), "?"),
+        post("/batch/fingerprint", json!({}), "?"),
         route(Method::GET, "/metrics", "rwa"),
         route(Method::GET, "/snapshots", "a"),
         route(Method::POST, "/snapshots", "a"),
+        route(Method::GET, "/cluster", "rwa"),
+        route(Method::GET, "/cluster/copy", "a"),
         route(Method::GET, "/nothing", "a"),
         route(Method::GET, "/collections/news", "rwaRWA"),
         put("/collections/news", json!({}), "aA"),
@@ -59,6 +62,8 @@ fn routes() -> Vec<Route> {
         route(Method::GET, "/collections/news/calibrate", "rwaRWA"),
         route(Method::GET, "/collections/news/reindex", "rwaRWA"),
         route(Method::GET, "/collections/news/shared-hashes", "rwaRWA"),
+        route(Method::GET, "/collections/news/backup", "aA"),
+        route(Method::POST, "/collections/news/restore", "aA"),
         post("/collections/news/calibrate", json!({}), "aA"),
         post("/collections/news/reindex", json!({}), "aA"),
         route(Method::DELETE, "/collections/news/reindex", "aA"),
@@ -69,17 +74,38 @@ fn routes() -> Vec<Route> {
         (Method::POST, "/documents", Some(document()), "write"),
         (Method::GET, "/documents/kept", None, "read"),
         (Method::HEAD, "/documents/kept", None, "read"),
+        (Method::GET, "/documents/kept/cluster", None, "read"),
         (Method::PUT, "/documents/kept", Some(bare()), "write"),
+        (Method::PATCH, "/documents/kept", Some(json!({})), "write"),
+        (Method::GET, "/documents", None, "read"),
+        (Method::POST, "/batch/documents", Some(json!({})), "write"),
         (Method::GET, "/documents/kept/similar", None, "read"),
         (Method::GET, "/similar?hash=00000000000000ff", None, "read"),
         (Method::POST, "/similar", Some(bare()), "read"),
+        (Method::POST, "/batch/similar", Some(json!({})), "read"),
+        (Method::POST, "/compare", Some(json!({})), "read"),
+        (Method::GET, "/pairs", None, "read"),
+        (Method::GET, "/marks", None, "read"),
+        (Method::POST, "/marks", Some(json!({})), "write"),
+        (Method::DELETE, "/marks", None, "write"),
+        (Method::GET, "/clusters", None, "read"),
+        (Method::GET, "/clusters/none", None, "read"),
+        (Method::POST, "/clusters", Some(json!({})), "admin"),
+        (Method::DELETE, "/clusters", None, "admin"),
+        (Method::GET, "/deletions", None, "read"),
+        (Method::POST, "/deletions", Some(json!({})), "write"),
+        (Method::DELETE, "/deletions", None, "write"),
         (Method::GET, "/export", None, "read"),
         (Method::GET, "/stats", None, "read"),
         (Method::DELETE, "/documents/none", None, "write"),
     ];
     for (method, path, body, role) in of_collection {
         let of_news: &'static str = format!("/collections/news{path}").leak();
-        let (of_all, of_both) = if role == "read" { ("rwa", "rwaRWA") } else { ("wa", "waWA") };
+        let (of_all, of_both) = match role {
+            "read" => ("rwa", "rwaRWA"),
+            "write" => ("wa", "waWA"),
+            _ => ("a", "aA"),
+        };
         routes.push(Route { body: body.clone(), ..route(method.clone(), path, of_all) });
         routes.push(Route { body, ..route(method, of_news, of_both) });
     }
@@ -101,6 +127,15 @@ async fn status(server: &Server, route: &Route, key: Option<(&str, &str)>) -> (S
     let status = response.status();
     let text = response.text().await.unwrap();
     (status, serde_json::from_str(&text).unwrap_or_default())
+}
+
+/// Whether a path is one of a template of the contract, such as `/documents/{id}`.
+fn is_of(path: &str, template: &str) -> bool {
+    let (path, mut template) = (path.split('?').next().unwrap_or_default().split('/'), template.split('/'));
+    path.map(Some).chain([None]).all(|own| match (own, template.next()) {
+        (Some(own), Some(of)) => of.starts_with('{') || own == of,
+        (own, of) => own == of,
+    })
 }
 
 #[tokio::test]
@@ -129,8 +164,18 @@ async fn every_route_accepts_exactly_the_keys_with_its_role() {
         allowed: "",
     };
     assert_eq!(status(&server, &setup, Some(("authorization", &admin))).await.0, StatusCode::CREATED);
+    let contract = server.json("/openapi.json").await;
+    let all = routes();
+    for (template, methods) in contract["paths"].as_object().unwrap() {
+        for method in methods.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            let is_tried = |route: &Route| {
+                route.method.as_str().eq_ignore_ascii_case(method) && is_of(route.path, template)
+            };
+            assert!(all.iter().any(is_tried), "{method} {template} is not among the routes");
+        }
+    }
     let mut checked = 0;
-    for route in routes() {
+    for route in all {
         let case = format!("{} {}", route.method, route.path);
         for (letter, secret) in &keys {
             let bearer = format!("bearer {secret}");
