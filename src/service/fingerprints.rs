@@ -123,7 +123,11 @@ impl Content {
     /// [`ServiceError::Invalid`] if it is longer; [`PoolError::Cancelled`].
     pub(super) fn into_text(self, most: usize, cancel: &Cancel) -> Result<Option<String>, ServiceError> {
         let is_page = matches!(self, Content::Html(..));
-        let text = self.into_any_text(cancel)?;
+        let text = match self {
+            Content::Text(text) => Some(text),
+            Content::Html(html, which) => Some(checked_page_text(&html, which, || cancel.check())?),
+            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => None,
+        };
         match &text {
             Some(text) if is_page && text.len() > most => {
                 let detail = format!(
@@ -133,15 +137,6 @@ impl Content {
                 Err(ServiceError::invalid("html", detail))
             }
             _ => Ok(text),
-        }
-    }
-
-    /// [`Content::into_text`] for a content whose text is known not to be too long.
-    pub(super) fn into_any_text(self, cancel: &Cancel) -> Result<Option<String>, PoolError> {
-        match self {
-            Content::Text(text) => Ok(Some(text)),
-            Content::Html(html, which) => checked_page_text(&html, which, || cancel.check()).map(Some),
-            Content::Hash(_) | Content::Signature(_) | Content::Features(_) => Ok(None),
         }
     }
 }
@@ -228,6 +223,22 @@ impl Service {
             let explanation = profile.explain(&text);
             cancel.check()?;
             Ok(Explained { profile, explanation })
+        };
+        self.pool.run(Patience::Interactive, work).await?
+    }
+
+    /// The text of a page in its place, for a query of several steps that all need it. Other contents stay.
+    ///
+    /// # Errors
+    /// Those of [`Content::into_text`], and if the pool is full or there is not enough memory.
+    pub(super) async fn text_of_page(&self, content: Content) -> Result<Content, ServiceError> {
+        if !matches!(content, Content::Html(..)) {
+            return Ok(content);
+        }
+        let most = self.limits.document_bytes;
+        let work = move |cancel: &Cancel| {
+            let _working = reserve_for(&content, most, 1)?;
+            Ok(Content::Text(content.into_text(most, cancel)?.unwrap_or_default()))
         };
         self.pool.run(Patience::Interactive, work).await?
     }

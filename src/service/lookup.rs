@@ -9,10 +9,11 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::Service;
-use super::ask::{Ask, Resolved};
+use super::ask::{Ask, By, Resolved};
 use super::counts::Tally;
 use super::cursor;
 use super::error::ServiceError;
+use super::fingerprints::Content;
 use super::passages::Passages;
 use crate::engine::{Answer, Collection, Engine, EngineError, Match, Query, Work, WorkBudget};
 use crate::fingerprint::Fingerprint;
@@ -231,8 +232,24 @@ impl Service {
         }
     }
 
-    /// Answers a query, with the documents of its minimum similarity if it has one.
-    async fn answer_checked(&self, collection: &Arc<Collection>, ask: Ask) -> Result<Found, ServiceError> {
+    /// Answers a query of several steps: with a minimum similarity, or with passages.
+    async fn answer_checked(
+        &self,
+        collection: &Arc<Collection>,
+        mut ask: Ask,
+    ) -> Result<Found, ServiceError> {
+        let By::Content(page @ Content::Html(..)) = ask.by else {
+            return self.answer_of_text(collection, ask).await;
+        };
+        ask.by = By::Content(self.text_of_page(page).await?);
+        self.answer_of_text(collection, ask).await.map_err(|error| match error {
+            ServiceError::EmptyText { .. } => ServiceError::EmptyText { field: "html" },
+            other => other,
+        })
+    }
+
+    /// [`Service::answer_checked`] for a query that is not for a page.
+    async fn answer_of_text(&self, collection: &Arc<Collection>, ask: Ask) -> Result<Found, ServiceError> {
         // Boxed for the same reason as fingerprinting in `resolve`.
         let mut found = if let Some(least) = ask.min_similarity {
             Box::pin(self.similar_checked(collection, ask.clone(), least)).await?

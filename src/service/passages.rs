@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::{Ask, By};
-use super::fingerprints::{Content, reserve_for_explanation, reserve_for_text};
+use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use crate::engine::{Collection, DuplicateRule, EngineError, Judge, Match, PassageQuery, rank};
@@ -44,15 +44,14 @@ struct Subject {
 }
 
 impl Subject {
-    fn of(content: Content, cancel: &Cancel) -> Result<Subject, ServiceError> {
-        let text = content.into_any_text(cancel)?.unwrap_or_default();
-        Ok(Subject { grams: sampled_grams(&text), text: Some(text) })
+    fn of(text: String) -> Subject {
+        Subject { grams: sampled_grams(&text), text: Some(text) }
     }
 }
 
 impl Service {
     /// Adds the documents that share passages with the subject of a query, if the collection keeps passages
-    /// and the subject is a text, a page or a stored document. Only the first page of an answer has them.
+    /// and the subject is a text or a stored document. Only the first page of an answer has them.
     pub(super) async fn add_passages(
         &self,
         collection: &Arc<Collection>,
@@ -65,8 +64,8 @@ impl Service {
             return Ok(());
         }
         let (mut filter, mut document) = (ask.filter.clone(), None);
-        let (content, stored) = match &ask.by {
-            By::Content(content @ (Content::Text(_) | Content::Html(..))) => (Some(content.clone()), None),
+        let (text, stored) = match &ask.by {
+            By::Content(Content::Text(text)) => (Some(text.clone()), None),
             By::Content(_) => return Ok(()),
             By::Id(id) => {
                 let row = self.document_in(collection, id).await?.row;
@@ -76,14 +75,13 @@ impl Service {
             }
         };
         let limit = ask.matches(self.limits());
-        let (engine, collection, most) =
-            (Arc::clone(self.engine()?), Arc::clone(collection), self.limits.document_bytes);
+        let (engine, collection) = (Arc::clone(self.engine()?), Arc::clone(collection));
         let (hash, signature) = (found.hash, found.signature.clone());
         let work = move |cancel: &Cancel| {
-            let subject = match (content, stored) {
-                (Some(content), _) => {
-                    reserve_for_explanation(&content, most)?.keep();
-                    Subject::of(content, cancel)?
+            let subject = match (text, stored) {
+                (Some(text), _) => {
+                    reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
+                    Subject::of(text)
                 }
                 (None, Some(stored)) => stored,
                 (None, None) => return Ok::<_, ServiceError>(None),

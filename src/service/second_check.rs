@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::ask::{Ask, By};
-use super::fingerprints::{Content, reserve_for_explanation, reserve_for_text};
+use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use crate::engine::{Answer, Collection, EngineError, Judge, Query, WorkBudget};
@@ -65,8 +65,7 @@ pub enum Measure {
 
 /// The data by which the subject of a query is compared.
 enum Compared {
-    /// A text or a page.
-    Text(Content),
+    Text(String),
     Sketch(Vec<u8>),
 }
 
@@ -90,8 +89,6 @@ struct Comparison {
     profile: &'static Profile,
     /// The size of the collection's sketches.
     sketch_bytes: Option<u16>,
-    /// The largest text of a page, in bytes.
-    most: usize,
 }
 
 impl Exact {
@@ -123,17 +120,14 @@ fn memory_per_byte(by: Comparison) -> usize {
 }
 
 impl Prepared {
-    fn of(compared: Compared, by: Comparison, cancel: &Cancel) -> Result<Prepared, EngineError> {
+    fn of(compared: Compared, by: Comparison) -> Prepared {
         let sketch = |bytes: Vec<u8>| Sketch::from_bytes(SKETCH_BITS, bytes);
         match compared {
-            Compared::Text(content) => {
-                let text = content.into_any_text(cancel)?.unwrap_or_default();
-                Ok(Prepared {
-                    exact: Some(Exact::of(&text, by)),
-                    sketch: by.sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes, by.profile))),
-                })
-            }
-            Compared::Sketch(bytes) => Ok(Prepared { exact: None, sketch: Some(sketch(bytes)) }),
+            Compared::Text(text) => Prepared {
+                exact: Some(Exact::of(&text, by)),
+                sketch: by.sketch_bytes.map(|bytes| sketch(sketch_of(&text, bytes, by.profile))),
+            },
+            Compared::Sketch(bytes) => Prepared { exact: None, sketch: Some(sketch(bytes)) },
         }
     }
 
@@ -147,17 +141,16 @@ impl Prepared {
     }
 }
 
-/// A judge that processes one row at a time. It prepares the subject at the first row. The text of a page as
-/// the subject was fingerprinted before, so it is not too large.
+/// A judge that processes one row at a time. It prepares the subject at the first row.
 fn judge(compared: Compared, by: Comparison, least: f64) -> Judge {
     let mut compared = Some(compared);
     let mut prepared = None;
-    Box::new(move |near, row, cancel| {
+    Box::new(move |near, row, _| {
         if let Some(compared) = compared.take() {
-            if let Compared::Text(content) = &compared {
-                reserve_for_explanation(content, by.most)?.keep();
+            if let Compared::Text(text) = &compared {
+                reserve_for_text(text.len(), Profile::EXPLAINED_PER_BYTE)?.keep();
             }
-            prepared = Some(Prepared::of(compared, by, cancel)?);
+            prepared = Some(Prepared::of(compared, by));
         }
         let _working = reserve_for_text(row.text.as_ref().map_or(0, String::len), memory_per_byte(by))?;
         let similarity =
@@ -197,12 +190,7 @@ impl Service {
                           out to compare sketches";
             return Err(ServiceError::invalid("measure", detail));
         }
-        let by = Comparison {
-            measure: ask.measure,
-            profile: self.profile_in(collection)?,
-            sketch_bytes,
-            most: self.limits.document_bytes,
-        };
+        let by = Comparison { measure: ask.measure, profile: self.profile_in(collection)?, sketch_bytes };
         let limit = ask.matches(self.limits());
         let compared = self.compared(collection, &ask.by, sketch_bytes.is_some()).await?;
         ask.limit = Some(CANDIDATES.min(self.limits().matches));
@@ -241,14 +229,12 @@ impl Service {
         has_sketches: bool,
     ) -> Result<Compared, ServiceError> {
         let compared = match by {
-            By::Content(content @ (Content::Text(_) | Content::Html(..))) => {
-                Some(Compared::Text(content.clone()))
-            }
+            By::Content(Content::Text(text)) => Some(Compared::Text(text.clone())),
             By::Content(_) => None,
             By::Id(id) => {
                 let row = self.document_in(collection, id).await?.row;
                 let sketch = row.sketch.filter(|_| has_sketches);
-                row.text.map(|text| Compared::Text(Content::Text(text))).or(sketch.map(Compared::Sketch))
+                row.text.map(Compared::Text).or(sketch.map(Compared::Sketch))
             }
         };
         compared.ok_or_else(|| {

@@ -134,6 +134,24 @@ async fn min_similarity_keeps_only_similar_texts() {
     let (_, batch) = server.post("/collections/kept/batch/similar", batch).await;
     let count = |at: usize| batch["results"][at]["similar"].as_array().unwrap().len();
     assert_eq!((count(0), count(1), count(2)), (1, 1, 3), "{batch}");
+    let page =
+        format!("<html><body><nav><a href=/>Home</a></nav><article><p>{ARTICLE}</p></article></body></html>");
+    for passages in [false, true] {
+        let path = format!("/collections/pages-{passages}");
+        server.put(&path, json!({"keep_text": true, "passages": passages})).await;
+        for (id, text) in [("edited", edited.as_str()), ("same", ARTICLE)] {
+            server.post(&format!("{path}/documents"), json!({"id": id, "text": text})).await;
+        }
+        let similar = format!("{path}/similar");
+        let of_page = json!({"html": page, "k": 64, "min_similarity": 0.5});
+        let (_, of_page) = server.post(&similar, of_page).await;
+        let (_, of_text) = server.post(&similar, query(0.5)).await;
+        assert_eq!(of_page, of_text, "passages: {passages}");
+        assert_eq!(of_page["similar"].as_array().unwrap().len(), 2, "{of_page}");
+        let (status, empty) = server.post(&similar, json!({"html": "<p>!</p>", "min_similarity": 0.5})).await;
+        let problem = (status.as_u16(), &empty["code"], &empty["errors"][0]["pointer"]);
+        assert_eq!(problem, (422, &json!("empty_text"), &json!("/html")), "{empty}");
+    }
     for (wrong, part) in [
         (json!({"text": ARTICLE, "min_similarity": 1.5}), "ranges from 0 to 1"),
         (json!({"hash": "00000000000000ff", "min_similarity": 0.5}), "has neither"),
