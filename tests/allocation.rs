@@ -74,6 +74,7 @@ fn peak_memory_stays_within_the_reservation() {
         profile.sign("臺灣的。word ภาษา。東京へ行く");
     }
     let of = |names: &'static [&str]| names.iter().map(move |name| profiles.named(name).unwrap());
+    let compared = profiles.named("pairs-64").unwrap();
     let mut fingerprints = Measured::default();
     let mut explanations = Measured::default();
     for (name, text) in TEXT.texts() {
@@ -84,6 +85,12 @@ fn peak_memory_stays_within_the_reservation() {
                 taken,
                 profile.memory_per_byte() * text.len(),
             );
+        }
+        for profile in of(&["copies-64", "copies-128", "every-letter-128"]) {
+            let (taken, _) =
+                peak(|| profile.sign_with_set(compared, &text, || Ok::<_, ()>(())).map(|made| made.1.len()));
+            let per_byte = profile.memory_per_byte().max(compared.memory_per_byte());
+            fingerprints.add(format!("{name}, {} and a set", profile.id()), taken, per_byte * text.len());
         }
         for profile in of(&EXPLAINED) {
             let (taken, _) = peak(|| profile.explain(&text));

@@ -16,7 +16,7 @@
 
 use super::digest::Kind;
 use super::weights::ONE;
-use crate::text::{Dictionary, NewWords, Run, System, clusters, is_word_character, runs, words};
+use crate::text::{CutsWords, NewWords, Run, System, clusters, is_word_character, runs};
 
 /// The parameters of the cut into shingles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +101,7 @@ impl ShinglePlan {
 pub fn shingles(
     normalised: &str,
     plan: ShinglePlan,
-    dictionary: &Dictionary,
+    dictionary: &impl CutsWords,
     mut each: impl FnMut(Kind, &str),
 ) -> u64 {
     let mut line = String::new();
@@ -151,13 +151,13 @@ fn of_clusters(
 /// that a pair is a slice of the line.
 fn words_and_pairs(
     run: Run<'_>,
-    dictionary: &Dictionary,
+    dictionary: &impl CutsWords,
     line: &mut String,
     each: &mut impl FnMut(Kind, &str),
 ) {
     line.clear();
     let mut before = None;
-    words(run, dictionary, NewWords::Split, |word| {
+    dictionary.words(run, NewWords::Split, |word| {
         if !line.is_empty() {
             line.push(' ');
         }
@@ -271,6 +271,7 @@ fn after(n: usize, is_letter: bool) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Dictionary;
 
     /// Grams at every letter.
     const AT_EVERY_LETTER: ShinglePlan =

@@ -5,7 +5,7 @@
 
 use super::digest::Kind;
 use super::stop_words::StopWords;
-use crate::text::{Dictionary, NewWords, runs, words};
+use crate::text::{CutsWords, NewWords, runs};
 
 /// The method that finds the words of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -50,7 +50,7 @@ impl WordPlan {
     }
 
     /// Passes the words that are kept to `each`, in order.
-    pub fn words(&self, text: &str, dictionary: &Dictionary, mut each: impl FnMut(&str)) {
+    pub fn words(&self, text: &str, dictionary: &impl CutsWords, mut each: impl FnMut(&str)) {
         let kept = |word: &str| {
             if self.keeps(word) {
                 each(word);
@@ -59,13 +59,13 @@ impl WordPlan {
         match self.cutter {
             Cutter::Split => cut_runs(text, dictionary, NewWords::Split, kept),
             Cutter::Guess => cut_runs(text, dictionary, NewWords::Guess, kept),
-            Cutter::Cppjieba => dictionary.cut_like_cppjieba(text, kept),
+            Cutter::Cppjieba => dictionary.dictionary().cut_like_cppjieba(text, kept),
         }
     }
 
     /// Passes every feature to `each`, once per occurrence: words, and adjacent words with a space between
     /// them. If the text has fewer words than `shortest`, all of them together are one feature.
-    pub fn features(&self, text: &str, dictionary: &Dictionary, mut each: impl FnMut(Kind, &str)) {
+    pub fn features(&self, text: &str, dictionary: &impl CutsWords, mut each: impl FnMut(Kind, &str)) {
         let mut line = String::new();
         let mut starts = Vec::new();
         self.words(text, dictionary, |word| {
@@ -89,15 +89,16 @@ impl WordPlan {
     }
 }
 
-fn cut_runs(text: &str, dictionary: &Dictionary, new_words: NewWords, mut each: impl FnMut(&str)) {
+fn cut_runs(text: &str, dictionary: &impl CutsWords, new_words: NewWords, mut each: impl FnMut(&str)) {
     for run in runs(text) {
-        words(run, dictionary, new_words, &mut each);
+        dictionary.words(run, new_words, &mut each);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::Dictionary;
 
     fn plan(shortest: usize, longest: usize) -> WordPlan {
         WordPlan {

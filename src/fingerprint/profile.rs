@@ -155,6 +155,20 @@ impl Profile {
         self.recipe.checked_sign(text, check)
     }
 
+    /// [`Profile::checked_sign`] with the [`Profile::feature_set`] of another profile for the same text, in
+    /// less time than one after the other.
+    ///
+    /// # Errors
+    /// The error of `check`.
+    pub fn sign_with_set<E>(
+        &self,
+        other: &Profile,
+        text: &str,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(Signed, Vec<u64>), E> {
+        self.recipe.sign_with_set(&other.recipe, text, check)
+    }
+
     /// An upper bound of the bytes that an explanation allocates per byte of a long text.
     pub const EXPLAINED_PER_BYTE: usize = 176;
 
@@ -274,6 +288,21 @@ mod tests {
             assert!(Profile::named(unknown).is_none(), "{unknown:?}");
         }
         assert_eq!(Profile::default_profile().id().to_string(), "copies-128@1");
+    }
+
+    #[test]
+    fn a_fingerprint_with_a_set_is_the_same_as_alone() {
+        let mixed = "东京塔 Tokyo Tower 是一座塔。東京タワーは塔である。ไทย 12 電腦, and more words 好天气";
+        for text in ["", "。", "word", "好", mixed, &mixed.repeat(4), "。2023年10月 的 rust 写 的"] {
+            for profile in Profile::all() {
+                for other in Profile::all() {
+                    let Ok(found) =
+                        profile.sign_with_set(other, text, || Ok::<_, std::convert::Infallible>(()));
+                    let expected = (profile.sign(text), other.feature_set(text));
+                    assert_eq!(found, expected, "{} and {}: {text}", profile.id(), other.id());
+                }
+            }
+        }
     }
 
     #[test]

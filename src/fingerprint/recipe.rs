@@ -16,7 +16,7 @@ use crate::features::{
     token_grams, weighs_less,
 };
 use crate::ids::{Hash, SignatureShape, Width};
-use crate::text::{Dictionary, Edition, Preparation, Run, runs};
+use crate::text::{CutsWords, Dictionary, Edition, Preparation, Remembered, Run, runs};
 
 /// All steps from text to hash.
 #[derive(Clone, Debug)]
@@ -162,19 +162,46 @@ impl Recipe {
     /// [`Recipe::sign`] that ends with an error of `check`, which is called between the steps.
     pub(super) fn checked_sign<E>(&self, text: &str, check: impl Fn() -> Result<(), E>) -> Result<Signed, E> {
         let prepared = self.preparation.apply(text);
+        self.sign_prepared(&prepared, self.dictionary(), check)
+    }
+
+    /// [`Recipe::checked_sign`], and the set of features that another recipe finds in the text. What both
+    /// need is found once: the prepared text, and the words of Chinese and Japanese.
+    pub(super) fn sign_with_set<E>(
+        &self,
+        other: &Recipe,
+        text: &str,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<(Signed, Vec<u64>), E> {
+        if self.preparation != other.preparation || self.dictionary.is_some() || other.dictionary.is_some() {
+            let signed = self.checked_sign(text, &check)?;
+            return Ok((signed, other.feature_set(text)));
+        }
+        let prepared = self.preparation.apply(text);
+        let dictionary = Remembered::new(Dictionary::built_in());
+        let signed = self.sign_prepared(&prepared, &dictionary, check)?;
+        Ok((signed, other.set_of(&prepared, &dictionary)))
+    }
+
+    fn sign_prepared<E>(
+        &self,
+        prepared: &str,
+        dictionary: &impl CutsWords,
+        check: impl Fn() -> Result<(), E>,
+    ) -> Result<Signed, E> {
         check()?;
         if let Some(shape) = self.signature {
-            let set = self.set_of(&prepared);
+            let set = self.set_of(prepared, dictionary);
             check()?;
             let signature = signature_of(&set, shape);
             let hash = signature_name(&signature);
-            let moved = moved_cells(shape, set.len(), Change::of(self, &prepared));
+            let moved = moved_cells(shape, set.len(), Change::of(self, prepared));
             let fingerprint = self.reliable(hash, set.len(), moved);
             return Ok(Signed { fingerprint, signature: Some(signature) });
         }
         let fingerprint = match self.width {
-            Width::Bits64 => self.fingerprint_in::<1, E>(&prepared, check)?,
-            Width::Bits128 => self.fingerprint_in::<2, E>(&prepared, check)?,
+            Width::Bits64 => self.fingerprint_in::<1, E>(prepared, dictionary, check)?,
+            Width::Bits128 => self.fingerprint_in::<2, E>(prepared, dictionary, check)?,
             // Hashes of this width are supplied.
             Width::Bits256 => self.reliable(Hash::zero(self.width), 0, Moved::default()),
         };
@@ -197,12 +224,13 @@ impl Recipe {
     fn fingerprint_in<const L: usize, E>(
         &self,
         prepared: &str,
+        dictionary: &impl CutsWords,
         check: impl Fn() -> Result<(), E>,
     ) -> Result<Fingerprint, E>
     where
         Limbs<L>: Digest,
     {
-        let (bag, sums) = self.voted::<L, E>(prepared, |_| (), check)?;
+        let (bag, sums) = self.voted::<L, E>(prepared, dictionary, |_| (), check)?;
         Ok(self.conclude(&bag, &sums, prepared))
     }
 
@@ -210,6 +238,7 @@ impl Recipe {
     fn voted<const L: usize, E>(
         &self,
         prepared: &str,
+        dictionary: &impl CutsWords,
         mut see: impl FnMut(Occurrence<'_, Limbs<L>>),
         check: impl Fn() -> Result<(), E>,
     ) -> Result<(Bag<Limbs<L>>, Sums<L>), E>
@@ -217,7 +246,7 @@ impl Recipe {
         Limbs<L>: Digest,
     {
         let Some(found) = self.keywords(prepared) else {
-            let bag = self.bag::<L>(prepared, see);
+            let bag = self.bag::<L>(prepared, dictionary, see);
             check()?;
             let sums = vote(&bag);
             return Ok((bag, sums));
@@ -274,7 +303,7 @@ impl Recipe {
         let mut occurrences = Occurrences::default();
         let prepared = self.preparation.apply(text);
         let see = |(digest, text): Occurrence<'_, Limbs<L>>| occurrences.push(digest, text);
-        let Ok((bag, sums)) = self.voted::<L, Infallible>(&prepared, see, || Ok(()));
+        let Ok((bag, sums)) = self.voted::<L, Infallible>(&prepared, self.dictionary(), see, || Ok(()));
         let fingerprint = self.conclude(&bag, &sums, &prepared);
         let votes = sums.iter().rev().flatten().map(|&sum| to_number(sum)).collect();
         let origins = match &self.features {
@@ -287,10 +316,10 @@ impl Recipe {
 
     /// The distinct features as 64-bit `XXH3` hashes, sorted.
     pub(super) fn feature_set(&self, text: &str) -> Vec<u64> {
-        self.set_of(&self.preparation.apply(text))
+        self.set_of(&self.preparation.apply(text), self.dictionary())
     }
 
-    fn set_of(&self, prepared: &str) -> Vec<u64> {
+    fn set_of(&self, prepared: &str, dictionary: &impl CutsWords) -> Vec<u64> {
         if prepared.is_empty() {
             return Vec::new();
         }
@@ -302,7 +331,7 @@ impl Recipe {
                     .collect::<Vec<_>>(),
             ),
             (Features::ShortTexts, None) => self.bag_of_short_texts(prepared, HashFunction::Xxh3, |_| ()),
-            (_, None) => self.bag_by(prepared, Limbs::of, |_| ()),
+            (_, None) => self.bag_by(prepared, dictionary, Limbs::of, |_| ()),
         };
         let mut set: Vec<u64> =
             bag.classes().iter().flat_map(|class| &class.digests).map(|[hash]| *hash).collect();
@@ -312,7 +341,12 @@ impl Recipe {
     }
 
     /// The features of a prepared text. `see` is called with each occurrence.
-    fn bag<const L: usize>(&self, prepared: &str, see: impl FnMut(Occurrence<'_, Limbs<L>>)) -> Bag<Limbs<L>>
+    fn bag<const L: usize>(
+        &self,
+        prepared: &str,
+        dictionary: &impl CutsWords,
+        see: impl FnMut(Occurrence<'_, Limbs<L>>),
+    ) -> Bag<Limbs<L>>
     where
         Limbs<L>: Digest,
     {
@@ -326,14 +360,15 @@ impl Recipe {
             reason = "a closure is inlined into the loop, a function is called"
         )]
         match self.hash {
-            HashFunction::Xxh3 => self.bag_by(prepared, |kind, text| Limbs::of(kind, text), see),
-            function => self.bag_by(prepared, |kind, text| Limbs::by(function, kind, text), see),
+            HashFunction::Xxh3 => self.bag_by(prepared, dictionary, |kind, text| Limbs::of(kind, text), see),
+            function => self.bag_by(prepared, dictionary, |kind, text| Limbs::by(function, kind, text), see),
         }
     }
 
     fn bag_by<D: Digest>(
         &self,
         prepared: &str,
+        dictionary: &impl CutsWords,
         digest: impl Fn(Kind, &str) -> D,
         mut see: impl FnMut(Occurrence<'_, D>),
     ) -> Bag<D> {
@@ -362,8 +397,8 @@ impl Recipe {
             }
         };
         match &self.features {
-            Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, self.dictionary(), each),
-            Features::Words(plan) => plan.features(prepared, self.dictionary(), each),
+            Features::Shingles(plan) => gram_weight = shingles(prepared, *plan, dictionary, each),
+            Features::Words(plan) => plan.features(prepared, dictionary, each),
             Features::Characters { length, takes_short } => {
                 if *takes_short || prepared.chars().nth(length - 1).is_some() {
                     characters(prepared, *length, |text| each(Kind::Gram, text));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Service;
 use super::error::ServiceError;
-use super::second_check::sketch_of;
+use super::second_check::fingerprint_with_sketch;
 use crate::call::{self, NoMemory, Reserved};
 use crate::engine::{Collection, CollectionSettings, EngineError, Row};
 use crate::features::sampled_grams;
@@ -278,7 +278,14 @@ pub(super) fn sign(
     settings: &CollectionSettings,
     check: impl Fn() -> Result<(), PoolError>,
 ) -> Result<Status, PoolError> {
-    let Signed { fingerprint, signature } = profile.checked_sign(text, check)?;
+    let sketch_bytes = settings.sketch_bytes.filter(|_| settings.signatures.is_none());
+    let (fingerprint, sketch) = if let Some(bytes) = sketch_bytes {
+        let (fingerprint, sketch) = fingerprint_with_sketch(text, bytes, profile, check)?;
+        (fingerprint, Some(sketch))
+    } else {
+        let Signed { fingerprint, signature } = profile.checked_sign(text, check)?;
+        (fingerprint, signature)
+    };
     if fingerprint.status == Status::Empty {
         return Ok(Status::Empty);
     }
@@ -286,8 +293,7 @@ pub(super) fn sign(
     row.features = Some(u32::try_from(fingerprint.features).unwrap_or(u32::MAX));
     row.short = fingerprint.status == Status::Short;
     row.characters = Some(u32::try_from(text.chars().count()).unwrap_or(u32::MAX));
-    let sketch = || settings.sketch_bytes.map(|bytes| sketch_of(text, bytes, profile));
-    row.sketch = signature.or_else(sketch);
+    row.sketch = sketch;
     row.grams = if settings.boilerplate.is_some() { sampled_grams(text) } else { Vec::new() };
     Ok(fingerprint.status)
 }

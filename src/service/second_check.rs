@@ -15,7 +15,7 @@ use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
 use crate::engine::{Answer, Collection, EngineError, Judge, Query, WorkBudget};
-use crate::fingerprint::{Explanation, FeatureComparison, Profile, Signature, Sketch, jaccard};
+use crate::fingerprint::{Explanation, FeatureComparison, Fingerprint, Profile, Signature, Sketch, jaccard};
 use crate::pool::{Cancel, Patience};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
@@ -33,8 +33,27 @@ const SKETCH_BITS: u32 = 1;
 
 /// The sketch of a text, `bytes` bytes long, in a collection with this profile.
 pub(super) fn sketch_of(text: &str, bytes: u16, profile: &'static Profile) -> Vec<u8> {
+    sketch_of_set(&features(profile).feature_set(text), bytes)
+}
+
+/// The sketch of a text by its features.
+fn sketch_of_set(features: &[u64], bytes: u16) -> Vec<u8> {
     let minima = usize::from(bytes) * 8 / SKETCH_BITS as usize;
-    Signature::of(&features(profile).feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
+    Signature::of(features, minima).sketch(SKETCH_BITS).bytes().to_vec()
+}
+
+/// The fingerprint of a text, and its sketch of `bytes` bytes.
+///
+/// # Errors
+/// Those of `check`, which is called from time to time.
+pub(super) fn fingerprint_with_sketch<E>(
+    text: &str,
+    bytes: u16,
+    profile: &'static Profile,
+    check: impl Fn() -> Result<(), E>,
+) -> Result<(Fingerprint, Vec<u8>), E> {
+    let (signed, set) = profile.sign_with_set(features(profile), text, check)?;
+    Ok((signed.fingerprint, sketch_of_set(&set, bytes)))
 }
 
 /// The similarity of two texts by their sketches, which must be of one size.

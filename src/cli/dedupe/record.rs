@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -12,7 +13,7 @@ use super::super::files::{Entry, Record, Row, Skipped, fields_of, missing, strin
 use super::keep::Keep;
 use super::spool::{Kind, Sizes, Stored};
 use crate::corpus::Print;
-use crate::fingerprint::{Profile, Signature, Status, makes_the_same, signature_name};
+use crate::fingerprint::{Profile, Signature, Signed, Status, makes_the_same, signature_name};
 use crate::http::ExportHeader;
 use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
 use crate::text::{decode, main_text};
@@ -277,8 +278,7 @@ impl Maker {
         if let Some(print) = fields.print.clone() {
             return Ok(Stored { kind: Kind::Document, key, digest: print.hash.low(), print });
         }
-        let signed = self.profile.sign(&text);
-        let sketch = if self.sizes.sketch == 0 { Vec::new() } else { sketch(&text) };
+        let (signed, sketch) = self.signed(&text);
         let signature = signed.signature.unwrap_or_default();
         let kind = if signed.fingerprint.status == Status::Empty { Kind::Empty } else { Kind::Document };
         let print = match kind {
@@ -287,13 +287,17 @@ impl Maker {
         };
         Ok(Stored { kind, key, digest: xxh3_64(text.as_bytes()), print })
     }
-}
 
-/// The sketch of a text for the second check.
-fn sketch(text: &str) -> Vec<u8> {
-    let profile = Profile::named(CHECKED).expect("a built-in profile");
-    let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
-    Signature::of(&profile.feature_set(text), minima).sketch(SKETCH_BITS).bytes().to_vec()
+    /// The fingerprint of a text, and its sketch for the second check if there is one.
+    fn signed(&self, text: &str) -> (Signed, Vec<u8>) {
+        if self.sizes.sketch == 0 {
+            return (self.profile.sign(text), Vec::new());
+        }
+        let compared = Profile::named(CHECKED).expect("a built-in profile");
+        let Ok((signed, set)) = self.profile.sign_with_set(compared, text, || Ok::<_, Infallible>(()));
+        let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
+        (signed, Signature::of(&set, minima).sketch(SKETCH_BITS).bytes().to_vec())
+    }
 }
 
 /// A value as text: a string without its quotes, anything else as it is.
