@@ -12,7 +12,7 @@ mod inputs;
 
 use inputs::Inputs;
 use lookalike::fingerprint::{Containment, FeatureComparison, Profile};
-use lookalike::text::{main_text, memory_for_page};
+use lookalike::text::{main_text, memory_for_page, word_diff};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -106,13 +106,19 @@ fn peak_memory_stays_within_the_reservation() {
 
     let mut comparisons = Measured::default();
     let different = |name: char| TEXT.numbered("", |n| format!("{name}{n:07x} "));
-    let texts = ['u', 'v'].map(different);
-    for profile in of(&["every-letter-sets", "every-letter-128", "shingle-md5-128"]) {
+    let of_letters = |by: usize| -> String {
+        (0..TEXT.bytes).map(|n| if (n.wrapping_mul(n) / by).is_multiple_of(3) { ' ' } else { 'a' }).collect()
+    };
+    let cases = [['u', 'v'].map(different), [61, 97].map(of_letters)];
+    let of_cases = of(&["every-letter-sets", "every-letter-128", "shingle-md5-128"])
+        .flat_map(|profile| cases.iter().map(move |texts| (profile, texts)));
+    for (profile, texts) in of_cases {
         let compare = || {
             let [a, b] = [&texts[0], &texts[1]].map(|text| profile.explain(text));
             drop(FeatureComparison::of(&a, &b));
+            let diff = word_diff(&texts[0], &texts[1]);
             let contained = Containment::of(&texts[0], &texts[1], || Ok::<_, ()>(()));
-            (a, b, contained)
+            (a, b, diff, contained)
         };
         let bytes = texts[0].len() + texts[1].len();
         comparisons.add(profile.id().to_string(), peak(compare).0, Profile::EXPLAINED_PER_BYTE * bytes);

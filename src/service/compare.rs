@@ -6,8 +6,6 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::sync::Arc;
 
-use similar::{Algorithm, DiffOp, capture_diff_slices};
-
 use super::fingerprints::{Content, check_profile, checked_signature, reserve_for_explanation, takes_texts};
 use super::given::hash_of;
 use super::second_check::{sketch_of, sketch_similarity};
@@ -19,11 +17,7 @@ use crate::fingerprint::{
 };
 use crate::ids::{CollectionName, Hash, SignatureShape};
 use crate::pool::{Cancel, Patience};
-use crate::text::tokens;
-
-/// Maximum number of tokens of a text for the word-by-word comparison. The cost grows with the product of
-/// both lengths.
-const DIFF_TOKENS: usize = 5_000;
+use crate::text::{Change, word_diff};
 
 /// Maximum number of shared passages whose texts are kept.
 const PASSAGES: usize = 100;
@@ -62,7 +56,7 @@ pub struct Comparison {
     pub similarity: Option<f64>,
     /// The comparison of the features, if both texts are available.
     pub features: Option<FeatureComparison>,
-    /// The word-by-word comparison, if both texts are available and neither has more than 5,000 tokens.
+    /// The word-by-word comparison, if both texts are available.
     pub diff: Option<Vec<Change>>,
     /// How much of each text is in the other one, if both texts are available.
     pub containment: Option<ComparedPassages>,
@@ -115,17 +109,6 @@ pub struct ComparedPassages {
     pub found: Containment,
     /// The text of each shared passage in the first and in the second text, of the first 100 passages.
     pub texts: Vec<[String; 2]>,
-}
-
-/// A segment of a word-by-word comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is in both texts.
-    Equal(String),
-    /// It is only in the first text.
-    Removed(String),
-    /// It is only in the second text.
-    Added(String),
 }
 
 impl Service {
@@ -304,7 +287,7 @@ fn compare(
         _ => None,
     };
     let (diff, containment) = match (&a.text, &b.text) {
-        (Some(a), Some(b)) => (diff(a, b), Some(compared_passages([a, b], cancel)?)),
+        (Some(a), Some(b)) => (Some(word_diff(a, b)), Some(compared_passages([a, b], cancel)?)),
         _ => (None, None),
     };
     let of_sketches = if features.is_none() { sketched(profile, &a, &b) } else { None };
@@ -366,33 +349,6 @@ fn signature_comparison(shape: SignatureShape, a: &[u8], b: &[u8]) -> HashCompar
         bits: Vec::new(),
         blocks: bands.map(|(a, b)| a == b).collect(),
     }
-}
-
-/// Compares both texts word by word; `None` if one of them is too long.
-fn diff(a: &str, b: &str) -> Option<Vec<Change>> {
-    let [a, b] = [a, b].map(tokens);
-    if a.len().max(b.len()) > DIFF_TOKENS {
-        return None;
-    }
-    let mut changes = Vec::new();
-    for change in capture_diff_slices(Algorithm::Myers, &a, &b) {
-        match change {
-            DiffOp::Equal { old_index, len, .. } => {
-                changes.push(Change::Equal(a[old_index..old_index + len].concat()));
-            }
-            DiffOp::Delete { old_index, old_len, .. } => {
-                changes.push(Change::Removed(a[old_index..old_index + old_len].concat()));
-            }
-            DiffOp::Insert { new_index, new_len, .. } => {
-                changes.push(Change::Added(b[new_index..new_index + new_len].concat()));
-            }
-            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                changes.push(Change::Removed(a[old_index..old_index + old_len].concat()));
-                changes.push(Change::Added(b[new_index..new_index + new_len].concat()));
-            }
-        }
-    }
-    Some(changes)
 }
 
 /// The summary for people.
@@ -562,12 +518,5 @@ mod tests {
         assert!(both.summary.contains("by sketches, about"), "{}", both.summary);
         let alone = compare([stored(LONG), of(Content::Hash(Hash::from_u64(1)))]);
         assert_eq!((alone.compared, alone.similarity), (Compared::Hashes, None));
-    }
-
-    #[test]
-    fn texts_that_are_too_long_are_not_compared_word_by_word() {
-        let long = "a b ".repeat(DIFF_TOKENS);
-        assert!(diff(&long, "a").is_none());
-        assert_eq!(diff("", ""), Some(vec![]));
     }
 }

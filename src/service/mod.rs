@@ -48,7 +48,7 @@ pub use calibrate::{
 pub use calibrated::Calibrated;
 pub use clusters::{ClusterFound, ClusterList, WantedClusters};
 pub use collections::WantedCollection;
-pub use compare::{AskedSide, Change, Compared, ComparedPassages, Comparison, Side};
+pub use compare::{AskedSide, Compared, ComparedPassages, Comparison, Side};
 pub use deletions::Deletion;
 pub use documents::{Added, Adding, EXPIRES_IN, Expires, Offered, Prepared, StoreRule, status};
 pub use error::ServiceError;
@@ -77,7 +77,7 @@ pub use crate::fingerprint::{
     Containment, DifferingFeature, FeatureComparison, GivenFeature, Profile, Profiles, SharedPassage, Status,
 };
 pub use crate::pool::{Cancel, Patience, PoolError};
-pub use crate::text::{PageText, decode};
+pub use crate::text::{Change, PageText, decode};
 
 use crate::call::{self, Client};
 use crate::engine::{Engine, Progress};

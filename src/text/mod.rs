@@ -28,6 +28,7 @@ mod tokens;
 mod tree;
 mod trie;
 mod visible;
+mod word_diff;
 
 pub use charset::{WrongBytes, decode, detect};
 pub use clusters::clusters;
@@ -41,3 +42,4 @@ pub use segment::{NewWords, is_word_character, words};
 pub use simplify::simplified;
 pub use tokens::tokens;
 pub use visible::visible_text;
+pub use word_diff::{Change, word_diff};
