@@ -17,20 +17,20 @@ type Schemas = BTreeMap<String, RefOr<Schema>>;
 const TEXT: &str = "The ferry to the islands runs every twenty minutes during the summer festival.";
 const OTHER: &str = "The ferry to the islands runs every thirty minutes during the summer festival.";
 
-/// The body of an operation, its members in the order of their names; `None` if it needs none.
+/// The body of an operation; `None` if it needs none.
 fn body(operation: &str) -> Option<Value> {
     Some(match operation {
         "fingerprint" => json!({"text": TEXT}),
         "compare" => json!({"a": {"text": TEXT}, "b": {"text": OTHER}}),
-        "add_documents" => json!({"id": "article-1", "metadata": {"source": "rss"}, "text": TEXT}),
-        "batch_documents" => json!([{"id": "article-1", "metadata": {"source": "rss"}, "text": TEXT}]),
+        "add_documents" => json!({"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}),
+        "batch_documents" => json!([{"id": "article-1", "text": TEXT, "metadata": {"source": "rss"}}]),
         "batch_fingerprint" => json!({"texts": [TEXT, OTHER]}),
         "batch_similar" => json!({"queries": [{"text": TEXT}, {"text": OTHER}]}),
         "patch_document" => json!({"metadata": {"checked": true}}),
         "delete_documents" => json!({"dry_run": true, "filter": {"metadata": {"source": "rss"}}}),
-        "put_document" => json!({"metadata": {"source": "rss"}, "text": TEXT}),
-        "post_similar" => json!({"limit": 10, "text": OTHER}),
-        "put_collection" => json!({"keep_text": true, "profile": "copies-64"}),
+        "put_document" => json!({"text": TEXT, "metadata": {"source": "rss"}}),
+        "post_similar" => json!({"text": OTHER, "limit": 10}),
+        "put_collection" => json!({"profile": "copies-64", "keep_text": true}),
         "build_clusters" => json!({"keep": "first"}),
         "add_marks" => json!({"marks": [{"ids": ["article-1", "article-2"]}]}),
         "begin_reindex" => json!({"profile": "copies-128"}),

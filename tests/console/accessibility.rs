@@ -1,7 +1,7 @@
 //! The keyboard alone, every width, and axe-core if it is there.
 
+use fantoccini::key::Key;
 use serde_json::json;
-use thirtyfour::Key;
 
 use crate::articles::{FERRY_EN, FERRY_EN_EDITED, FERRY_ZH, FERRY_ZH_EDITED, made, store};
 use crate::browser::{Browser, PAGE};
@@ -64,31 +64,29 @@ async fn the_keyboard_alone_is_enough() {
     let server = Server::start(data.path()).await;
     let Some(browser) = Browser::open(&server).await else { return };
     browser.go("compare").await;
-    let tab = format!("{}", Key::Tab.value());
     let reach = async |expression: &str| {
         for _ in 0..60 {
             if browser.value(expression).await == true {
                 return;
             }
-            browser.keys(&[&tab]).await;
+            browser.keys(&[&Key::Tab]).await;
         }
         panic!("the keyboard does not reach {expression}");
     };
-    browser.keys(&[&tab]).await;
+    browser.keys(&[&Key::Tab]).await;
     assert_eq!(browser.value("document.activeElement.className").await, "skip");
     reach("document.activeElement.matches('.side-input:nth-of-type(1) textarea')").await;
     browser.keys(&["The harbour ferry runs every ten minutes in summer and has room for bicycles."]).await;
-    browser.keys(&[&tab]).await;
+    browser.keys(&[&Key::Tab]).await;
     reach("document.activeElement.matches('.side-input:nth-of-type(2) textarea')").await;
     browser.keys(&["The harbour ferry runs every six minutes in summer and has room for bicycles."]).await;
     browser.send().await;
     browser.until("document.querySelector('.bit')").await;
-    browser.keys(&[&tab]).await;
+    browser.keys(&[&Key::Tab]).await;
     reach("document.activeElement.matches('.bit')").await;
     let outline = browser.value("getComputedStyle(document.activeElement).outlineStyle").await;
     assert_eq!(outline, "solid", "the focus is visible");
-    let (home, right, enter) = (Key::Home.value(), Key::Right.value(), Key::Enter.value());
-    browser.keys(&[&home.to_string(), &right.to_string(), &enter.to_string()]).await;
+    browser.keys(&[&Key::Home, &Key::Right, &Key::Enter]).await;
     browser.shows(".decided h4", "Bit 62").await;
     browser.close().await;
 }
@@ -140,12 +138,12 @@ async fn axe_finds_nothing_on_any_page_in_either_theme() {
             browser.until(ready).await;
             browser.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
             // The policy of the page has no exception for it: the driver runs it outside the page's scripts.
-            browser.driver.execute(axe.clone(), vec![]).await.unwrap();
+            browser.driver.execute(&axe, vec![]).await.unwrap();
             let run = "const done = arguments[arguments.length - 1]; \
                        axe.run(document, { resultTypes: ['violations'] }).then((found) => \
                        done(found.violations.map((one) => `${one.id}: ${one.nodes[0].html}`)));";
             let found = browser.driver.execute_async(run, vec![]).await.unwrap();
-            assert_eq!(*found.json(), json!([]), "{name}, {scheme}");
+            assert_eq!(found, json!([]), "{name}, {scheme}");
         }
     }
     browser.close().await;

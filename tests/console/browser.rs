@@ -3,11 +3,17 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use fantoccini::actions::{Actions, InputSource, KeyAction, KeyActions};
+use fantoccini::key::Key;
+use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::{Client, ClientBuilder, Locator};
+use hyper_util::client::legacy::connect::HttpConnector;
+use reqwest::{Method, Url};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use thirtyfour::{ChromiumLikeCapabilities, DesiredCapabilities, Key, WebDriver};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::server::Server;
@@ -33,12 +39,29 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// The page that is shown; hidden ones stay in the document.
 pub const PAGE: &str = ".page:not([hidden])";
 
+/// A command of the `DevTools` protocol, which Chromium's driver passes on.
+#[derive(Debug)]
+struct DevTools {
+    command: &'static str,
+    parameters: Value,
+}
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(&self, driver: &Url, session: Option<&str>) -> Result<Url, <Url as FromStr>::Err> {
+        driver.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(json!({"cmd": self.command, "params": self.parameters}).to_string()))
+    }
+}
+
 /// One browser at a time: they would only wait for each other's processor time.
 static ONE: Mutex<()> = Mutex::const_new(());
 
 /// A browser with the console of a server.
 pub struct Browser {
-    pub driver: WebDriver,
+    pub driver: Client,
     url: String,
     process: Child,
     profile: TempDir,
@@ -73,11 +96,15 @@ impl Browser {
             .spawn()
             .unwrap();
         let port = port_of(&mut process);
-        let mut wanted = DesiredCapabilities::chrome();
-        wanted.set_binary(browser.to_str().unwrap()).unwrap();
-        OPTIONS.iter().for_each(|option| wanted.add_arg(option).unwrap());
-        wanted.add_arg(&format!("--user-data-dir={}", profile.path().join("profile").display())).unwrap();
-        let driver = WebDriver::new(format!("http://127.0.0.1:{port}"), wanted).await.unwrap();
+        let mut options: Vec<String> = OPTIONS.map(str::to_owned).into();
+        options.push(format!("--user-data-dir={}", profile.path().join("profile").display()));
+        let options = json!({"args": options, "binary": browser});
+        let wanted = [("goog:chromeOptions".to_owned(), options)].into_iter().collect();
+        let driver = ClientBuilder::new(HttpConnector::new())
+            .capabilities(wanted)
+            .connect(&format!("http://127.0.0.1:{port}"))
+            .await
+            .unwrap();
         let browser = Browser { driver, url: server.url.clone(), process, profile, _turn: turn };
         browser.size(1280, 900).await;
         Some(browser)
@@ -86,35 +113,35 @@ impl Browser {
     /// Opens a page of the console, such as `find?collection=news`, as a new document.
     pub async fn go(&self, page: &str) {
         self.driver.goto("about:blank").await.unwrap();
-        self.driver.goto(format!("{}/#/{page}", self.url)).await.unwrap();
+        self.driver.goto(&format!("{}/#/{page}", self.url)).await.unwrap();
         self.until(&format!("document.querySelector('{PAGE} h1')")).await;
     }
 
     /// Closes the browser.
     pub async fn close(self) {
-        self.driver.clone().quit().await.unwrap();
+        self.driver.clone().close().await.unwrap();
     }
 
     /// The value of an expression in the page.
     pub async fn value(&self, expression: &str) -> Value {
         let script = format!("return ({expression});");
-        let found = self.driver.execute(script, vec![]).await;
-        found.unwrap_or_else(|error| panic!("{expression}: {error}")).json().clone()
+        let found = self.driver.execute(&script, vec![]).await;
+        found.unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
     /// Waits until an expression is true, and returns its value.
     pub async fn until(&self, expression: &str) -> Value {
         let start = Instant::now();
         loop {
-            let found = self.driver.execute(format!("return ({expression}) || null;"), vec![]).await;
+            let found = self.driver.execute(&format!("return ({expression}) || null;"), vec![]).await;
             match found {
-                Ok(found) if !found.json().is_null() => return found.json().clone(),
+                Ok(found) if !found.is_null() => return found,
                 _ if start.elapsed() > PATIENCE => break,
                 _ => tokio::time::sleep(Duration::from_millis(30)).await,
             }
         }
         let shown = self.driver.execute("return document.body.innerText;", vec![]).await;
-        let shown = shown.map(|text| text.json().clone()).unwrap_or_default();
+        let shown = shown.unwrap_or_default();
         panic!("never true: {expression}\n{}", shown.as_str().unwrap_or_default());
     }
 
@@ -156,27 +183,38 @@ impl Browser {
 
     /// Chooses a file in a field.
     pub async fn choose_file(&self, selector: &str, file: &Path) {
-        let field = self.driver.find(thirtyfour::By::Css(selector)).await.unwrap();
+        let field = self.driver.find(Locator::Css(selector)).await.unwrap();
         field.send_keys(file.to_str().unwrap()).await.unwrap();
     }
 
     /// Presses keys, whatever has the focus.
     pub async fn keys(&self, keys: &[&str]) {
-        for key in keys {
-            self.driver.action_chain().send_keys(*key).perform().await.unwrap();
-        }
+        let keys = keys.iter().flat_map(|keys| keys.chars());
+        self.act(keys.flat_map(|value| [KeyAction::Down { value }, KeyAction::Up { value }])).await;
     }
 
     /// Presses Enter with the control key.
     pub async fn send(&self) {
-        let chain = self.driver.action_chain().key_down(Key::Control).send_keys(Key::Enter);
-        chain.key_up(Key::Control).perform().await.unwrap();
+        let (control, enter) = (char::from(Key::Control), char::from(Key::Enter));
+        let down = [control, enter].map(|value| KeyAction::Down { value });
+        let up = [enter, control].map(|value| KeyAction::Up { value });
+        self.act(down.into_iter().chain(up)).await;
+    }
+
+    async fn act(&self, keys: impl Iterator<Item = KeyAction>) {
+        let keys = keys.fold(KeyActions::new("keyboard".to_owned()), InputSource::then);
+        self.driver.perform_actions(Actions::from(keys)).await.unwrap();
+    }
+
+    /// Sends a command of the `DevTools` protocol.
+    pub async fn devtools(&self, command: &'static str, parameters: Value) -> Value {
+        self.driver.issue_cmd(DevTools { command, parameters }).await.unwrap()
     }
 
     /// Sets the size of the window.
     pub async fn size(&self, width: u32, height: u32) {
         let metrics = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.driver.cdp().send_raw("Emulation.setDeviceMetricsOverride", metrics).await.unwrap();
+        self.devtools("Emulation.setDeviceMetricsOverride", metrics).await;
     }
 
     /// Sets what the system prefers: `light` or `dark`, and no motion, so that nothing is half transparent
@@ -185,14 +223,13 @@ impl Browser {
         let scheme = json!({"name": "prefers-color-scheme", "value": scheme});
         let motion = json!({"name": "prefers-reduced-motion", "value": "reduce"});
         let features = json!({"features": [scheme, motion]});
-        self.driver.cdp().send_raw("Emulation.setEmulatedMedia", features).await.unwrap();
+        self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 
     /// The bytes that the scripts of the page hold, without garbage.
     pub async fn script_memory(&self) -> f64 {
-        let cdp = self.driver.cdp();
-        cdp.send_raw("HeapProfiler.collectGarbage", json!({})).await.unwrap();
-        cdp.send_raw("Runtime.getHeapUsage", json!({})).await.unwrap()["usedSize"].as_f64().unwrap()
+        self.devtools("HeapProfiler.collectGarbage", json!({})).await;
+        self.devtools("Runtime.getHeapUsage", json!({})).await["usedSize"].as_f64().unwrap()
     }
 
     /// Fails if the page has run a script or shown an element out of a text.
@@ -207,8 +244,6 @@ impl Browser {
 impl Drop for Browser {
     /// Ends the driver, and the browser if a failed test left it.
     fn drop(&mut self) {
-        // Otherwise it would ask the driver, which is killed here, to end the session.
-        let _ = self.driver.clone().leak();
         let mark = self.profile.path().to_str().unwrap().to_owned();
         let _ = self.process.kill();
         let _ = self.process.wait();

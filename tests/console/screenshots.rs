@@ -42,9 +42,7 @@ async fn screenshots() {
             browser.go(address).await;
             browser.until(ready).await;
             tokio::time::sleep(std::time::Duration::from_millis(2_600)).await;
-            let answer =
-                browser.driver.cdp().send_raw("Page.captureScreenshot", json!({"format": "png"})).await;
-            let answer = answer.unwrap();
+            let answer = browser.devtools("Page.captureScreenshot", json!({"format": "png"})).await;
             let picture = decoded(answer["data"].as_str().unwrap());
             println!("{name}{suffix}: {} bytes", picture.len());
             assert!(picture.len() <= MOST, "{name} has {} bytes", picture.len());
