@@ -36,9 +36,9 @@ pub(super) async fn compare(
     let bytes = read(request, 2 * state.service.limits().body_bytes() + 4096).await?;
     let wanted: CompareIn =
         parse_aside(&state, deadline, bytes, move |bytes| in_form(form, || parse_object(bytes))).await?;
-    let (profile, k) = (wanted.profile.clone(), wanted.k);
+    let (profile, k, is_whole) = (wanted.profile.clone(), wanted.k, wanted.whole_diff);
     let sides = wanted.sides(state.service.limits())?;
     let comparing = state.service.compare(&collection, sides, profile.as_deref(), k);
-    let compared = ComparisonOut::from(deadline.query(comparing).await?);
+    let compared = ComparisonOut::new(deadline.query(comparing).await?, is_whole);
     Ok(in_form(form, || Json(compared).into_response()))
 }

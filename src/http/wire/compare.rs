@@ -15,7 +15,7 @@ use crate::service::{
     Limits, SharedPassage, Side,
 };
 
-/// Maximum number of characters of an equal segment in an answer. Of a longer one, the middle is omitted.
+/// Maximum number of characters of an equal segment or passage. Of a longer one, the middle is omitted.
 const EQUAL_CHARS: usize = 200;
 
 /// Two sides to compare.
@@ -32,6 +32,9 @@ pub(in crate::http) struct CompareIn {
     /// The distance up to which they match. Default: that of the collection, or of the profile if one is
     /// named.
     pub(in crate::http) k: Option<u32>,
+    /// Whether the equal segments of `diff` are whole. Default: false, the middle of a long one is omitted.
+    #[serde(default)]
+    pub(in crate::http) whole_diff: bool,
 }
 
 /// One side: exactly one of text, html, id, hash and signature.
@@ -108,8 +111,9 @@ pub(in crate::http) struct ComparisonOut {
     /// The comparison of the features, if both texts are available.
     #[serde(skip_serializing_if = "Option::is_none")]
     features: Option<FeaturesOut>,
-    /// The word-by-word comparison, if both texts are available and neither has more than 5,000 words, marks
-    /// and spaces.
+    /// The word-by-word comparison, if both texts are available: the equal and removed segments are the text
+    /// of `a`, the equal and added ones that of `b`. If both have up to 8,000 words, marks and spaces, the
+    /// fewest possible are removed and added.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<ChangeOut>>,
     /// How much of each text is in the other one, if both texts are available.
@@ -274,8 +278,12 @@ pub(in crate::http) struct DifferingFeatureOut {
 pub(in crate::http) enum ChangeOut {
     /// Both texts have it.
     Equal {
-        /// The segment; the middle of a long one is omitted.
+        /// The segment; if it has more than 200 characters, its first and last 100, unless `whole_diff` is
+        /// true.
         text: String,
+        /// The number of characters that are omitted between these, if there are any.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        omitted: Option<usize>,
     },
     /// Only `a` has it.
     Removed {
@@ -289,8 +297,10 @@ pub(in crate::http) enum ChangeOut {
     },
 }
 
-impl From<Comparison> for ComparisonOut {
-    fn from(compared: Comparison) -> ComparisonOut {
+impl ComparisonOut {
+    /// The comparison on the wire. `is_whole` tells whether equal segments are whole.
+    pub(in crate::http) fn new(compared: Comparison, is_whole: bool) -> ComparisonOut {
+        let change = |change| ChangeOut::new(change, is_whole);
         let is_match = compared.matches();
         let bits = match &compared.features {
             Some(features) => features
@@ -323,7 +333,7 @@ impl From<Comparison> for ComparisonOut {
             bits,
             blocks: compared.hashes.blocks,
             features: compared.features.map(FeaturesOut::from),
-            diff: compared.diff.map(|changes| changes.into_iter().map(ChangeOut::from).collect()),
+            diff: compared.diff.map(|changes| changes.into_iter().map(change).collect()),
             containment: compared.containment.map(ContainmentOut::from),
         }
     }
@@ -361,10 +371,14 @@ impl From<DifferingFeature> for DifferingFeatureOut {
     }
 }
 
-impl From<Change> for ChangeOut {
-    fn from(change: Change) -> ChangeOut {
+impl ChangeOut {
+    fn new(change: Change, is_whole: bool) -> ChangeOut {
         match change {
-            Change::Equal(text) => ChangeOut::Equal { text: without_middle(text) },
+            Change::Equal(text) if is_whole => ChangeOut::Equal { text, omitted: None },
+            Change::Equal(text) => {
+                let omitted = text.chars().count().checked_sub(EQUAL_CHARS).filter(|count| *count > 0);
+                ChangeOut::Equal { text: without_middle(text), omitted }
+            }
             Change::Removed(text) => ChangeOut::Removed { text },
             Change::Added(text) => ChangeOut::Added { text },
         }
