@@ -19,7 +19,8 @@ const LEAST_TEXTS = 100;
 
 // Builds the page.
 export function create() {
-  const file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.csv,.tsv,.gz", disabled: true });
+  const file = h("input", { type: "file", accept: ".jsonl,.ndjson,.json,.csv,.tsv,.gz" });
+  const sample = show(field("calibrate.file", file), false);
   const documents = h("input", {
     type: "number",
     min: "1",
@@ -52,7 +53,7 @@ export function create() {
     source,
     (value) => {
       source = value;
-      file.disabled = value !== "file";
+      show(sample, value === "file");
       fit();
     },
   );
@@ -68,7 +69,7 @@ export function create() {
         "div",
         { class: "row fields" },
         h("div", { class: "field" }, h("span", { class: "label", t: "calibrate.source" }), sources),
-        field("calibrate.file", file),
+        sample,
         field("calibrate.documents", documents, "calibrate.documents.note"),
         field("calibrate.share", share, "calibrate.share.note"),
       ),

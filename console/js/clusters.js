@@ -244,8 +244,8 @@ function clusterView(cluster) {
   }
   async function compare(member) {
     try {
-      const sides = { a: { id: representative }, b: { id: member } };
-      const answer = await post(at(chosenName(), "/compare"), sides);
+      const wanted = { a: { id: representative }, b: { id: member }, whole_diff: true };
+      const answer = await post(at(chosenName(), "/compare"), wanted);
       const title = h("h3", { t: ["clusters.diff.title", { id: member, other: representative }] });
       if (!answer.diff) {
         fill(compared, title, h("p", { class: "note", t: "diff.unknown" }));

@@ -63,11 +63,11 @@ export function create() {
     const collection = chosenName();
     go.setAttribute("aria-busy", "true");
     try {
-      const wanted = { a: asRequest(values[0]), b: asRequest(values[1]) };
+      const wanted = { a: asRequest(values[0]), b: asRequest(values[1]), whole_diff: true };
       if (k.value !== "") wanted.k = Number(k.value);
       const compared = await post(at(collection, "/compare"), wanted, { signal });
       const explained = explanations(collection, compared.profile, values, signal);
-      fill(result, ...report(compared, explained), marking(values));
+      fill(result, verdict(compared), marking(values), reasons(compared, explained));
     } catch (error) {
       if (!isAborted(error)) fill(result, problem(error));
     } finally {
@@ -111,8 +111,8 @@ async function explanations(collection, profile, values, signal) {
   return Promise.all(values.map(one));
 }
 
-// The parts of the result. What needs the features is filled in when they have arrived.
-function report(compared, explaining) {
+// The reasons of the verdict. What needs the features is filled in when they have arrived.
+function reasons(compared, explaining) {
   const isSigned = compared.bits.length === 0 && compared.similarity !== undefined;
   const bits = h("section", { class: "panel" }, h("h3", { t: isSigned ? "bands.title" : "bits.title" }));
   const features = h("section", { class: "panel" }, h("h3", { t: "features.title" }));
@@ -137,15 +137,12 @@ function report(compared, explaining) {
       if (!isAborted(error)) wait.replaceWith(problem(error));
     },
   );
-  return [
-    verdict(compared),
-    h(
-      "div",
-      { class: "columns" },
-      h("div", { class: "column" }, words(compared), passages(compared.containment)),
-      h("div", { class: "column" }, bits, features),
-    ),
-  ];
+  return h(
+    "div",
+    { class: "columns" },
+    h("div", { class: "column" }, words(compared), passages(compared.containment)),
+    h("div", { class: "column" }, bits, features),
+  );
 }
 
 function cells(compared, explained, features) {
@@ -242,14 +239,8 @@ function warning(name, { status, sensitivity }) {
 
 function words(compared) {
   const panel = h("section", { class: "panel" });
-  if (!compared.diff) {
-    const known = compared.a.status !== undefined && compared.b.status !== undefined;
-    return fill(
-      panel,
-      h("h3", { t: "diff.title" }),
-      h("p", { class: "note", t: known ? "diff.long" : "diff.unknown" }),
-    );
-  }
+  if (!compared.diff)
+    return fill(panel, h("h3", { t: "diff.title" }), h("p", { class: "note", t: "diff.unknown" }));
   const { form, pane } = diffView(compared.diff);
   return fill(
     panel,

@@ -360,7 +360,7 @@ function slider(moved) {
   range.addEventListener("input", () => changed(range));
   exact.addEventListener("input", () => exact.value !== "" && changed(exact));
   return {
-    node: h("div", { class: "slider" }, label, range, exact, usual),
+    node: h("div", { class: "slider" }, h("div", { class: "row" }, label, usual), range, exact),
     set,
     // The member of a request.
     value: () => (isThreshold ? { threshold: Number(exact.value) } : { k: Number(exact.value) }),

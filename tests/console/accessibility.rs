@@ -9,8 +9,13 @@ use crate::server::{Server, directory};
 use crate::skipped::skipped;
 
 /// The pages with something to see, each with an expression that is true when it is there.
-pub const PAGES: [(&str, &str, &str); 7] = [
+pub const PAGES: [(&str, &str, &str); 8] = [
     ("compare", "compare?collection=news&a=ferry-zh-1&b=ferry-zh-2", "document.querySelector('.decided')"),
+    (
+        "long",
+        "compare?collection=news&a=long-1&b=long-2",
+        "document.querySelectorAll('.diff .fold').length > 1",
+    ),
     ("find", "find?collection=news&id=ferry-zh-1", "document.querySelector('.match .snippet:not([hidden])')"),
     (
         "clusters",
@@ -39,6 +44,11 @@ pub async fn furnished(data: &std::path::Path) -> Server {
         ("ferry-en-2", FERRY_EN_EDITED),
     ];
     articles.extend(ferries.map(|(id, text)| (id.to_owned(), text.to_owned())));
+    let long = made(60).iter().map(|(_, text)| format!("{text}\n\n")).collect::<String>();
+    let mut edited = long.replacen("wrote", "sent", 3);
+    let middle = edited.len() / 2 + edited[edited.len() / 2..].find('.').unwrap() + 1;
+    edited.insert_str(middle, " This sentence is new.");
+    articles.extend([("long-1", long), ("long-2", edited)].map(|(id, text)| (id.to_owned(), text)));
     store(&server, "news", json!({"profile": "copies-128", "keep_text": true}), &articles).await;
     let empty_page =
         "Page not found. Go back to the front page, or search for what you were looking for here.";

@@ -226,6 +226,13 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", features).await;
     }
 
+    /// Sets the language that the browser asks for.
+    pub async fn prefer_language(&self, tag: &str) {
+        let agent = self.value("navigator.userAgent").await;
+        let wanted = json!({"userAgent": agent, "acceptLanguage": tag});
+        self.devtools("Emulation.setUserAgentOverride", wanted).await;
+    }
+
     /// The bytes that the scripts of the page hold, without garbage.
     pub async fn script_memory(&self) -> f64 {
         self.devtools("HeapProfiler.collectGarbage", json!({})).await;

@@ -61,7 +61,7 @@ async fn two_texts_are_explained_down_to_the_features_of_a_bit() {
         browser.shows(".features", if a == FERRY_ZH { "渡轮" } else { "ferry" }).await;
     }
     browser.press("Side by side").await;
-    browser.until("document.querySelectorAll('.diff.beside > div').length === 2").await;
+    browser.until("document.querySelector('.diff.beside > p:nth-of-type(2)')").await;
     // Another language and another theme change the page in place.
     browser.click(".corner input[value='zh']").await;
     browser.shows(&format!("{PAGE} h1"), "比较").await;
@@ -123,5 +123,32 @@ async fn stored_documents_of_a_minhash_collection_show_bands_and_passages() {
     let passages = expected["containment"]["passages"].as_array().unwrap().len();
     assert!(passages > 0);
     assert_eq!(browser.value("document.querySelectorAll('.passages tbody tr').length").await, passages);
+    browser.close().await;
+}
+
+#[tokio::test]
+async fn files_are_dropped_on_both_sides_and_the_language_of_the_browser_is_taken() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    browser.prefer_language("zh-CN").await;
+    browser.go("compare").await;
+    browser.shows(&format!("{PAGE} h1"), "比较").await;
+    let page = format!("<html><body><article><p>{FERRY_ZH_EDITED}</p></article></body></html>");
+    for (side, name, text) in [(1, "one.txt", FERRY_ZH), (2, "two.html", page.as_str())] {
+        let of = json!(format!("{PAGE} .side-input:nth-of-type({side})"));
+        let drop = format!(
+            "(() => {{ const moved = new DataTransfer(); moved.items.add(new File([{}], '{name}')); \
+             const event = new DragEvent('drop', {{ dataTransfer: moved, cancelable: true }}); \
+             document.querySelector({of}).dispatchEvent(event); return true; }})()",
+            json!(text)
+        );
+        browser.value(&drop).await;
+        let area = format!("document.querySelector('{PAGE} .side-input:nth-of-type({side}) textarea')");
+        browser.until(&format!("{area}.value === {}", json!(text))).await;
+    }
+    browser.press("比较").await;
+    browser.shows(".verdict .badge", "相似").await;
+    browser.shows(".diff ins", "二十分钟").await;
     browser.close().await;
 }

@@ -16,6 +16,7 @@ mod find;
 mod first_view;
 mod import;
 mod keys;
+mod long_texts;
 mod marks;
 mod screenshots;
 #[path = "../service/server.rs"]
