@@ -7,7 +7,7 @@ use super::registry::Collection;
 use super::writer::Command;
 use super::{Engine, EngineError};
 use crate::ids::{CollectionId, CollectionName, DocumentId, KeepRule};
-use crate::store::{Cluster, Clusters, Rank, Role, StoreError, View};
+use crate::store::{Cluster, ClusterState, Clusters, Rank, Role, StoreError, View};
 
 /// Maximum number of clusters that are read to find those of a minimum size in the order of their numbers.
 const READ: usize = 10_000;
@@ -133,21 +133,7 @@ impl Engine {
         if view.row_head(collection.id, id)?.is_none_or(|row| row.has_lapsed(now_ms)) {
             return Ok(None);
         }
-        let clusters = Clusters::of(&view, collection.id);
-        let Some(document) = clusters.document(id)? else { return Ok(Some(Placement::Pending)) };
-        if expires || is_pending(&clusters, (document.key, document.place))? {
-            return Ok(Some(Placement::Pending));
-        }
-        let (number, distance) = match document.role {
-            Role::Undecided => return Ok(Some(Placement::Pending)),
-            Role::Representative(number) => (number, 0),
-            Role::Member { cluster, distance } => (cluster, distance),
-        };
-        Ok(Some(clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
-            cluster: number,
-            representative: cluster.representative.id,
-            distance,
-        })))
+        Ok(Some(Placements::of(&view, collection, expires)?.of_document(id)?))
     }
 
     /// Clusters in an order.
@@ -227,6 +213,44 @@ impl Engine {
     }
 }
 
+/// Reads the clusters of documents from one view.
+pub(super) struct Placements<'v, 's> {
+    clusters: Clusters<'v, 's>,
+    state: ClusterState,
+    /// Whether a document may have expired before the view was taken, and still be in it.
+    expires: bool,
+}
+
+impl<'v, 's> Placements<'v, 's> {
+    pub(super) fn of(
+        view: &'v View<'s>,
+        collection: &Collection,
+        expires: bool,
+    ) -> Result<Placements<'v, 's>, StoreError> {
+        let clusters = Clusters::of(view, collection.id);
+        let state = clusters.state()?;
+        Ok(Placements { clusters, state, expires })
+    }
+
+    /// The cluster of a document of the view.
+    pub(super) fn of_document(&self, id: &DocumentId) -> Result<Placement, StoreError> {
+        let Some(document) = self.clusters.document(id)? else { return Ok(Placement::Pending) };
+        // A task may change what is decided about documents of its rank and after it.
+        let is_open = self.state.tasks > 0 && self.state.first <= (document.key, document.place);
+        let (number, distance) = match document.role {
+            _ if self.expires || is_open => return Ok(Placement::Pending),
+            Role::Undecided => return Ok(Placement::Pending),
+            Role::Representative(number) => (number, 0),
+            Role::Member { cluster, distance } => (cluster, distance),
+        };
+        Ok(self.clusters.cluster(number)?.map_or(Placement::Pending, |cluster| Placement::In {
+            cluster: number,
+            representative: cluster.representative.id,
+            distance,
+        }))
+    }
+}
+
 /// Whether a document represents a cluster.
 pub(super) fn represents(
     view: &View<'_>,
@@ -235,10 +259,4 @@ pub(super) fn represents(
 ) -> Result<bool, StoreError> {
     let document = Clusters::of(view, collection).document(id)?;
     Ok(document.is_some_and(|document| matches!(document.role, Role::Representative(_))))
-}
-
-/// Whether a task may change what is decided about a document of this rank.
-fn is_pending(clusters: &Clusters<'_, '_>, rank: (u64, u64)) -> Result<bool, EngineError> {
-    let state = clusters.state()?;
-    Ok(state.tasks > 0 && state.first <= rank)
 }

@@ -156,6 +156,7 @@ impl<'a> Plan<'a> {
                     shared: None,
                     expires_ms,
                     metadata: None,
+                    cluster: None,
                 });
             }
             if matches.len() >= most {

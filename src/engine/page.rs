@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use super::clock::Clock;
+use super::cluster_queries::Placements;
 use super::gate::Passed;
 use super::lookup::{Costs, FEW, FEW_BYTES, WorkBudget};
 use super::marks::{LeftOut, Marks};
@@ -27,6 +28,8 @@ use crate::store::{Lists, Posting, PostingList, StoreError, View};
 const PAGE_BYTES: usize = 4 << 20;
 /// Number of documents examined between two checks for cancellation.
 const CHECK: usize = 128;
+/// Number of examined documents that take as long as reading the cluster of one.
+const PLACED: usize = 8;
 /// Bytes of memory per found hash: once in the result of the index, once in the classes by distance.
 const FOUND_BYTES: usize = 64;
 /// Approximate bytes of memory per document that is left out because of a mark.
@@ -69,6 +72,7 @@ pub(super) fn answer(
     if is_quick && page.answer_from_memory(&shared.postings, &mut found) {
         return Ok(Some(page.finish(start)));
     }
+    let expires = collection.has_clusters() && shared.expiry_is_due();
     let (view, marks) = collection.marks.view(&shared.store);
     let left_out = Marks::of(&view, collection, marks).left_out(query.document.as_ref())?;
     page.is_of_marked = left_out.as_ref().is_some_and(LeftOut::is_everything);
@@ -98,6 +102,9 @@ pub(super) fn answer(
             break;
         }
         done_to = radius + 1;
+    }
+    if collection.has_clusters() && !page.place(&view, expires)? {
+        return Ok(None);
     }
     Ok(Some(page.finish(start)))
 }
@@ -203,8 +210,10 @@ impl Page<'_> {
     fn answer_from_memory(&mut self, postings: &PostingCache, found: &mut Vec<Neighbour<Hash>>) -> bool {
         let report = self.collection.index.within(self.subject(), self.query.k, found);
         self.record_work(&report, found);
-        let may_leave_out = self.collection.marks.may_affect(self.query.document.as_ref());
-        if found.is_empty() || (!may_leave_out && self.answer_from_cache(postings, found)) {
+        // Marks and clusters are read from a view.
+        let needs_view =
+            self.collection.marks.may_affect(self.query.document.as_ref()) || self.collection.has_clusters();
+        if found.is_empty() || (!needs_view && self.answer_from_cache(postings, found)) {
             return true;
         }
         self.matches.clear();
@@ -238,6 +247,7 @@ impl Page<'_> {
                     shared: None,
                     expires_ms,
                     metadata,
+                    cluster: None,
                 });
             }
             if self.bytes > FEW_BYTES {
@@ -341,7 +351,8 @@ impl Page<'_> {
                 let posting = CachedPosting { id: id.clone(), expires_ms, metadata: metadata.clone() };
                 postings.add(&self.collection.epoch, seen, collection, hash, &posting);
             }
-            self.push(Match { id, hash, distance, similarity: None, shared: None, expires_ms, metadata })?;
+            let (similarity, shared, cluster) = (None, None, None);
+            self.push(Match { id, hash, distance, similarity, shared, expires_ms, metadata, cluster })?;
             if self.bytes >= PAGE_BYTES || self.exceeds_budget() {
                 break;
             }
@@ -405,6 +416,19 @@ impl Page<'_> {
         }
         let row = view.row_head(self.collection.id, id)?;
         Ok(row.is_some_and(|row| filter.admits(&row)))
+    }
+
+    /// Adds the clusters of the matches. Returns whether the budget allows it.
+    fn place(&mut self, view: &View<'_>, expires: bool) -> Result<bool, EngineError> {
+        let count = self.matches.len().min(self.query.limit);
+        if count * PLACED > self.budget.documents {
+            return Ok(false);
+        }
+        let placements = Placements::of(view, self.collection, expires)?;
+        for near in self.matches.iter_mut().take(count) {
+            near.cluster = Some(Box::new(placements.of_document(&near.id)?));
+        }
+        Ok(true)
     }
 
     fn finish(mut self, start: Instant) -> Answer {

@@ -153,6 +153,7 @@ fn found(
         shared: Some(Box::new(shared)),
         expires_ms: row.expires_ms,
         metadata: row.metadata,
+        cluster: None,
     }
 }
 

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
+use super::cluster_queries::Placement;
 use super::condition::{Condition, Version};
 use super::error::EngineError;
 use super::filter::Filter;
@@ -263,6 +264,8 @@ pub struct Match {
     pub expires_ms: Option<u64>,
     /// The document's metadata, a JSON object.
     pub metadata: Option<String>,
+    /// Its cluster, in the answer to a query on a collection with clusters.
+    pub cluster: Option<Box<Placement>>,
 }
 
 /// A query: which documents share passages with this text.

@@ -196,19 +196,22 @@ pub(super) async fn get(
 ) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
     let document = state.service.document(&collection, &id).await?;
-    written(&state, document, is_signed, params.form()).await
+    written(&state, &collection, document, is_signed, params.form()).await
 }
 
-/// The answer with a document and its `ETag`.
+/// The answer with a document, its cluster and its `ETag`.
 async fn written(
     state: &State,
+    collection: &CollectionName,
     document: service::Document,
     is_signed: bool,
     form: Option<HashForm>,
 ) -> Result<Response, Problem> {
     let bytes = document.row.held_bytes();
     let tag = etag(Version::of_document(document.row.place, document.row.written_ms, document.row.hash));
-    let write = move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed))).into_response());
+    let cluster = state.service.placement_if_any(collection, &document.id)?;
+    let write =
+        move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed, cluster))).into_response());
     Ok(state.service.aside(bytes, write).await?)
 }
 
@@ -243,7 +246,7 @@ pub(super) async fn patch(
     let patch = patch.await?;
     let is_signed = state.service.has_signatures(&collection)?;
     let document = deadline.write(state.service.patch(&collection, &id, patch, condition)).await?;
-    written(&state, document, is_signed, params.form()).await
+    written(&state, &collection, document, is_signed, params.form()).await
 }
 
 /// Refuses `If-None-Match` for a change of a document that must exist.

@@ -110,6 +110,20 @@ impl Service {
         found.ok_or_else(|| ServiceError::NoDocument { collection: name.clone(), id: id.clone() })
     }
 
+    /// The cluster of a document that is in an answer; `None` if the collection has no clusters, or the
+    /// document does not exist any more.
+    ///
+    /// # Errors
+    /// [`ServiceError`] if there is no such collection any more.
+    pub fn placement_if_any(
+        &self,
+        name: &CollectionName,
+        id: &DocumentId,
+    ) -> Result<Option<Placement>, ServiceError> {
+        let engine = self.engine()?;
+        Ok(placement_of(engine, &*engine.find(name)?, id))
+    }
+
     /// Builds the clusters of a collection anew. They are pending until all documents are decided.
     ///
     /// # Errors
@@ -179,8 +193,7 @@ impl Service {
     }
 }
 
-/// The cluster of a document that was stored; `None` if it cannot be read, which does not change what was
-/// stored.
+/// The cluster of a document; `None` if it cannot be read, which does not change what was stored or found.
 pub(super) fn placement_of(
     engine: &crate::engine::Engine,
     collection: &Collection,
@@ -188,7 +201,7 @@ pub(super) fn placement_of(
 ) -> Option<Placement> {
     let found: Result<Option<Placement>, EngineError> = engine.placement(collection, id);
     found.unwrap_or_else(|error| {
-        tracing::warn!(%error, "a document was stored, and its cluster cannot be read");
+        tracing::warn!(%error, "the cluster of a document cannot be read");
         None
     })
 }

@@ -58,6 +58,29 @@ async fn wait_until_decided(server: &Server, route: &str) {
     }
 }
 
+/// Compares the clusters of the documents near this one, as an answer names them, with the definition.
+/// Returns whether all are decided.
+async fn near_are_placed(
+    server: &Server,
+    route: &str,
+    id: &str,
+    expected: &BTreeMap<String, (String, u32)>,
+) -> bool {
+    let answer = server.json(&format!("{route}/similar?id={id}&limit=1000")).await;
+    let mut are_decided = true;
+    for near in answer["similar"].as_array().unwrap() {
+        let (representative, distance) = &expected[near["id"].as_str().unwrap()];
+        let cluster = &near["cluster"];
+        if cluster["pending"] == true {
+            are_decided = false;
+        } else {
+            assert_eq!(cluster["representative"], **representative, "{near}");
+            assert_eq!(cluster["distance"], *distance, "{near}");
+        }
+    }
+    are_decided
+}
+
 /// Compares the cluster of each document with the definition, and the clusters with their members.
 async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (String, u32)>) {
     wait_until_decided(server, route).await;
@@ -66,6 +89,9 @@ async fn compare(server: &Server, route: &str, expected: &BTreeMap<String, (Stri
         let cluster = server.json(&format!("{route}/documents/{id}/cluster")).await;
         assert_eq!(cluster["representative"], **representative, "{id}: {cluster}");
         assert_eq!(cluster["distance"], *distance, "{id}: {cluster}");
+        let document = server.json(&format!("{route}/documents/{id}")).await;
+        assert_eq!(document["cluster"], cluster, "{id}: {document}");
+        assert!(near_are_placed(server, route, id, expected).await, "{id}: pending");
         members.entry(representative).or_default().insert(id, *distance);
     }
     for order in ["size", "newest"] {
@@ -158,7 +184,9 @@ async fn clusters_are_what_the_rule_says_while_documents_and_marks_come_and_go_w
                 server.post("/collections/b/documents", document.clone()).await,
             ]) {
                 assert!(status.is_success(), "{answer}");
-                let wanted = &expected_with(&stored, by_number, 4, &marks)[&id];
+                let all = expected_with(&stored, by_number, 4, &marks);
+                near_are_placed(&server, &format!("/collections/{name}"), &id, &all).await;
+                let wanted = &all[&id];
                 if answer["cluster"]["pending"] != true {
                     assert_eq!(answer["cluster"]["representative"], *wanted.0, "{name}: {answer}");
                     assert_eq!(answer["cluster"]["distance"], wanted.1, "{name}: {answer}");
@@ -200,6 +228,16 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
     let stored =
         (0..5_000u64).map(|place| (format!("d{place}"), Known { hash: hash(place), number: 0, place }));
     let mut stored: BTreeMap<String, Known> = stored.collect();
+    let is_placed = async |server: &Server| {
+        let near = server.json("/similar?id=d0&limit=100").await;
+        let document = server.json("/documents/d0").await;
+        let near = near["similar"].as_array().unwrap();
+        assert!(near.len() > 90, "{near:?}");
+        let placed = near.iter().chain([&document]).filter(|one| one.get("cluster").is_some()).count();
+        assert!([0, near.len() + 1].contains(&placed), "{placed} of {}", near.len() + 1);
+        placed > 0
+    };
+    assert!(!is_placed(&server).await);
     let answer = server.get("/clusters").await;
     assert_eq!(answer.status(), StatusCode::CONFLICT);
     assert_eq!(answer.json::<Value>().await.unwrap()["code"], "no_clusters");
@@ -218,6 +256,7 @@ async fn clusters_are_built_for_stored_documents_and_removed() {
         let cluster = server.json(&format!("/documents/{id}/cluster")).await;
         assert_eq!(cluster["representative"], expected[id].0, "{id}");
     }
+    assert!(is_placed(&server).await && near_are_placed(&server, "", "d0", &expected).await);
     let largest = server.json("/clusters?limit=1").await;
     let sizes = expected.values().fold(BTreeMap::<&str, u64>::new(), |mut sizes, (representative, _)| {
         *sizes.entry(representative).or_default() += 1;

@@ -15,7 +15,7 @@ use super::hashes::{HashIn, Hex};
 use super::values::{ExpiresIn, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
-use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, status};
+use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status};
 
 /// The members of a document to store, in the order of the contract.
 pub const DOCUMENT_MEMBERS: [&str; 12] = [
@@ -319,11 +319,19 @@ pub(in crate::http) struct DocumentOut {
     /// Its text, if the collection stores texts.
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
+    /// Its cluster, in a collection with clusters; lists of documents do not have it. The document represents
+    /// the cluster if `representative` is its own id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
 }
 
 impl DocumentOut {
     /// A document of a collection, which may be one of signatures.
-    pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> DocumentOut {
+    pub(in crate::http) fn new(
+        document: crate::service::Document,
+        is_signed: bool,
+        cluster: Option<Placement>,
+    ) -> DocumentOut {
         let status = status(&document.row).map(StatusOut::from);
         let row = document.row;
         DocumentOut {
@@ -336,6 +344,7 @@ impl DocumentOut {
             expires_at: row.expires_ms.map(Timestamp),
             metadata: row.metadata.and_then(Metadata::stored),
             text: row.text,
+            cluster: cluster.map(PlacementOut::from),
         }
     }
 }

@@ -3,12 +3,13 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::clusters::PlacementOut;
 use super::hashes::{self, Hex};
 use super::values::{Id, Metadata, StatusOut, Timestamp};
 use crate::http::error::Body;
 use crate::http::json;
 use crate::ids::SignatureShape;
-use crate::service::{Containment, Found, Match, Passages, SharedPassage, Work};
+use crate::service::{Containment, Found, Match, Passages, Placement, SharedPassage, Work};
 
 /// Approximate bytes of an answer without matches.
 const ANSWER_BYTES: usize = 128;
@@ -16,6 +17,8 @@ const ANSWER_BYTES: usize = 128;
 const MATCH_BYTES: usize = 96;
 /// Approximate bytes of a shared passage.
 const RANGES_BYTES: usize = 80;
+/// Approximate bytes of a cluster without the id of its representative.
+const CLUSTER_BYTES: usize = 64;
 /// The most shared passages of a document in an answer.
 const PASSAGES: usize = 100;
 
@@ -46,6 +49,10 @@ pub(in crate::http) struct MatchOut {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
+    /// Its cluster, if it is in `similar` of a query on a collection with clusters. The document represents
+    /// the cluster if `representative` is its own id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster: Option<PlacementOut>,
 }
 
 impl From<Match> for MatchOut {
@@ -58,6 +65,7 @@ impl From<Match> for MatchOut {
             shared: found.shared.map(|shared| SharedOut::from(*shared)),
             expires_at: found.expires_ms.map(Timestamp),
             metadata: found.metadata.and_then(Metadata::stored),
+            cluster: found.cluster.map(|cluster| PlacementOut::from(*cluster)),
         }
     }
 }
@@ -238,8 +246,14 @@ impl SimilarOut {
         let metadata = |near: &Match| near.metadata.as_ref().map_or(0, String::len);
         let shared =
             |near: &Match| near.shared.as_ref().map_or(0, |shared| shared.shared.len().min(PASSAGES));
+        let cluster = |near: &Match| match near.cluster.as_deref() {
+            Some(Placement::In { representative, .. }) => CLUSTER_BYTES + representative.as_str().len(),
+            Some(Placement::Pending) => CLUSTER_BYTES,
+            None => 0,
+        };
         let bytes = |near: &Match| {
-            MATCH_BYTES + near.id.as_str().len() + metadata(near) + shared(near) * RANGES_BYTES
+            let parts = metadata(near) + shared(near) * RANGES_BYTES + cluster(near);
+            MATCH_BYTES + near.id.as_str().len() + parts
         };
         let passages = found.passages.as_ref().map_or(0, |passages| {
             let parts = passages.boilerplate.len() * RANGES_BYTES;
@@ -281,8 +295,9 @@ fn is_plain(found: &Found) -> bool {
     let has_more = made.is_some() || signatures.is_some() || passages.is_some() || next.is_some();
     let has_more = has_more || *marked > 0;
     let is_plain = |near: &Match| {
-        let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata } = near;
-        let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some() || metadata.is_some();
+        let Match { id, hash: _, distance: _, similarity, shared, expires_ms, metadata, cluster } = near;
+        let has_more = similarity.is_some() || shared.is_some() || expires_ms.is_some();
+        let has_more = has_more || metadata.is_some() || cluster.is_some();
         // An id has no control characters.
         !has_more && !id.as_str().bytes().any(|byte| matches!(byte, b'"' | b'\\'))
     };
@@ -348,10 +363,14 @@ mod tests {
     fn matches() -> impl Strategy<Value = Match> {
         let ids = "[ -~àß中文🦀]{1,40}".prop_map(|id| DocumentId::new(&id).unwrap());
         let metadata = weighted(0.1, Just(r#"{"a":[1,"\\"]}"#.to_owned()));
-        let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata);
+        let representative = |id: String| {
+            Box::new(Placement::In { cluster: 7, representative: DocumentId::new(&id).unwrap(), distance: 3 })
+        };
+        let cluster = weighted(0.1, "[a-z\"]{1,9}".prop_map(representative));
+        let known = (weighted(0.1, 0.0..1.0), weighted(0.1, 0..u64::MAX), metadata, cluster);
         (ids, hashes(), 0..=128u32, known).prop_map(|(id, hash, distance, known)| {
-            let (similarity, expires_ms, metadata) = known;
-            Match { id, hash, distance, similarity, shared: None, expires_ms, metadata }
+            let (similarity, expires_ms, metadata, cluster) = known;
+            Match { id, hash, distance, similarity, shared: None, expires_ms, metadata, cluster }
         })
     }
 

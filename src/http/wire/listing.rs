@@ -60,7 +60,7 @@ impl DocumentsOut {
     pub(in crate::http) fn new(listed: Listed, is_signed: bool) -> DocumentsOut {
         let documents = listed.documents.into_iter();
         DocumentsOut {
-            documents: documents.map(|document| DocumentOut::new(document, is_signed)).collect(),
+            documents: documents.map(|document| DocumentOut::new(document, is_signed, None)).collect(),
             next: listed.next,
         }
     }
