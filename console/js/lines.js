@@ -6,7 +6,7 @@ const MOST = 16 * 1024 * 1024;
 
 const KNOWN = ["id", "text", "html", "page", "hash", "signature", "metadata", "expires_in", "expires_at"];
 // Members of a document with a hash or signature only. Beside a text they are metadata.
-const OF_HASHES = ["profile", "characters"];
+const OF_HASHES = ["profile", "characters", "sketch"];
 
 // The format of a file, from its name: `jsonl`, `csv`, `tsv`.
 export function formatOf(name) {

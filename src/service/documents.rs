@@ -14,6 +14,7 @@ use super::fingerprints::{
 };
 use super::given::hash_of;
 use super::limits::Limits;
+use super::second_check::check_sketch;
 use super::strict_json::{Strict, told};
 use crate::engine::{
     Admission, Collection, CollectionSettings, Condition, Document, DuplicateRule, EngineError,
@@ -34,6 +35,8 @@ pub struct Offered {
     pub profile: Option<Arc<str>>,
     /// The number of characters of its text, which the client does not send.
     pub characters: Option<u32>,
+    /// The sketch of its text, of which the client sends the hash.
+    pub sketch: Option<Vec<u8>>,
     /// Its metadata, a JSON object.
     pub metadata: Option<String>,
     /// When it expires.
@@ -83,10 +86,14 @@ pub(super) struct Preparation {
 impl Preparation {
     fn prepare(&self, offered: Offered, cancel: &Cancel) -> Result<Prepared, ServiceError> {
         check_metadata(offered.metadata.as_deref(), self.limits.metadata_bytes)?;
-        if let Some(given) = offered.profile {
-            check_profile(self.profiles, &given, &self.settings.profile, "profile")?;
+        if let Some(given) = &offered.profile {
+            check_profile(self.profiles, given, &self.settings.profile, "profile")?;
         }
         let mut row = self.row(offered.content, cancel)?;
+        if let Some(sketch) = offered.sketch {
+            check_sketch(&sketch, offered.profile.is_some(), &self.settings)?;
+            row.sketch = Some(sketch);
+        }
         row.characters = row.characters.or(offered.characters);
         row.expires_ms = self.expires_ms(offered.expires)?;
         row.metadata = offered.metadata;

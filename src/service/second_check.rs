@@ -14,8 +14,9 @@ use super::ask::{Ask, By};
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
-use crate::engine::{Answer, Collection, EngineError, Judge, Query, WorkBudget};
+use crate::engine::{Answer, Collection, CollectionSettings, EngineError, Judge, Query, WorkBudget};
 use crate::fingerprint::{Explanation, FeatureComparison, Fingerprint, Profile, Signature, Sketch, jaccard};
+use crate::ids::CollectionName;
 use crate::pool::{Cancel, Patience};
 
 /// Maximum number of documents within k that are compared for one query, nearest first.
@@ -54,6 +55,58 @@ pub(super) fn fingerprint_with_sketch<E>(
 ) -> Result<(Fingerprint, Vec<u8>), E> {
     let (signed, set) = profile.sign_with_set(features(profile), text, check)?;
     Ok((signed.fingerprint, sketch_of_set(&set, bytes)))
+}
+
+impl Service {
+    /// Checks whether sketches of this size, if there are any, fit a collection.
+    ///
+    /// # Errors
+    /// [`ServiceError::Invalid`] if they do not, [`EngineError::NoCollection`].
+    pub fn check_sketches_of(
+        &self,
+        collection: &CollectionName,
+        bytes: Option<u16>,
+    ) -> Result<(), ServiceError> {
+        let settings = self.engine()?.settings(collection)?;
+        bytes.map_or(Ok(()), |bytes| check_sketch_bytes("sketch_bytes", bytes.into(), &settings))
+    }
+}
+
+/// Checks the sketch of a text of which the client sends the hash. A sketch does not tell which profile made
+/// it, so the client must name it.
+pub(super) fn check_sketch(
+    sketch: &[u8],
+    names_profile: bool,
+    settings: &CollectionSettings,
+) -> Result<(), ServiceError> {
+    if !names_profile {
+        let detail = format!(
+            "a sketch needs the profile that made it: add \"profile\": \"{}\" if that made it, or send the \
+             header of the export before its documents",
+            settings.profile
+        );
+        return Err(ServiceError::invalid("profile", detail));
+    }
+    check_sketch_bytes("sketch", sketch.len(), settings)
+}
+
+/// Checks that a sketch of this many bytes fits a collection: sketches of two sizes cannot be compared.
+fn check_sketch_bytes(
+    field: &'static str,
+    bytes: usize,
+    settings: &CollectionSettings,
+) -> Result<(), ServiceError> {
+    let own = settings.sketch_bytes.map_or(0, usize::from);
+    if bytes == own {
+        return Ok(());
+    }
+    let keeps = if own == 0 { "no sketches".to_owned() } else { format!("sketches of {own} bytes") };
+    let detail = format!(
+        "the sketch has {bytes} bytes, {} digits; this collection keeps {keeps} (sketch_bytes): make one with \
+         \"sketch_bytes\": {bytes}, or leave {field} out",
+        2 * bytes
+    );
+    Err(ServiceError::invalid(field, detail))
 }
 
 /// The similarity of two texts by their sketches, which must be of one size.

@@ -31,6 +31,7 @@ mod edge;
 mod encoding;
 mod examples;
 mod expiry;
+mod exports;
 mod features;
 mod forms;
 mod generated;

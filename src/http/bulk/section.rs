@@ -1,9 +1,9 @@
 //! The headers of exports among the documents of a request.
 //!
 //! A header states the profile and the form of the hashes after it, up to the next header, so that files can
-//! be concatenated. It is no document and gets no result. Hashes and signatures of another profile are
-//! refused. Texts are not: the collection fingerprints them itself. If the header states that the export has
-//! no texts, all documents after it are refused without being parsed.
+//! be concatenated. It is no document and gets no result. Hashes and signatures of another profile and
+//! sketches of another size are refused. Texts are not: the collection fingerprints them itself. If the header
+//! states that the export has no texts, all documents after it are refused without being parsed.
 
 use std::sync::Arc;
 
@@ -38,7 +38,9 @@ pub(in crate::http) fn headers(service: &Arc<Service>, collection: &CollectionNa
         });
         Some(header.map(|header| {
             let Some(header) = header else { return Section::default() };
-            let checked = service.check_profile_of(&collection, &header.profile);
+            let checked = service
+                .check_profile_of(&collection, &header.profile)
+                .and_then(|()| service.check_sketches_of(&collection, header.sketch_bytes));
             let refused = checked.err().filter(|_| !header.may_have_texts());
             Section {
                 form: header.form(),

@@ -12,13 +12,13 @@ use super::features::FeatureIn;
 use super::few::Few;
 use super::found::{MatchOut, left_out};
 use super::hashes::{HashIn, Hex};
-use super::values::{ExpiresIn, Id, Metadata, SignatureHex, StatusOut, Timestamp, present};
+use super::values::{ExpiresIn, Id, Metadata, SignatureHex, SketchHex, StatusOut, Timestamp, present};
 use crate::http::error::{Body, Code, Problem};
 use crate::service::Outcome;
 use crate::service::{Added, Content, Expires, Limits, Match, Neighbours, Offered, Patch, Placement, status};
 
 /// The members of a document to store, in the order of the contract.
-pub const DOCUMENT_MEMBERS: [&str; 12] = [
+pub const DOCUMENT_MEMBERS: [&str; 13] = [
     "id",
     "text",
     "html",
@@ -28,6 +28,7 @@ pub const DOCUMENT_MEMBERS: [&str; 12] = [
     "features",
     "profile",
     "characters",
+    "sketch",
     "metadata",
     "expires_in",
     "expires_at",
@@ -64,6 +65,11 @@ pub(in crate::http) struct DocumentIn {
     /// The number of characters of its text, if the text is not sent: the keep rule `longest` uses it. An
     /// export has this field.
     characters: Option<u32>,
+    /// The sketch of its text, if its hash is sent in place of the text: `min_similarity` and `POST /compare`
+    /// use it. It has the `sketch_bytes` of the collection, and the profile must be named here or by the
+    /// header of an export. An export has this field.
+    #[schema(value_type = Option<SketchHex>)]
+    sketch: Option<SketchHex>,
     /// A JSON object that is returned with it, at most 16 KiB.
     #[schema(value_type = Option<Metadata>)]
     metadata: Option<Metadata>,
@@ -96,6 +102,10 @@ impl DocumentIn {
             let detail = "characters is for a document without its text, which is counted; leave it out";
             return Err(Problem::field(Code::InvalidField, "/characters", detail));
         }
+        if self.sketch.is_some() && !matches!(content, Content::Hash(_)) {
+            let detail = "sketch is for a document with a hash in place of its text; leave it out";
+            return Err(Problem::field(Code::InvalidField, "/sketch", detail));
+        }
         let id = self.id.map(|id| id.0);
         let expires = match (self.expires_in, self.expires_at) {
             (Some(_), Some(_)) => {
@@ -109,7 +119,8 @@ impl DocumentIn {
         };
         let (profile, characters) = (self.profile.map(Arc::from), self.characters);
         let metadata = self.metadata.map(Metadata::into_string);
-        Ok(Offered { id, content, profile, characters, metadata, expires })
+        let sketch = self.sketch.map(|sketch| sketch.0);
+        Ok(Offered { id, content, profile, characters, sketch, metadata, expires })
     }
 
     /// The same for a route with the id in the path.

@@ -8,7 +8,7 @@ use utoipa::IntoParams;
 
 use super::filter::FilterParam;
 use super::hashes::{HashFormat, Hex};
-use super::values::{Id, Metadata, SignatureHex, Timestamp};
+use super::values::{Id, Metadata, SignatureHex, SketchHex, Timestamp};
 use crate::ids::HashForm;
 use crate::service::{CollectionInfo, Filter};
 
@@ -56,6 +56,9 @@ pub struct ExportHeader {
     /// Whether documents may have texts in place of hashes; `None` if the header does not state it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     keep_text: Option<bool>,
+    /// The size in bytes of the sketches of documents without texts, if they have sketches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) sketch_bytes: Option<u16>,
     /// Whether documents of the collection have the grams by which passages are found; an export has none.
     #[serde(default)]
     passages: bool,
@@ -89,6 +92,7 @@ impl ExportHeader {
             profile: settings.profile,
             bits: settings.width.bits(),
             keep_text: Some(settings.keep_text),
+            sketch_bytes: settings.sketch_bytes,
             passages: settings.boilerplate.is_some(),
             representatives: params.representatives,
             hash_format: params.hash_format,
@@ -134,7 +138,7 @@ impl ExportHeader {
 }
 
 /// A line of an export: a document that `POST /documents` accepts. It has the text if the collection stores
-/// texts, otherwise the hash or the signature.
+/// texts, otherwise the hash with the sketch, or the signature.
 #[derive(Debug, Serialize)]
 pub(in crate::http) struct ExportOut {
     id: Id,
@@ -147,6 +151,9 @@ pub(in crate::http) struct ExportOut {
     /// The number of characters of a text that is not kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     characters: Option<u32>,
+    /// The sketch of a text that is not kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sketch: Option<SketchHex>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -158,11 +165,14 @@ impl ExportOut {
     pub(in crate::http) fn new(document: crate::service::Document, is_signed: bool) -> ExportOut {
         let row = document.row;
         let has_no_text = row.text.is_none();
+        let kept = row.sketch.filter(|_| has_no_text);
+        let (signature, sketch) = if is_signed { (kept, None) } else { (None, kept) };
         ExportOut {
             id: Id(document.id),
             hash: (has_no_text && !is_signed).then_some(Hex(row.hash)),
-            signature: row.sketch.filter(|_| has_no_text && is_signed).map(SignatureHex),
+            signature: signature.map(SignatureHex),
             characters: row.characters.filter(|_| has_no_text),
+            sketch: sketch.map(SketchHex),
             text: row.text,
             metadata: row.metadata.and_then(Metadata::stored),
             expires_at: row.expires_ms.map(Timestamp),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::de::{self, Deserialize, Deserializer, Visitor};
@@ -12,7 +13,7 @@ use utoipa::openapi::{KnownFormat, RefOr, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::ids::{DocumentId, SignatureShape};
-use crate::service::{EXPIRES_IN, Status};
+use crate::service::{EXPIRES_IN, SKETCH_BYTES, Status};
 
 /// A Hamming distance. Its range is checked where the width of the collection is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -31,26 +32,63 @@ pub(in crate::http) struct SignatureHex(pub(in crate::http) Vec<u8>);
 /// Maximum number of digits of a signature: 255 cells of 8 bytes.
 const SIGNATURE_DIGITS: usize = 2 * 8 * SignatureShape::MAX_CELLS as usize;
 
+/// The sketch of a text as a string of hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::http) struct SketchHex(pub(in crate::http) Vec<u8>);
+
+/// The numbers of digits that a sketch may have.
+const SKETCH_DIGITS: RangeInclusive<usize> =
+    2 * *SKETCH_BYTES.start() as usize..=2 * *SKETCH_BYTES.end() as usize;
+
+/// The hexadecimal digits of bytes, two per byte.
+fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of hexadecimal digits, if their number is in this range and even.
+fn bytes(text: &str, range: &RangeInclusive<usize>) -> Option<Vec<u8>> {
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
+    let read = || text.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect();
+    (is_hex && text.len().is_multiple_of(2) && range.contains(&text.len())).then(read)
+}
+
 impl Serialize for SignatureHex {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let digits: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        serializer.serialize_str(&digits)
+        serializer.serialize_str(&digits(&self.0))
     }
 }
 
 impl<'de> Deserialize<'de> for SignatureHex {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SignatureHex, D::Error> {
         let text = Cow::<str>::deserialize(deserializer)?;
-        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if !is_hex || text.is_empty() || text.len() % 2 == 1 || text.len() > SIGNATURE_DIGITS {
-            let detail = format!(
+        let wrong = || {
+            de::Error::custom(format!(
                 "a signature is a string of 2 to {SIGNATURE_DIGITS} hexadecimal digits, two per byte; POST \
                  /fingerprint returns it"
-            );
-            return Err(de::Error::custom(detail));
-        }
-        let value = |digit: u8| char::from(digit).to_digit(16).unwrap_or(0) as u8;
-        Ok(SignatureHex(text.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect()))
+            ))
+        };
+        bytes(&text, &(2..=SIGNATURE_DIGITS)).map(SignatureHex).ok_or_else(wrong)
+    }
+}
+
+impl Serialize for SketchHex {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&digits(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for SketchHex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SketchHex, D::Error> {
+        let text = Cow::<str>::deserialize(deserializer)?;
+        let (least, most) = (SKETCH_DIGITS.start(), SKETCH_DIGITS.end());
+        let wrong = || {
+            de::Error::custom(format!(
+                "a sketch is a string of {least} to {most} hexadecimal digits, two per byte; GET /export \
+                 returns it"
+            ))
+        };
+        bytes(&text, &SKETCH_DIGITS).map(SketchHex).ok_or_else(wrong)
     }
 }
 
@@ -315,6 +353,23 @@ impl PartialSchema for SignatureHex {
 impl ToSchema for SignatureHex {
     fn name() -> Cow<'static, str> {
         "Signature".into()
+    }
+}
+
+impl PartialSchema for SketchHex {
+    fn schema() -> RefOr<Schema> {
+        let schema = string()
+            .pattern(Some("^([0-9a-fA-F]{2})+$"))
+            .min_length(Some(*SKETCH_DIGITS.start()))
+            .max_length(Some(*SKETCH_DIGITS.end()))
+            .description(Some("The sketch of a text: two hexadecimal digits for each byte."));
+        RefOr::T(schema.into())
+    }
+}
+
+impl ToSchema for SketchHex {
+    fn name() -> Cow<'static, str> {
+        "Sketch".into()
     }
 }
 
