@@ -110,6 +110,7 @@ pub async fn serve(
     tls: Option<Tls>,
     stop: impl Future<Output = ()>,
 ) -> usize {
+    observe::begin_counts();
     let server = Arc::new(Server::new(Arc::new(shared)));
     let answer = move |request: Request, address: IpAddr| {
         let state = &server.state;

@@ -26,6 +26,7 @@ use super::access::RequestKey;
 use super::browser::{self, AllowedOrigin};
 use super::error::{Code, Problem, Reason};
 use super::refused;
+use super::route::Route;
 use super::spans::RequestSpan;
 use crate::wording::milliseconds;
 
@@ -60,6 +61,22 @@ static SERIES: LazyLock<DashMap<Series, (Counter, Histogram), RandomState>> = La
 /// Method, route and status.
 type Series = (&'static str, &'static str, u16);
 
+/// The statuses that alerts wait for. Prometheus takes a counter that begins at 1 for one that has not grown,
+/// so that an alert would miss the first of them.
+const ALERTING: [u16; 2] = [500, 507];
+
+/// Makes the counters of the statuses that alerts wait for, of every operation of the contract.
+pub(super) fn begin_counts() {
+    let operations = Route::all().flat_map(|(route, path)| {
+        route.methods().iter().map(move |(method, _)| (known_method(method.as_str()), path))
+    });
+    for (method, route) in operations.chain([("other", "none")]) {
+        for status in ALERTING {
+            counter((method, route, status)).increment(0);
+        }
+    }
+}
+
 /// Answers a request if the gate admits it, and records it under its route.
 pub(super) fn answer<F>(
     route: &'static str,
@@ -72,7 +89,7 @@ where
 {
     let start = Instant::now();
     let id = request_id(&request);
-    let method = method(&request);
+    let method = known_method(request.method().as_str());
     let span = RequestSpan::of(&request, method, route, &id);
     let passed = gate(&mut request);
     let allowed = request.extensions().get::<AllowedOrigin>().cloned();
@@ -147,11 +164,12 @@ pub(super) fn new_id() -> HeaderValue {
 }
 
 /// The method, or `other` if no route has it: otherwise each unknown method would create a series.
-fn method(request: &Request) -> &'static str {
-    match request.method().as_str() {
+fn known_method(method: &str) -> &'static str {
+    match method {
         "GET" => "GET",
         "POST" => "POST",
         "PUT" => "PUT",
+        "PATCH" => "PATCH",
         "DELETE" => "DELETE",
         "HEAD" => "HEAD",
         _ => "other",
@@ -179,15 +197,19 @@ pub(super) fn flush_counts() {
 impl Counted {
     fn flush(&mut self) {
         let handles = SERIES.entry(self.series).or_insert_with(|| {
-            let (method, route, status) = self.series;
-            let labels =
-                [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
-            let counter = metrics::counter!("lookalike_http_requests_total", &labels);
-            (counter, metrics::histogram!("lookalike_http_request_seconds", &labels[..2]))
+            let (method, route, _) = self.series;
+            let labels = [("method", method), ("route", route)];
+            (counter(self.series), metrics::histogram!("lookalike_http_request_seconds", &labels))
         });
         handles.0.increment(self.seconds.len() as u64);
         self.seconds.drain(..).for_each(|seconds| handles.1.record(seconds));
     }
+}
+
+/// The counter of a series.
+fn counter((method, route, status): Series) -> Counter {
+    let labels = [("method", method.to_owned()), ("route", route.to_owned()), ("status", status.to_string())];
+    metrics::counter!("lookalike_http_requests_total", &labels)
 }
 
 /// The answer to a request whose handler panicked.

@@ -45,7 +45,6 @@ macro_rules! routes {
 
         impl Route {
             /// Routes without a collection.
-            #[cfg(test)]
             const OF_SERVER: &[Route] = &[$(Route::$server,)*];
             /// Routes with a collection in the path.
             const OF_COLLECTION: &[Route] = &[$(Route::$collection,)*];
@@ -215,6 +214,15 @@ impl Route {
         }
     }
 
+    /// All routes of the contract, each with its path; those with an optional collection with both paths.
+    pub(super) fn all() -> impl Iterator<Item = (Route, &'static str)> {
+        let single = Route::OF_SERVER.iter().chain(Route::OF_COLLECTION).map(|route| (*route, route.path()));
+        let optional = Route::OF_OPTIONAL_COLLECTION
+            .iter()
+            .flat_map(|route| [route.path(), route.path_in_collection()].map(|path| (*route, path)));
+        single.chain(optional)
+    }
+
     /// The path of the route for this collection.
     pub(super) fn of_collection(self, name: &CollectionName) -> String {
         self.path_in_collection().replace(COLLECTION, name.as_str())
@@ -322,17 +330,9 @@ fn decoded(text: &str) -> Result<String, Utf8Error> {
 mod tests {
     use super::*;
 
-    fn all() -> impl Iterator<Item = (Route, &'static str)> {
-        let server = Route::OF_SERVER.iter().chain(Route::OF_COLLECTION).map(|route| (*route, route.path()));
-        let optional = Route::OF_OPTIONAL_COLLECTION
-            .iter()
-            .flat_map(|route| [route.path(), route.path_in_collection()].map(|path| (*route, path)));
-        server.chain(optional)
-    }
-
     #[test]
     fn every_template_matches_its_route() {
-        for (route, template) in all() {
+        for (route, template) in Route::all() {
             let path = template.replace("{collection}", "n%65ws").replace("{id}", "a%2Fb");
             let matched = Matched::of(&path);
             assert_eq!((matched.route, matched.template()), (route, template), "{path}");
@@ -391,8 +391,8 @@ mod tests {
     #[test]
     fn the_contract_has_every_route_with_every_method() {
         let contract = super::super::openapi::contract().paths.paths;
-        assert_eq!(contract.len(), all().count());
-        for (route, template) in all() {
+        assert_eq!(contract.len(), Route::all().count());
+        for (route, template) in Route::all() {
             let item = &contract[template];
             let methods = [
                 (Method::GET, item.get.is_some()),

@@ -72,6 +72,35 @@ fn the_alerts_fire_when_they_should() {
     }
 }
 
+/// A counter that begins at 1 has not increased, so an alert would miss the first event.
+#[tokio::test]
+async fn a_fresh_server_has_the_counters_that_alerts_wait_for() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let metrics = server.get("/metrics").await.text().await.unwrap();
+    let contract = server.json("/openapi.json").await;
+    let mut expected = vec!["lookalike_snapshot_failures_total 0".to_owned()];
+    let mut expect = |method: &str, path: &str| {
+        for status in [500, 507] {
+            let labels = format!("method=\"{method}\",route=\"{path}\",status=\"{status}\"");
+            expected.push(format!("lookalike_http_requests_total{{{labels}}} 0"));
+        }
+    };
+    for (path, item) in contract["paths"].as_object().unwrap() {
+        item.as_object().unwrap().keys().for_each(|method| expect(&method.to_uppercase(), path));
+    }
+    expect("other", "none");
+    assert!(expected.len() > 100);
+    for line in &expected {
+        assert!(metrics.lines().any(|found| found == line), "{line} is missing:\n{metrics}");
+    }
+    let rules = include_str!("../../config/alerts.yml");
+    for statuses in rules.match_indices("status=\"").map(|(at, _)| &rules[at + 8..at + 11]) {
+        // 503 is compared with all requests, and one of them is no reason for an alert.
+        assert!(["500", "503", "507"].contains(&statuses), "{statuses}");
+    }
+}
+
 #[tokio::test]
 async fn documents_are_counted_by_outcome_and_collections_by_their_work() {
     let data = directory();
