@@ -134,6 +134,10 @@ pub enum EngineError {
          try again in a moment"
     )]
     Switching(CollectionName),
+    /// The new collection of a reindex lacks changes of the old one. Nothing was done. This is a fault of the
+    /// caller, who has not frozen the old one or not written what it took.
+    #[error("collection \"{0}\" has changes that its reindex has not followed; it was left as it was")]
+    ChangesLeft(CollectionName),
     /// The memory budget is used up. Nothing was done.
     #[error(
         "{} ({resident} bytes of a budget of {budget} are in use); delete documents, or give the server more \

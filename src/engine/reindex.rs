@@ -45,7 +45,7 @@ const PAGE_MARKS: usize = 1_000;
 const CHECK_READERS: Duration = Duration::from_millis(100);
 
 /// What changed in a collection that is being reindexed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Followed {
     /// Documents that were written or deleted.
     pub documents: HashSet<DocumentId>,
@@ -53,6 +53,14 @@ pub struct Followed {
     pub marks: HashSet<Mark>,
     /// Whether the collection accepts no more writes.
     is_frozen: bool,
+}
+
+impl Followed {
+    /// Adds what changed later.
+    pub fn extend(&mut self, later: Followed) {
+        self.documents.extend(later.documents);
+        self.marks.extend(later.marks);
+    }
 }
 
 /// Documents and marks for the new collection.
@@ -197,7 +205,7 @@ impl Reindex {
     }
 
     /// Takes what changed since the last call, or since the beginning. With `freeze` the old collection
-    /// accepts no more writes.
+    /// accepts no more writes, and without it accepts them again.
     ///
     /// # Errors
     /// [`EngineError::NoCollection`] if the old collection was deleted.
@@ -254,8 +262,8 @@ impl Reindex {
     /// Gives the name to the new collection. The old one must be frozen, and all its changes written.
     ///
     /// # Errors
-    /// [`EngineError::NoCollection`] if the old collection was deleted, and those of a write. The new
-    /// collection is then discarded.
+    /// [`EngineError::NoCollection`] if the old collection was deleted, [`EngineError::ChangesLeft`], and
+    /// those of a write. The new collection is then discarded.
     pub async fn finish(mut self) -> Result<CollectionInfo, EngineError> {
         let (source, target) = (Arc::clone(&self.source), Arc::clone(&self.target));
         let change = Arc::clone(&self.change);
@@ -363,10 +371,11 @@ impl Writer {
         target: &Arc<Collection>,
         change: &CollectionChange,
     ) -> Result<CollectionInfo, EngineError> {
-        let frozen = self.followed.get(&source.id).filter(|followed| followed.is_frozen);
-        let is_complete = frozen.is_some_and(|left| left.documents.is_empty() && left.marks.is_empty());
-        if !is_complete {
-            return Err(EngineError::NoCollection(source.name.clone()));
+        let left = self.followed.get(&source.id);
+        // It is forgotten when the collection is deleted.
+        let left = left.ok_or_else(|| EngineError::NoCollection(source.name.clone()))?;
+        if !(left.is_frozen && left.documents.is_empty() && left.marks.is_empty()) {
+            return Err(EngineError::ChangesLeft(source.name.clone()));
         }
         // The settings of the old collection may have changed meanwhile.
         target.set_settings(change.reform(&source.settings())?);

@@ -350,7 +350,9 @@ impl From<&ServiceError> for Problem {
             }
             // A reindex that was ended is forgotten, so no client gets its error.
             ServiceError::NoReindex(_) => Problem::new(Code::NoReindex, detail),
-            ServiceError::Reindexing(_) => Problem::new(Code::Reindexing, detail),
+            ServiceError::Reindexing(_) | ServiceError::TakesEffect(_) => {
+                Problem::new(Code::Reindexing, detail)
+            }
             ServiceError::KeepsNoTexts(_) | ServiceError::Unfit { .. } => Problem::new(Code::NoTexts, detail),
             ServiceError::Calibrating(_) => Problem::new(Code::Calibrating, detail),
             ServiceError::ClustersPending { .. } => Problem::new(Code::ClustersPending, detail),
@@ -420,7 +422,7 @@ impl From<&EngineError> for Problem {
             }
             EngineError::TooLarge(_) => Code::TooLarge,
             EngineError::Backup(_) | EngineError::NotAdmitted(_) => Code::InvalidBackup,
-            EngineError::Pool(PoolError::Panicked) => Code::Internal,
+            EngineError::Pool(PoolError::Panicked) | EngineError::ChangesLeft(_) => Code::Internal,
             EngineError::Store(source) => return Problem::internal(&detail, source),
             EngineError::Snapshot(source) => return Problem::of_snapshot(&detail, source),
         };

@@ -44,7 +44,8 @@ pub(super) async fn begin(
 
 /// Returns the progress of the reindex of a collection, or how it ended.
 ///
-/// It is kept in memory until the next reindex or until the server stops.
+/// It is kept in memory until the next reindex or until the server stops: afterwards there is none (404), and
+/// one that was running has changed nothing.
 #[utoipa::path(
     get, path = Route::Reindex.path(), tag = "collections", operation_id = "get_reindex",
     params(("collection" = String, Path, description = "The collection.")),
@@ -62,16 +63,22 @@ pub(super) async fn get(
 }
 
 /// Ends the reindex of a collection if it is running, without effect, and forgets it.
+///
+/// The answer has its last state: `ended` if this request has ended it, otherwise how it had ended before.
 #[utoipa::path(
     delete, path = Route::Reindex.path(), tag = "collections", operation_id = "end_reindex",
     params(("collection" = String, Path, description = "The collection.")),
-    responses((status = 204, description = "It was ended or forgotten."), NotFound, Refused, Unavailable)
+    responses(
+        (status = 200, description = "It was ended without effect, or had ended before.", body = ReindexOut),
+        (status = 409, description = "It takes effect in this moment, and cannot be ended.", body = Body,
+            content_type = "application/problem+json"),
+        NotFound, Refused, Unavailable,
+    )
 )]
 pub(super) async fn end(
     From_(state): From_<State>,
     _: NoParams,
     Target(collection): Target,
-) -> Result<StatusCode, Problem> {
-    state.service.forget_reindex(&collection)?;
-    Ok(StatusCode::NO_CONTENT)
+) -> Result<Json<ReindexOut>, Problem> {
+    Ok(Json(state.service.forget_reindex(&collection)?.into()))
 }

@@ -7,15 +7,15 @@
 //! settings.
 
 use std::fmt::Display;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use dashmap::DashMap;
 use parking_lot::Mutex;
 
 use super::calibrated::Calibrated;
 use super::fingerprints::{profile_named, takes_texts};
+use super::jobs::{self, Jobs};
 use super::{Service, ServiceError};
 use crate::call::{self, Call};
 use crate::eval::{Assumed, CANDIDATES, Candidate, EDITS, best};
@@ -39,8 +39,6 @@ pub(super) const MIN_TEXTS: usize = 100;
 const PAIRS: usize = 10_000;
 /// Maximum number of profiles in one calibration.
 const PROFILES: usize = 8;
-/// Maximum number of retained calibrations. The oldest are removed first.
-const MAX_JOBS: usize = 256;
 /// The profile whose features show which unmarked pairs are copies.
 pub(super) const ALIKE_BY: &str = "shingles-64";
 
@@ -87,7 +85,7 @@ type Outcome = Result<Arc<Calibrated>, Arc<ServiceError>>;
 /// The calibrations of a process.
 #[derive(Default)]
 pub(super) struct Calibrations {
-    jobs: DashMap<CollectionName, Arc<Job>>,
+    pub(super) jobs: Jobs<Measuring, Outcome>,
     running: Arc<Mutex<Running>>,
 }
 
@@ -107,35 +105,25 @@ impl Drop for Turn {
     }
 }
 
-/// A running or finished calibration.
-pub(super) struct Job {
-    /// When the collection was created. It distinguishes the collection from a later one of the same name.
-    collection_created_ms: u64,
-    started_ms: u64,
+/// A calibration.
+pub(super) type Job = jobs::Job<Measuring, Outcome>;
+
+/// How far a calibration is.
+pub(super) struct Measuring {
     pub(super) read: AtomicU64,
     to_read: u64,
     measured: AtomicUsize,
     to_measure: usize,
-    is_cancelled: AtomicBool,
-    end: OnceLock<(u64, Outcome)>,
 }
 
-impl Job {
-    /// # Errors
-    /// [`ServiceError::Forgotten`] if it was cancelled.
-    pub(super) fn check(&self) -> Result<(), ServiceError> {
-        if self.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
-    }
-
-    fn status(&self) -> Calibration {
-        let end = self.end.get();
-        Calibration {
-            started_ms: self.started_ms,
-            ended_ms: end.map(|end| end.0),
-            read: (self.read.load(Ordering::Relaxed), self.to_read),
-            measured: (self.measured.load(Ordering::Relaxed), self.to_measure),
-            outcome: end.map(|end| end.1.clone()),
-        }
+fn status(job: &Job) -> Calibration {
+    let (end, measuring) = (job.end(), &job.progress);
+    Calibration {
+        started_ms: job.started_ms,
+        ended_ms: end.map(|end| end.0),
+        read: (measuring.read.load(Ordering::Relaxed), measuring.to_read),
+        measured: (measuring.measured.load(Ordering::Relaxed), measuring.to_measure),
+        outcome: end.map(|end| end.1.clone()),
     }
 }
 
@@ -167,22 +155,19 @@ impl Service {
     ) -> Result<Calibration, ServiceError> {
         let info = self.engine()?.collection(collection)?;
         let plan = self.plan(collection, wanted)?;
-        let job = Arc::new(Job {
-            collection_created_ms: info.created_ms,
-            started_ms: self.now_ms(),
+        let measuring = Measuring {
             read: AtomicU64::new(0),
             to_read: plan.texts.as_ref().map_or(info.documents, |texts| texts.len() as u64),
             measured: AtomicUsize::new(0),
             to_measure: plan.profiles.len(),
-            is_cancelled: AtomicBool::new(false),
-            end: OnceLock::new(),
-        });
+        };
+        let job = Job::of(&info, self.now_ms(), measuring);
         let turn = self.calibrations.turn(collection, &job)?;
-        self.calibrations.remember(collection, &job);
+        self.calibrations.jobs.remember(collection, &job);
         let running = Arc::clone(self).run_calibration(Arc::clone(&job), plan, turn);
         // The job is charged to the client and keeps the memory reserved for the request.
         tokio::spawn(call::for_call(Call::current(), running));
-        Ok(job.status())
+        Ok(status(&job))
     }
 
     /// The state of a collection's calibration.
@@ -191,9 +176,8 @@ impl Service {
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
     pub fn calibration(&self, collection: &CollectionName) -> Result<Calibration, ServiceError> {
         let info = self.engine()?.collection(collection)?;
-        let job =
-            self.calibrations.jobs.get(collection).filter(|job| job.collection_created_ms == info.created_ms);
-        job.map(|job| job.status()).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
+        let job = self.calibrations.jobs.of(&info);
+        job.map(|job| status(&job)).ok_or_else(|| ServiceError::NoCalibration(collection.clone()))
     }
 
     /// Cancels the calibration of a collection if it is running, and discards its result.
@@ -202,7 +186,7 @@ impl Service {
     /// [`ServiceError::NoCalibration`] if there is none since the process started.
     pub fn forget_calibration(&self, collection: &CollectionName) -> Result<(), ServiceError> {
         self.calibration(collection)?;
-        self.calibrations.forget(collection);
+        self.calibrations.jobs.forget(collection);
         Ok(())
     }
 
@@ -294,7 +278,7 @@ impl Service {
                 tracing::warn!(collection = %name, %error, "a calibration has ended without a result");
             }
         }
-        let _ = job.end.set((self.now_ms(), outcome.map(Arc::new).map_err(Arc::new)));
+        job.finish(self.now_ms(), outcome.map(Arc::new).map_err(Arc::new));
     }
 
     async fn calibrated(&self, job: &Arc<Job>, plan: Plan) -> Result<Calibrated, ServiceError> {
@@ -311,7 +295,7 @@ impl Service {
             let check = move || checked.check();
             let work = move |_: &Cancel| Candidate::measure(profile, &set, assumed, seed, clock, check);
             candidates.push(self.pool.run(Patience::Bulk, work).await??);
-            job.measured.fetch_add(1, Ordering::Relaxed);
+            job.progress.measured.fetch_add(1, Ordering::Relaxed);
         }
         let recommended = best(candidates.iter().take(plan.choosable));
         let of_here = |one: &&Candidate| one.profile().id().to_string() == plan.present.0;
@@ -339,9 +323,9 @@ impl Calibrations {
     /// The permit for a job to run, unless another one is running.
     fn turn(&self, collection: &CollectionName, job: &Arc<Job>) -> Result<Turn, ServiceError> {
         let mut running = self.running.lock();
-        if let Some((of, other)) = running.as_ref().filter(|(_, other)| other.end.get().is_none()) {
-            let is_ending = other.is_cancelled.load(Ordering::Relaxed);
-            if !is_ending && of == collection && other.collection_created_ms == job.collection_created_ms {
+        if let Some((of, other)) = running.as_ref().filter(|(_, other)| other.is_running()) {
+            let is_ending = other.is_cancelled();
+            if !is_ending && of == collection && other.has_collection_of(job) {
                 return Err(ServiceError::Calibrating(collection.clone()));
             }
             let seconds = job.started_ms.saturating_sub(other.started_ms) / 1_000;
@@ -349,22 +333,6 @@ impl Calibrations {
         }
         *running = Some((collection.clone(), Arc::clone(job)));
         Ok(Turn(Arc::clone(&self.running), Arc::clone(job)))
-    }
-
-    /// Cancels the calibration of a collection if it is running, and discards its result.
-    pub(super) fn forget(&self, collection: &CollectionName) {
-        if let Some((_, job)) = self.jobs.remove(collection) {
-            job.is_cancelled.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn remember(&self, collection: &CollectionName, job: &Arc<Job>) {
-        self.jobs.insert(collection.clone(), Arc::clone(job));
-        while self.jobs.len() > MAX_JOBS {
-            let oldest = self.jobs.iter().min_by_key(|job| job.started_ms).map(|job| job.key().clone());
-            let Some(oldest) = oldest else { return };
-            self.jobs.remove(&oldest);
-        }
     }
 }
 

@@ -99,7 +99,7 @@ impl Service {
         let mut sample = Sample::new(plan.sample - named.numbers.len(), most, plan.seed);
         if let Some(texts) = &plan.texts {
             texts.iter().for_each(|text| sample.offer(text.clone()));
-            job.read.store(texts.len() as u64, Ordering::Relaxed);
+            job.progress.read.store(texts.len() as u64, Ordering::Relaxed);
         } else {
             self.read(job, &plan.collection, |id, text| named.take(id, text, most, &mut sample)).await?;
         }
@@ -248,7 +248,7 @@ impl Service {
             job.check()?;
             let wanted = Listing { after: after.take(), bytes: PAGE_BYTES, ..Listing::default() };
             let Page { documents, next, .. } = engine.list(&collection, wanted).await?;
-            job.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
+            job.progress.read.fetch_add(documents.len() as u64, Ordering::Relaxed);
             for document in documents {
                 if let Some(text) = document.row.text {
                     each(&document.id, text);

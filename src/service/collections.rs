@@ -139,8 +139,9 @@ impl Service {
         let engine = self.engine()?;
         let _permit = self.permit()?;
         if engine.delete_collection(name, condition).await? {
-            // Its result could not be requested any more.
-            self.calibrations.forget(name);
+            // Their results could not be requested any more.
+            self.calibrations.jobs.forget(name);
+            self.deletions.forget(name);
             self.reindexes.forget(name);
             return Ok(());
         }

@@ -5,17 +5,17 @@
 //! in memory until the next one or the end of the process. A job that the process does not survive has
 //! deleted a part of the documents; the same request deletes the others.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use dashmap::DashMap;
-use tokio::sync::Notify;
 
 use super::Service;
 use super::error::ServiceError;
+use super::jobs::{self, Jobs};
 use crate::call::{self, Call};
-use crate::engine::{Admission, Condition, EngineError, Filter, Listing, Operation, Outcome, Page, Version};
+use crate::engine::{
+    Admission, Condition, Document, EngineError, Filter, Listing, Operation, Outcome, Page, Version,
+};
 use crate::ids::{CollectionName, DocumentId};
 use crate::pool::{Cancel, Patience};
 
@@ -28,8 +28,6 @@ const PAGE_TIME: Duration = Duration::from_millis(500);
 /// How often, and after which pause, a write is tried that a reindex holds up.
 const ATTEMPTS: usize = 600;
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum number of jobs that are remembered. The oldest are removed first.
-const MAX_JOBS: usize = 256;
 
 /// The state of a deletion.
 #[derive(Clone, Debug)]
@@ -51,36 +49,31 @@ pub struct Deletion {
 }
 
 /// The deletions of a process.
-#[derive(Default)]
-pub(super) struct Deletions(DashMap<CollectionName, Arc<Job>>);
+pub(super) type Deletions = Jobs<Counts, Option<Arc<ServiceError>>>;
 
-struct Job {
-    /// When the collection was created. It distinguishes the collection from a later one of the same name.
-    collection_created_ms: u64,
-    started_ms: u64,
+type Job = jobs::Job<Counts, Option<Arc<ServiceError>>>;
+
+/// How far a deletion is.
+#[derive(Default)]
+pub(super) struct Counts {
     is_dry_run: bool,
     to_examine: u64,
     examined: AtomicU64,
     matched: AtomicU64,
     deleted: AtomicU64,
-    is_ended: AtomicBool,
-    end: OnceLock<(u64, Option<Arc<ServiceError>>)>,
-    has_ended: Notify,
 }
 
-impl Job {
-    fn status(&self) -> Deletion {
-        let end = self.end.get();
-        let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Deletion {
-            started_ms: self.started_ms,
-            ended_ms: end.map(|end| end.0),
-            is_dry_run: self.is_dry_run,
-            examined: (number(&self.examined), self.to_examine.max(number(&self.examined))),
-            matched: number(&self.matched),
-            deleted: number(&self.deleted),
-            error: end.and_then(|end| end.1.clone()),
-        }
+fn status(job: &Job) -> Deletion {
+    let (end, counts) = (job.end(), &job.progress);
+    let number = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Deletion {
+        started_ms: job.started_ms,
+        ended_ms: end.map(|end| end.0),
+        is_dry_run: counts.is_dry_run,
+        examined: (number(&counts.examined), counts.to_examine.max(number(&counts.examined))),
+        matched: number(&counts.matched),
+        deleted: number(&counts.deleted),
+        error: end.and_then(|end| end.1.clone()),
     }
 }
 
@@ -149,24 +142,16 @@ impl Service {
         }
         self.check_filter(Some(&filter))?;
         let info = self.engine()?.collection(collection)?;
-        let job = Arc::new(Job {
-            collection_created_ms: info.created_ms,
-            started_ms: self.now_ms(),
-            is_dry_run,
-            to_examine: info.documents,
-            examined: AtomicU64::new(0),
-            matched: AtomicU64::new(0),
-            deleted: AtomicU64::new(0),
-            is_ended: AtomicBool::new(false),
-            end: OnceLock::new(),
-            has_ended: Notify::new(),
-        });
-        self.deletions.remember(collection, &job)?;
+        let counts = Counts { is_dry_run, to_examine: info.documents, ..Counts::default() };
+        let job = Job::of(&info, self.now_ms(), counts);
+        if !self.deletions.remember(collection, &job) {
+            return Err(ServiceError::Deleting(collection.clone()));
+        }
         let running = Arc::clone(self).run_deletion(collection.clone(), filter, Arc::clone(&job));
         // The job is charged to the client.
         tokio::spawn(call::for_call(Call::current(), running));
-        let _ = tokio::time::timeout(wait, job.has_ended.notified()).await;
-        Ok(job.status())
+        job.wait(wait).await;
+        Ok(status(&job))
     }
 
     /// The state of the last deletion of a collection by a filter.
@@ -174,7 +159,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NoDeletion`] if there is none since the process started.
     pub fn deletion(&self, collection: &CollectionName) -> Result<Deletion, ServiceError> {
-        self.deletion_job(collection).map(|job| job.status())
+        self.deletion_job(collection).map(|job| status(&job))
     }
 
     /// Ends the deletion of a collection if it is running, and forgets it.
@@ -182,30 +167,26 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NoDeletion`] if there is none since the process started.
     pub fn forget_deletion(&self, collection: &CollectionName) -> Result<(), ServiceError> {
-        let job = self.deletion_job(collection)?;
-        job.is_ended.store(true, Ordering::Relaxed);
-        self.deletions.0.remove_if(collection, |_, found| Arc::ptr_eq(found, &job));
+        self.deletion_job(collection)?;
+        self.deletions.forget(collection);
         Ok(())
     }
 
     fn deletion_job(&self, collection: &CollectionName) -> Result<Arc<Job>, ServiceError> {
         let info = self.engine()?.collection(collection)?;
-        let job = self.deletions.0.get(collection).map(|job| Arc::clone(&job));
-        let job = job.filter(|job| job.collection_created_ms == info.created_ms);
-        job.ok_or_else(|| ServiceError::NoDeletion(collection.clone()))
+        self.deletions.of(&info).ok_or_else(|| ServiceError::NoDeletion(collection.clone()))
     }
 
     async fn run_deletion(self: Arc<Self>, name: CollectionName, filter: Box<Filter>, job: Arc<Job>) {
         let done = self.delete_pages(&name, filter, &job).await;
-        let (matched, deleted) = (job.matched.load(Ordering::Relaxed), job.deleted.load(Ordering::Relaxed));
+        let Deletion { matched, deleted, .. } = status(&job);
         match &done {
             Ok(()) => tracing::info!(collection = %name, matched, deleted, "a deletion by filter has ended"),
             Err(error) => {
                 tracing::warn!(collection = %name, %error, deleted, "a deletion by filter has ended early");
             }
         }
-        let _ = job.end.set((self.now_ms(), done.err().map(Arc::new)));
-        job.has_ended.notify_one();
+        job.finish(self.now_ms(), done.err().map(Arc::new));
     }
 
     async fn delete_pages(
@@ -215,33 +196,34 @@ impl Service {
         job: &Job,
     ) -> Result<(), ServiceError> {
         let engine = self.engine()?;
-        let mut after = None;
+        let mut after: Option<DocumentId> = None;
         loop {
             let collection = engine.find(name)?;
-            let is_same = engine.collection(name)?.created_ms == job.collection_created_ms;
-            if !is_same || job.is_ended.load(Ordering::Relaxed) {
+            if !job.is_of(&engine.collection(name)?) || job.is_cancelled() {
                 return Err(ServiceError::DeletionEnded);
             }
             let filter = Some(filter.clone());
             let (limit, bytes, time) = (PART, PART_BYTES, PAGE_TIME);
+            let from = after.clone();
             let wanted =
-                Listing { after, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
+                Listing { after: from, filter, limit, bytes, time, has_texts: false, ..Listing::default() };
             let Page { documents, examined, next } = engine.list(&collection, wanted).await?;
-            job.examined.fetch_add(examined, Ordering::Relaxed);
-            job.matched.fetch_add(documents.len() as u64, Ordering::Relaxed);
-            if !job.is_dry_run && !documents.is_empty() {
-                let delete = |document: crate::engine::Document| {
-                    let version =
-                        Version::of_document(document.row.place, document.row.written_ms, document.row.hash);
-                    let condition = Condition::Version(vec![version]);
-                    Operation::Delete { id: document.id, condition }
-                };
-                let operations: Vec<Operation> = documents.into_iter().map(delete).collect();
-                let outcomes = self.delete_patiently(name, operations).await?;
-                let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count();
-                collection.traffic.wrote(deleted as u64);
-                job.deleted.fetch_add(deleted as u64, Ordering::Relaxed);
+            let matched = documents.len() as u64;
+            let deleted = if job.progress.is_dry_run || documents.is_empty() {
+                0
+            } else {
+                self.delete_versions(name, documents).await?
+            };
+            job.progress.deleted.fetch_add(deleted, Ordering::Relaxed);
+            // A reindex gives documents other versions. Those of this page that it left are read again.
+            let is_replaced = deleted < matched && !Arc::ptr_eq(&collection, &engine.find(name)?);
+            if is_replaced && !job.progress.is_dry_run {
+                job.progress.examined.fetch_add(deleted, Ordering::Relaxed);
+                job.progress.matched.fetch_add(deleted, Ordering::Relaxed);
+                continue;
             }
+            job.progress.examined.fetch_add(examined, Ordering::Relaxed);
+            job.progress.matched.fetch_add(matched, Ordering::Relaxed);
             after = next;
             if after.is_none() {
                 return Ok(());
@@ -251,6 +233,22 @@ impl Service {
 }
 
 impl Service {
+    /// Deletes those of these documents that have not changed, and returns their number.
+    async fn delete_versions(
+        &self,
+        name: &CollectionName,
+        documents: Vec<Document>,
+    ) -> Result<u64, ServiceError> {
+        let delete = |Document { id, row }: Document| {
+            let version = Version::of_document(row.place, row.written_ms, row.hash);
+            Operation::Delete { id, condition: Condition::Version(vec![version]) }
+        };
+        let outcomes = self.delete_patiently(name, documents.into_iter().map(delete).collect()).await?;
+        let deleted = outcomes.iter().filter(|outcome| **outcome == Outcome::Deleted).count() as u64;
+        self.engine()?.find(name)?.traffic.wrote(deleted);
+        Ok(deleted)
+    }
+
     /// Deletes documents, and waits while a reindex replaces the collection.
     async fn delete_patiently(
         &self,
@@ -265,31 +263,5 @@ impl Service {
             }
         }
         Err(EngineError::Switching(name.clone()).into())
-    }
-}
-
-impl Deletions {
-    fn remember(&self, collection: &CollectionName, job: &Arc<Job>) -> Result<(), ServiceError> {
-        let mut is_running = false;
-        let mut entry = self.0.entry(collection.clone()).or_insert_with(|| Arc::clone(job));
-        if !Arc::ptr_eq(&entry, job) {
-            is_running =
-                entry.end.get().is_none() && entry.collection_created_ms == job.collection_created_ms;
-            if !is_running {
-                *entry = Arc::clone(job);
-            }
-        }
-        drop(entry);
-        if is_running {
-            return Err(ServiceError::Deleting(collection.clone()));
-        }
-        while self.0.len() > MAX_JOBS {
-            let ended = self.0.iter().filter(|job| job.end.get().is_some());
-            let Some(oldest) = ended.min_by_key(|job| job.started_ms).map(|job| job.key().clone()) else {
-                break;
-            };
-            self.0.remove(&oldest);
-        }
-        Ok(())
     }
 }

@@ -131,13 +131,22 @@ pub enum ServiceError {
     #[error("the job was ended by a request")]
     Forgotten,
     /// There is no reindex of the collection.
-    #[error("collection \"{0}\" was not reindexed since the server started; POST to the same path begins")]
+    #[error(
+        "collection \"{0}\" was not reindexed since the server started. A reindex that a stop of the server \
+         ended has changed nothing: GET /collections/{0} shows the profile, and POST to the same path begins"
+    )]
     NoReindex(CollectionName),
     /// The collection is being reindexed.
     #[error(
         "collection \"{0}\" is being reindexed; GET of the same path returns its progress, and DELETE ends it"
     )]
     Reindexing(CollectionName),
+    /// The reindex is in its last step and cannot be ended any more.
+    #[error(
+        "the reindex of collection \"{0}\" takes effect in this moment and cannot be ended any more; GET of \
+         the same path returns its result, and POST begins another one with the profile that it had"
+    )]
+    TakesEffect(CollectionName),
     /// A collection that keeps no texts cannot be reindexed.
     #[error(
         "collection \"{0}\" keeps no texts (keep_text is false), and a reindex makes fingerprints from kept \

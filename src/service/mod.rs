@@ -22,6 +22,7 @@ mod documents;
 mod error;
 mod fingerprints;
 mod given;
+mod jobs;
 mod limits;
 mod listing;
 mod lookup;

@@ -7,15 +7,14 @@
 //!
 //! *Absent*: the hidden collection and its exchange with the old one (`engine`).
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use dashmap::DashMap;
 
 use super::collections::{WantedCollection, change};
 use super::error::Named;
 use super::fingerprints::{profile_named, reserve_for_text, sign, takes_texts};
+use super::jobs::{self, Jobs};
 use super::{Service, ServiceError};
 use crate::call::{self, Call, NoMemory};
 use crate::engine::{CollectionInfo, CollectionSettings, Document, EngineError, Followed, Reindex};
@@ -32,8 +31,6 @@ const PASSES: usize = 20;
 const PAUSE: Duration = Duration::from_secs(1);
 /// Number of attempts for which there may be no memory.
 const ATTEMPTS: usize = 600;
-/// Maximum number of jobs that are remembered. The oldest are removed first.
-const MAX_JOBS: usize = 256;
 
 /// A request for a reindex. Settings that it does not name are those of the collection.
 #[derive(Clone, Debug, Default)]
@@ -63,40 +60,33 @@ pub struct Reindexed {
     pub read: (u64, u64),
     /// The collection after it, or why nothing was changed; `None` while it runs.
     pub outcome: Option<Outcome>,
+    /// Whether a request has ended it, without effect.
+    pub is_cancelled: bool,
 }
 
 type Outcome = Result<Arc<CollectionInfo>, Arc<ServiceError>>;
 
 /// The reindexes of a process.
-#[derive(Default)]
-pub(super) struct Reindexes(DashMap<CollectionName, Arc<Job>>);
+pub(super) type Reindexes = Jobs<Reading, Outcome>;
 
-/// A running or finished reindex.
-struct Job {
-    /// When the collection was created. It distinguishes the collection from a later one of the same name.
-    collection_created_ms: u64,
+type Job = jobs::Job<Reading, Outcome>;
+
+/// How far a reindex is.
+pub(super) struct Reading {
     profile: String,
-    started_ms: u64,
     read: AtomicU64,
     to_read: u64,
-    is_cancelled: AtomicBool,
-    end: OnceLock<(u64, Outcome)>,
 }
 
-impl Job {
-    fn check(&self) -> Result<(), ServiceError> {
-        if self.is_cancelled.load(Ordering::Relaxed) { Err(ServiceError::Forgotten) } else { Ok(()) }
-    }
-
-    fn status(&self) -> Reindexed {
-        let end = self.end.get();
-        Reindexed {
-            profile: self.profile.clone(),
-            started_ms: self.started_ms,
-            ended_ms: end.map(|end| end.0),
-            read: (self.read.load(Ordering::Relaxed), self.to_read),
-            outcome: end.map(|end| end.1.clone()),
-        }
+fn status(job: &Job) -> Reindexed {
+    let (end, reading) = (job.end(), &job.progress);
+    Reindexed {
+        profile: reading.profile.clone(),
+        started_ms: job.started_ms,
+        ended_ms: end.map(|end| end.0),
+        read: (reading.read.load(Ordering::Relaxed), reading.to_read),
+        outcome: end.map(|end| end.1.clone()),
+        is_cancelled: job.is_cancelled(),
     }
 }
 
@@ -135,7 +125,7 @@ impl Service {
     ) -> Result<Reindexed, ServiceError> {
         let engine = self.engine()?;
         let info = engine.collection(collection)?;
-        if self.reindex_of(collection).is_ok_and(|job| job.end.get().is_none()) {
+        if self.reindexes.of(&info).is_some_and(|job| job.is_running()) {
             return Err(ServiceError::Reindexing(collection.clone()));
         }
         let present = profile_named(self.profiles(), &info.settings.profile)?;
@@ -149,20 +139,16 @@ impl Service {
             return Err(ServiceError::KeepsNoTexts(collection.clone()));
         }
         let filling = engine.begin_reindex(collection, change).await?;
-        let job = Arc::new(Job {
-            collection_created_ms: info.created_ms,
-            profile: profile.id().to_string(),
-            started_ms: self.now_ms(),
-            read: AtomicU64::new(0),
-            to_read: info.documents,
-            is_cancelled: AtomicBool::new(false),
-            end: OnceLock::new(),
-        });
+        let profile_id = profile.id().to_string();
+        let reading =
+            Reading { profile: profile_id.clone(), read: AtomicU64::new(0), to_read: info.documents };
+        let job = Job::of(&info, self.now_ms(), reading);
+        // The permit of `filling` is that of one reindex at a time, so no other one of the collection runs.
         self.reindexes.remember(collection, &job);
-        tracing::info!(%collection, profile = job.profile, documents = info.documents, "a reindex has begun");
+        tracing::info!(%collection, profile = profile_id, documents = info.documents, "a reindex has begun");
         let running = Arc::clone(self).run_reindex(collection.clone(), Arc::clone(&job), filling, profile);
         tokio::spawn(call::for_call(Call::current(), running));
-        Ok(job.status())
+        Ok(status(&job))
     }
 
     /// The state of a collection's reindex.
@@ -170,24 +156,28 @@ impl Service {
     /// # Errors
     /// [`ServiceError::NoReindex`] if there is none since the process started.
     pub fn reindexed(&self, collection: &CollectionName) -> Result<Reindexed, ServiceError> {
-        Ok(self.reindex_of(collection)?.status())
+        self.reindex_of(collection).map(|job| status(&job))
     }
 
-    /// Cancels the reindex of a collection if it is running, and forgets it.
+    /// Ends the reindex of a collection if it is running, without effect, and forgets it. Returns its last
+    /// state.
     ///
     /// # Errors
-    /// [`ServiceError::NoReindex`] if there is none since the process started.
-    pub fn forget_reindex(&self, collection: &CollectionName) -> Result<(), ServiceError> {
-        self.reindex_of(collection)?;
+    /// [`ServiceError::NoReindex`] if there is none since the process started, and
+    /// [`ServiceError::TakesEffect`] if it is too late to end it.
+    pub fn forget_reindex(&self, collection: &CollectionName) -> Result<Reindexed, ServiceError> {
+        let job = self.reindex_of(collection)?;
+        if job.is_running() && !job.cancel() {
+            return Err(ServiceError::TakesEffect(collection.clone()));
+        }
+        let last = status(&job);
         self.reindexes.forget(collection);
-        Ok(())
+        Ok(last)
     }
 
     fn reindex_of(&self, collection: &CollectionName) -> Result<Arc<Job>, ServiceError> {
         let info = self.engine()?.collection(collection)?;
-        let job = self.reindexes.0.get(collection).map(|job| Arc::clone(&job));
-        let job = job.filter(|job| job.collection_created_ms == info.created_ms);
-        job.ok_or_else(|| ServiceError::NoReindex(collection.clone()))
+        self.reindexes.of(&info).ok_or_else(|| ServiceError::NoReindex(collection.clone()))
     }
 
     async fn run_reindex(
@@ -204,7 +194,7 @@ impl Service {
                 tracing::warn!(collection = %name, %error, "a reindex has ended without effect");
             }
         }
-        let _ = job.end.set((self.now_ms(), outcome.map(Arc::new).map_err(Arc::new)));
+        job.finish(self.now_ms(), outcome.map(Arc::new).map_err(Arc::new));
     }
 
     async fn reindex_all(
@@ -233,13 +223,36 @@ impl Service {
                 break;
             }
         }
-        let last = filling.changes(true).await?;
-        self.follow(job, &filling, profile, last).await?;
-        job.check()?;
+        self.follow_last(job, &filling, profile).await?;
+        job.begin_effect()?;
         let info = filling.finish().await?;
         // It recommends a k for the profile that the collection had.
-        self.calibrations.forget(&info.name);
+        self.calibrations.jobs.forget(&info.name);
         Ok(info)
+    }
+
+    /// Holds writes back and brings the new collection up to date. If there is no memory for that, writes are
+    /// accepted again while it waits.
+    async fn follow_last(
+        &self,
+        job: &Job,
+        filling: &Reindex,
+        profile: &'static Profile,
+    ) -> Result<(), ServiceError> {
+        for _ in 0..ATTEMPTS {
+            let mut last = filling.changes(true).await?;
+            match self.follow_within(1, job, filling, profile, last.clone()).await {
+                Err(ServiceError::Engine(error)) if is_passing(&error) => {
+                    tracing::debug!(%error, "a reindex accepts writes again and waits");
+                    last.extend(filling.changes(false).await?);
+                    tokio::time::sleep(PAUSE).await;
+                    self.follow(job, filling, profile, last).await?;
+                }
+                done => return done,
+            }
+        }
+        let last = filling.changes(true).await?;
+        self.follow_within(1, job, filling, profile, last).await
     }
 
     /// Goes through all documents in the order of their ids. After each page it follows the changes of
@@ -253,19 +266,19 @@ impl Service {
         let (mut after, mut unfit) = (None, Unfit::default());
         loop {
             job.check()?;
-            let page = self.patiently(job, || filling.page(after.clone())).await?;
+            let page = self.patiently(ATTEMPTS, job, || filling.page(after.clone())).await?;
             after = page.next;
             let count = page.documents.len() as u64;
-            let signed = self.signed(job, filling, profile, page.documents, &mut unfit).await?;
+            let signed = self.signed(ATTEMPTS, job, filling, profile, page.documents, &mut unfit).await?;
             // If some documents do not fit, the others are only read, to name all that do not.
             let mut changes = filling.changes(false).await?;
             if unfit.is_empty() {
-                self.patiently(job, || filling.fill(signed.clone())).await?;
+                self.patiently(ATTEMPTS, job, || filling.fill(signed.clone())).await?;
                 let is_passed = |id: &DocumentId| after.as_ref().is_none_or(|after| id <= after);
                 changes.documents.retain(is_passed);
                 self.follow(job, filling, profile, changes).await?;
             }
-            job.read.fetch_add(count, Ordering::Relaxed);
+            job.progress.read.fetch_add(count, Ordering::Relaxed);
             if after.is_none() {
                 return unfit.check();
             }
@@ -280,27 +293,39 @@ impl Service {
         profile: &'static Profile,
         changes: Followed,
     ) -> Result<(), ServiceError> {
+        self.follow_within(ATTEMPTS, job, filling, profile, changes).await
+    }
+
+    /// The same with this number of attempts for which there may be no memory.
+    async fn follow_within(
+        &self,
+        attempts: usize,
+        job: &Job,
+        filling: &Reindex,
+        profile: &'static Profile,
+        changes: Followed,
+    ) -> Result<(), ServiceError> {
         let Followed { documents, marks, .. } = changes;
         let mut ids: Vec<DocumentId> = documents.into_iter().collect();
         let mut unfit = Unfit::default();
         while !ids.is_empty() {
             job.check()?;
             let from = ids.len().saturating_sub(FEW);
-            let present = self.patiently(job, || filling.present(ids[from..].to_vec())).await?;
+            let present = self.patiently(attempts, job, || filling.present(ids[from..].to_vec())).await?;
             let count = present.len();
             let gone: Vec<DocumentId> =
                 present.iter().filter(|(_, document)| document.is_none()).map(|(id, _)| id.clone()).collect();
             let stored = present.into_iter().filter_map(|(_, document)| document).collect();
-            let signed = self.signed(job, filling, profile, stored, &mut unfit).await?;
+            let signed = self.signed(attempts, job, filling, profile, stored, &mut unfit).await?;
             let stored = signed.into_iter().map(|document| (document.id.clone(), Some(document)));
             let changed: Vec<_> = stored.chain(gone.into_iter().map(|id| (id, None))).collect();
-            self.patiently(job, || filling.follow(changed.clone())).await?;
+            self.patiently(attempts, job, || filling.follow(changed.clone())).await?;
             // They are the first of those that were asked for.
             ids.drain(from..from + count);
         }
         unfit.check()?;
         if !marks.is_empty() {
-            self.patiently(job, || filling.follow_marks(marks.clone())).await?;
+            self.patiently(attempts, job, || filling.follow_marks(marks.clone())).await?;
         }
         Ok(())
     }
@@ -308,6 +333,7 @@ impl Service {
     /// Makes the fingerprints of documents again. Those that cannot be made are added to `unfit`.
     async fn signed(
         &self,
+        attempts: usize,
         job: &Job,
         filling: &Reindex,
         profile: &'static Profile,
@@ -320,7 +346,7 @@ impl Service {
             let work = move |cancel: &Cancel| resigned(&documents, profile, &settings, cancel);
             self.pool.run(Patience::Bulk, work).await?
         };
-        let (signed, found) = self.patiently(job, sign).await?;
+        let (signed, found) = self.patiently(attempts, job, sign).await?;
         found.iter().for_each(|(id, has_text)| {
             let listed = if *has_text { &mut unfit.without_features } else { &mut unfit.without_text };
             listed.add(id);
@@ -328,18 +354,19 @@ impl Service {
         Ok(signed)
     }
 
-    /// Does a part of the work, again and again while there is no memory for it.
-    async fn patiently<T, F>(&self, job: &Job, work: impl Fn() -> F) -> Result<T, ServiceError>
+    /// Does a part of the work, again while there is no memory for it, with this number of attempts.
+    async fn patiently<T, F>(
+        &self,
+        attempts: usize,
+        job: &Job,
+        work: impl Fn() -> F,
+    ) -> Result<T, ServiceError>
     where
         F: Future<Output = Result<T, EngineError>>,
     {
-        for _ in 0..ATTEMPTS {
+        for _ in 1..attempts {
             match work().await {
-                Err(
-                    error @ (EngineError::MemoryFull { .. }
-                    | EngineError::NoMemory(NoMemory::Taken { .. })
-                    | EngineError::Pool(PoolError::Busy)),
-                ) => {
+                Err(error) if is_passing(&error) => {
                     tracing::debug!(%error, "a reindex waits");
                     job.check()?;
                     tokio::time::sleep(PAUSE).await;
@@ -349,6 +376,16 @@ impl Service {
         }
         Ok(work().await?)
     }
+}
+
+/// Whether the same work may succeed in a moment.
+fn is_passing(error: &EngineError) -> bool {
+    matches!(
+        error,
+        EngineError::MemoryFull { .. }
+            | EngineError::NoMemory(NoMemory::Taken { .. })
+            | EngineError::Pool(PoolError::Busy)
+    )
 }
 
 /// Documents with new fingerprints.
@@ -381,22 +418,4 @@ fn resigned(
         signed.push(document);
     }
     Ok((signed, unsigned))
-}
-
-impl Reindexes {
-    /// Cancels the reindex of a collection if it is running, and forgets it.
-    pub(super) fn forget(&self, collection: &CollectionName) {
-        if let Some((_, job)) = self.0.remove(collection) {
-            job.is_cancelled.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn remember(&self, collection: &CollectionName, job: &Arc<Job>) {
-        self.0.insert(collection.clone(), Arc::clone(job));
-        while self.0.len() > MAX_JOBS {
-            let oldest = self.0.iter().min_by_key(|job| job.started_ms).map(|job| job.key().clone());
-            let Some(oldest) = oldest else { return };
-            self.0.remove(&oldest);
-        }
-    }
 }

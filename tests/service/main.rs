@@ -55,6 +55,7 @@ mod profiles;
 mod prometheus;
 mod reclaim;
 mod reindex;
+mod reindex_swap;
 mod repair;
 mod restores;
 mod road;

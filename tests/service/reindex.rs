@@ -34,7 +34,7 @@ const WORDS: [&str; 16] = [
 ];
 
 /// A text of some words; neighbouring numbers share most of them.
-fn text(number: u64, words: u64) -> String {
+pub fn text(number: u64, words: u64) -> String {
     let mut rng = fastrand::Rng::with_seed(number / 3);
     let words: Vec<String> =
         (0..words).map(|_| format!("{}{}", WORDS[rng.usize(..WORDS.len())], rng.u32(..400))).collect();
@@ -42,7 +42,7 @@ fn text(number: u64, words: u64) -> String {
 }
 
 /// The lines of some documents of every kind: with metadata, expiry and neither.
-fn lines(numbers: impl Iterator<Item = u64>) -> String {
+pub fn lines(numbers: impl Iterator<Item = u64>) -> String {
     let line = |number: u64| {
         let mut line = json!({"id": format!("文{number:05}"), "text": text(number, 60 + number % 90)});
         match number % 3 {
@@ -55,11 +55,11 @@ fn lines(numbers: impl Iterator<Item = u64>) -> String {
     numbers.map(line).collect()
 }
 
-async fn reindex(server: &Server, name: &str, wanted: Value) -> (StatusCode, Value) {
+pub async fn reindex(server: &Server, name: &str, wanted: Value) -> (StatusCode, Value) {
     server.post(&format!("/collections/{name}/reindex"), wanted).await
 }
 
-async fn wait_for_end(server: &Server, name: &str) -> Value {
+pub async fn wait_for_end(server: &Server, name: &str) -> Value {
     let start = Instant::now();
     loop {
         let job = server.json(&format!("/collections/{name}/reindex")).await;
@@ -425,11 +425,17 @@ async fn a_kill_or_an_end_in_the_middle_leaves_the_collection_as_it_was() {
             server.kill();
             server = Server::start(data.path()).await;
         } else {
-            assert_eq!(server.delete("/collections/news/reindex").await, 204);
+            let ended = server.client.delete(format!("{}/collections/news/reindex", server.url));
+            let ended = ended.send().await.unwrap();
+            assert_eq!(ended.status(), 200);
+            assert_eq!(ended.json::<Value>().await.unwrap()["state"], "ended");
         }
         let gone = server.get("/collections/news/reindex").await;
         assert_eq!(gone.status(), 404);
-        assert_eq!(gone.json::<Value>().await.unwrap()["code"], "no_reindex");
+        // A stop of the server ends a job, and the answer says what that means.
+        let gone: Value = gone.json().await.unwrap();
+        assert_eq!(gone["code"], "no_reindex");
+        assert!(gone["detail"].as_str().unwrap().contains("stop of the server"), "{gone}");
         assert_eq!(content(&server, "news").await, before);
         let similar = server.json("/collections/news/documents/文00000/similar?verify=scan").await;
         assert!(similar["similar"].as_array().unwrap().len() >= 2, "{similar}");

@@ -45,6 +45,8 @@ pub(in crate::http) enum StateOut {
     Done,
     /// It has ended without effect; `error` has the reason.
     Failed,
+    /// A request has ended it, without effect.
+    Ended,
 }
 
 /// A reindex.
@@ -77,6 +79,7 @@ pub(in crate::http) struct ReindexOut {
 impl From<Reindexed> for ReindexOut {
     fn from(job: Reindexed) -> ReindexOut {
         let (state, collection, error) = match job.outcome {
+            None if job.is_cancelled => (StateOut::Ended, None, None),
             None => (StateOut::Running, None, None),
             Some(Ok(info)) => (StateOut::Done, Some(CollectionInfo::clone(&info).into()), None),
             Some(Err(error)) => (StateOut::Failed, None, Some(Problem::from(&*error).body())),
