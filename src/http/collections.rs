@@ -1,7 +1,7 @@
 //! Collections: create, change, list, delete.
 
 use axum::extract::{Extension, State as From_};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::State;
@@ -72,7 +72,10 @@ pub(super) async fn get(
         (status = 200, description = "The settings were changed.", body = CollectionOut,
             headers(("etag" = String, description = "Identifies the settings, not the counts."))),
         (status = 201, description = "The collection was created.", body = CollectionOut,
-            headers(("etag" = String, description = "Identifies the settings, not the counts."))),
+            headers(
+                ("etag" = String, description = "Identifies the settings, not the counts."),
+                ("Location" = String, description = "Its path."),
+            )),
         (status = 409, description = "A setting conflicts with stored documents: profile, bands or sketches.",
             body = Body, content_type = "application/problem+json"),
         BodyRefused, ConditionFailed, Refused, Unavailable, OutOfSpace,
@@ -86,8 +89,12 @@ pub(super) async fn put(
     Document(wanted): Document<CollectionIn>,
 ) -> Result<Response, Problem> {
     let Changed { is_new, info } = state.service.put_collection(&name, wanted.into(), condition).await?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, etag(info.version), Json(CollectionOut::from(info))).into_response())
+    let answer = (etag(info.version), Json(CollectionOut::from(info)));
+    if !is_new {
+        return Ok(answer.into_response());
+    }
+    let location = [(header::LOCATION, Route::Collection.of_collection(&name))];
+    Ok((StatusCode::CREATED, location, answer.0, answer.1).into_response())
 }
 
 /// Deletes a collection with all its documents.

@@ -1,9 +1,10 @@
 //! Conditional requests: `If-Match`, `If-None-Match` and `ETag` of RFC 9110, section 13, for collections and
 //! documents.
 //!
-//! The tag of a document identifies what was stored by one write. The tag of a collection identifies its
-//! settings, and differs from that of a deleted collection with the same name. It does not change with the
-//! counts, so caches cannot use it, and no answer has status 304. The engine checks the condition at the
+//! The tag of a document identifies what was stored by one write, and a `GET` of a document that the client
+//! has is answered with 304. The tag of a collection identifies its settings, and differs from that of a
+//! deleted collection with the same name. It does not change with the counts, so caches cannot use it, and a
+//! `GET` of a collection is never answered with 304. The engine checks the condition of a change at the
 //! moment of the change.
 
 use axum::extract::FromRequestParts;
@@ -25,6 +26,41 @@ impl<S: Send + Sync> FromRequestParts<S> for Conditional {
     }
 }
 
+/// The versions of a document that the client has, by `If-None-Match`.
+pub(super) enum Held {
+    /// Any.
+    Any,
+    /// These.
+    Versions(Vec<Version>),
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Held {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Held, Problem> {
+        match joined(&parts.headers, &IF_NONE_MATCH)? {
+            None => Ok(Held::Versions(Vec::new())),
+            Some(tags) if tags == "*" => Ok(Held::Any),
+            // Weak tags are compared too, as RFC 9110 says for this header.
+            Some(tags) => versions(&tags, true).map(Held::Versions).ok_or_else(|| {
+                let detail =
+                    "If-None-Match is * or a list of ETags, each with its quotation marks, as in an answer";
+                Problem::parameter(Code::InvalidField, "If-None-Match", detail)
+            }),
+        }
+    }
+}
+
+impl Held {
+    /// Whether the client has this version.
+    pub(super) fn has(&self, version: Version) -> bool {
+        match self {
+            Held::Any => true,
+            Held::Versions(versions) => versions.contains(&version),
+        }
+    }
+}
+
 /// The header with the tag of a collection or a document.
 pub(super) fn etag(version: Version) -> [(HeaderName, HeaderValue); 1] {
     let quoted = format!("\"{version}\"");
@@ -35,7 +71,7 @@ fn condition(headers: &HeaderMap) -> Result<Condition, Problem> {
     match (joined(headers, &IF_MATCH)?, joined(headers, &IF_NONE_MATCH)?) {
         (None, None) => Ok(Condition::None),
         (Some(tags), None) if tags == "*" => Ok(Condition::Present),
-        (Some(tags), None) => Ok(Condition::Version(versions(&tags).ok_or_else(|| {
+        (Some(tags), None) => Ok(Condition::Version(versions(&tags, false).ok_or_else(|| {
             let detail = "If-Match is * or a list of ETags, each with its quotation marks, as in an answer";
             Problem::parameter(Code::InvalidField, "If-Match", detail)
         })?)),
@@ -63,14 +99,14 @@ fn joined(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Prob
     Ok((!lines.is_empty()).then(|| lines.join(",").trim().to_owned()))
 }
 
-/// The versions in a list of tags; `None` if it is not such a list. Weak tags, and tags that this server does
-/// not issue, are left out: they match nothing.
-fn versions(tags: &str) -> Option<Vec<Version>> {
+/// The versions in a list of tags; `None` if it is not such a list. Tags that this server does not issue, and
+/// weak ones unless `with_weak`, are left out: they match nothing.
+fn versions(tags: &str, with_weak: bool) -> Option<Vec<Version>> {
     let (mut rest, mut found) = (tags, Vec::new());
     loop {
         let is_weak = rest.starts_with("W/");
         let (tag, after) = rest.trim_start_matches("W/").strip_prefix('"')?.split_once('"')?;
-        found.extend(version(tag).filter(|_| !is_weak));
+        found.extend(version(tag).filter(|_| with_weak || !is_weak));
         rest = after.trim_start();
         if rest.is_empty() {
             return Some(found);

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::State;
 use super::access::RequestKey;
 use super::bulk::{self, Destination, Framing};
-use super::condition::{Conditional, etag};
+use super::condition::{Conditional, Held, etag};
 use super::deadline::Deadline;
 use super::error::{Code, Problem};
 use super::extract::{
@@ -181,9 +181,14 @@ pub(super) async fn put(
 /// Returns a document.
 #[utoipa::path(
     get, path = Route::Document.path(), tag = "documents", operation_id = "get_document",
-    params(("id" = String, Path, description = "The document."), FormParams),
+    params(
+        ("id" = String, Path, description = "The document."), FormParams,
+        ("If-None-Match" = Option<String>, Header, description = "ETags of versions that the client has."),
+    ),
     responses(
         (status = 200, description = "The document.", body = DocumentOut,
+            headers(("ETag" = String, description = "Its version."))),
+        (status = 304, description = "The client has this version.",
             headers(("ETag" = String, description = "Its version."))),
         NotFound, Refused, Unavailable,
     )
@@ -193,10 +198,20 @@ pub(super) async fn get(
     Params(params): Params<FormParams>,
     Target(collection): Target,
     DocumentPath(id): DocumentPath,
+    held: Held,
 ) -> Result<Response, Problem> {
     let is_signed = state.service.has_signatures(&collection)?;
     let document = state.service.document(&collection, &id).await?;
+    let version = version_of(&document);
+    // The cluster of a document changes without the document.
+    if held.has(version) && state.service.placement_if_any(&collection, &id)?.is_none() {
+        return Ok((StatusCode::NOT_MODIFIED, etag(version)).into_response());
+    }
     written(&state, &collection, document, is_signed, params.form()).await
+}
+
+fn version_of(document: &service::Document) -> Version {
+    Version::of_document(document.row.place, document.row.written_ms, document.row.hash)
 }
 
 /// The answer with a document, its cluster and its `ETag`.
@@ -208,7 +223,7 @@ async fn written(
     form: Option<HashForm>,
 ) -> Result<Response, Problem> {
     let bytes = document.row.held_bytes();
-    let tag = etag(Version::of_document(document.row.place, document.row.written_ms, document.row.hash));
+    let tag = etag(version_of(&document));
     let cluster = state.service.placement_if_any(collection, &document.id)?;
     let write =
         move || in_form(form, || (tag, Json(DocumentOut::new(document, is_signed, cluster))).into_response());
@@ -374,6 +389,7 @@ fn destination(
         rule: StoreRule { unless: unless(state, collection, params)?, condition },
         similar: params.neighbours(0, state.service.limits().matches)?,
         bucket: key.and_then(|Extension(RequestKey(held))| held.bucket),
+        all_errors: params.lists_all_errors(),
         form: params.form(),
         end: None,
     })

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::condition::etag;
 use super::encoding;
 use super::json::Json;
 use super::route::DOCS_ERRORS;
@@ -19,7 +20,7 @@ use crate::call::NoMemory;
 use crate::service::BackupError;
 use crate::service::EngineError;
 use crate::service::PoolError;
-use crate::service::ServiceError;
+use crate::service::{ServiceError, Version};
 
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER: u64 = 1;
@@ -176,6 +177,8 @@ pub(super) struct Problem {
     outcome: Option<&'static str>,
     /// Seconds after which the request may succeed, if that is known.
     retry_after: Option<u64>,
+    /// The version of what the condition of the request does not admit.
+    version: Option<Version>,
     /// Whether this is the answer of `/readyz`: then the status is 503 for every code.
     is_unavailable: bool,
     /// Whether the connection must be closed, because the start of the next request is uncertain.
@@ -190,6 +193,7 @@ impl Problem {
             errors: Vec::new(),
             outcome: None,
             retry_after: None,
+            version: None,
             is_unavailable: false,
             ends_connection: false,
         }
@@ -300,6 +304,9 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Some(version) = self.version {
+            headers.extend(etag(version));
+        }
         if self.ends_connection {
             headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
@@ -337,7 +344,9 @@ impl From<&ServiceError> for Problem {
             }
             ServiceError::ProfileChanged { .. } => Problem::new(Code::ProfileChanged, detail),
             ServiceError::NoDocument { .. } => Problem::new(Code::NoDocument, detail),
-            ServiceError::Condition { .. } => Problem::new(Code::PreconditionFailed, detail),
+            ServiceError::Condition { version, .. } => {
+                Problem { version: *version, ..Problem::new(Code::PreconditionFailed, detail) }
+            }
             ServiceError::NoCluster { .. } => Problem::new(Code::NoCluster, detail),
             ServiceError::NoMark { .. } => Problem::new(Code::NoMark, detail),
             ServiceError::NoClusters(_) => Problem::new(Code::NoClusters, detail),
@@ -386,7 +395,9 @@ impl From<&EngineError> for Problem {
         let code = match error {
             EngineError::NoCollection(_) => Code::NoCollection,
             EngineError::SettingsConflict { .. } => Code::SettingsConflict,
-            EngineError::Condition { .. } => Code::PreconditionFailed,
+            EngineError::Condition { version, .. } => {
+                return Problem { version: *version, ..Problem::new(Code::PreconditionFailed, detail) };
+            }
             EngineError::Invalid { field, .. } => {
                 return Problem::field(Code::InvalidField, format!("/{field}"), detail);
             }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use utoipa::IntoResponses;
-use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Contract, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, HeaderBuilder, Ref, RefOr, Response as Contract, ResponseBuilder};
 
 /// Defines sets of error responses: each status with its meaning.
 macro_rules! errors {
@@ -39,8 +39,6 @@ errors! {
     Mismatch { "409" "The hashes are of another profile than those of the collection." }
     /// A field of the body or a parameter is wrong.
     Refused { "422" "A field or parameter cannot be accepted." }
-    /// The condition of the request does not hold.
-    ConditionFailed { "412" "The condition `If-Match` or `If-None-Match` does not hold. Nothing was done." }
     /// The disk or the memory budget is full.
     OutOfSpace { "507" "The disk or the memory budget is full." }
     /// Errors of every request that needs a key.
@@ -55,7 +53,22 @@ errors! {
     Unavailable { "503" "The server is starting, stopping, too busy, or accepts no writes." }
 }
 
+/// The condition of the request does not hold.
+pub(super) struct ConditionFailed;
+
+impl IntoResponses for ConditionFailed {
+    fn responses() -> BTreeMap<String, RefOr<Contract>> {
+        let meaning = "The condition `If-Match` or `If-None-Match` does not hold. Nothing was done.";
+        let tag = HeaderBuilder::new().description(Some("The present version, if there is one.")).build();
+        [("412".to_owned(), of_problem(meaning).header("ETag", tag).build().into())].into()
+    }
+}
+
 fn problem(meaning: &str) -> RefOr<Contract> {
+    of_problem(meaning).build().into()
+}
+
+fn of_problem(meaning: &str) -> ResponseBuilder {
     let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
-    ResponseBuilder::new().description(meaning).content("application/problem+json", content).build().into()
+    ResponseBuilder::new().description(meaning).content("application/problem+json", content)
 }

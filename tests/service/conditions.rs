@@ -77,7 +77,9 @@ async fn conditions_prevent_lost_updates() {
     let path = "/documents/a";
     // There is no document yet.
     refused(&send(&server, Method::PUT, path, &[("if-match", "*")], body()).await);
-    refused(&send(&server, Method::DELETE, path, &[("if-match", "*")], None).await);
+    let absent = send(&server, Method::DELETE, path, &[("if-match", "*")], None).await;
+    refused(&absent);
+    assert!(!absent.1.contains_key(ETAG), "it has no version");
     refused(&send(&server, Method::PATCH, path, &[("if-match", "*")], Some(json!({"metadata": {}}))).await);
     assert_eq!(server.documents().await, 0);
     let (status, headers, _) = send(&server, Method::PUT, path, &[("if-none-match", "*")], body()).await;
@@ -94,6 +96,7 @@ async fn conditions_prevent_lost_updates() {
     let problem = send(&server, Method::PUT, path, &old, body()).await;
     refused(&problem);
     assert!(problem.2["detail"].as_str().unwrap().contains(&second), "{}", problem.2);
+    assert_eq!(tag(&problem.1), second);
     refused(&send(&server, Method::PATCH, path, &old, Some(json!({"metadata": {"n": 2}}))).await);
     refused(&send(&server, Method::DELETE, path, &old, None).await);
     let several = format!("{first}, {second}");
@@ -112,6 +115,50 @@ async fn conditions_prevent_lost_updates() {
     let (status, _, problem) =
         send(&server, Method::POST, "/batch/documents", &[("if-match", "*")], array).await;
     assert_eq!((status.as_u16(), &problem["errors"][0]["parameter"]), (422, &json!("If-Match")), "{problem}");
+}
+
+#[tokio::test]
+async fn a_document_that_the_client_has_is_not_sent_again() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let path = "/documents/a";
+    server.put(path, json!({"hash": "00000000000000ff"})).await;
+    let first = tag(&send(&server, Method::GET, path, &[], None).await.1);
+    for held in [first.clone(), format!("W/{first}"), "*".to_owned(), format!("\"x\", {first}")] {
+        for method in [Method::GET, Method::HEAD] {
+            let (status, headers, body) =
+                send(&server, method, path, &[("if-none-match", &held)], None).await;
+            assert_eq!((status, tag(&headers), body), (StatusCode::NOT_MODIFIED, first.clone(), Value::Null));
+        }
+    }
+    for other in ["\"x\"", "\"0000000000000000\""] {
+        let (status, headers, _) = send(&server, Method::GET, path, &[("if-none-match", other)], None).await;
+        assert_eq!((status, tag(&headers)), (StatusCode::OK, first.clone()));
+    }
+    let wrong = send(&server, Method::GET, path, &[("if-none-match", "x")], None).await;
+    assert_eq!((wrong.0.as_u16(), &wrong.2["errors"][0]["parameter"]), (422, &json!("If-None-Match")));
+    let none = send(&server, Method::GET, "/documents/none", &[("if-none-match", "*")], None).await;
+    assert_eq!(none.0, StatusCode::NOT_FOUND);
+    send(&server, Method::PATCH, path, &[], Some(json!({"metadata": {"n": 1}}))).await;
+    let (status, headers, _) = send(&server, Method::GET, path, &[("if-none-match", &first)], None).await;
+    assert!(status == StatusCode::OK && tag(&headers) != first);
+}
+
+#[tokio::test]
+async fn a_collection_that_is_made_has_a_location_and_a_refused_change_its_etag() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let path = "/collections/news";
+    let (status, headers, _) = send(&server, Method::PUT, path, &[], Some(json!({}))).await;
+    assert_eq!((status, headers[LOCATION].to_str().unwrap()), (StatusCode::CREATED, path));
+    let (status, headers, _) = send(&server, Method::PUT, path, &[], Some(json!({"k": 5}))).await;
+    assert!(status == StatusCode::OK && !headers.contains_key(LOCATION));
+    let condition = [("if-match", "\"0000000000000001\"")];
+    let refused = send(&server, Method::PUT, path, &condition, Some(json!({"k": 6}))).await;
+    assert_eq!((refused.0, tag(&refused.1)), (StatusCode::PRECONDITION_FAILED, tag(&headers)));
+    // Its counts have no version, so it is always sent.
+    let own = tag(&headers);
+    assert_eq!(send(&server, Method::GET, path, &[("if-none-match", &own)], None).await.0, StatusCode::OK);
 }
 
 #[tokio::test]
@@ -197,4 +244,51 @@ async fn concurrent_changes_are_all_applied() {
     futures::future::join_all((0..4).map(&count)).await;
     let counted = server.json("/documents/counter").await;
     assert_eq!(counted["metadata"]["n"], 4 * steps, "{counted}");
+}
+
+/// The error of an id that is too long is the same wherever it is written.
+#[tokio::test]
+async fn an_id_that_is_too_long_has_one_error_on_every_route() {
+    let data = directory();
+    let server = Server::start(data.path()).await;
+    let long = "é".repeat(129);
+    let encoded = "%C3%A9".repeat(129);
+    let one = json!({"ids": [long]});
+    let requests = [
+        (Method::GET, format!("/documents/{encoded}"), None),
+        (Method::PUT, format!("/documents/{encoded}"), Some(json!({"hash": "00000000000000ff"}))),
+        (Method::PATCH, format!("/documents/{encoded}"), Some(json!({"metadata": {}}))),
+        (Method::DELETE, format!("/documents/{encoded}"), None),
+        (Method::GET, format!("/documents/{encoded}/similar"), None),
+        (Method::GET, format!("/documents/{encoded}/cluster"), None),
+        (Method::GET, format!("/similar?id={encoded}"), None),
+        (Method::GET, format!("/marks?id={encoded}"), None),
+        (Method::DELETE, format!("/marks?id={encoded}"), None),
+        (Method::POST, "/documents".to_owned(), Some(json!({"id": long, "hash": "00000000000000ff"}))),
+        (Method::POST, "/similar".to_owned(), Some(json!({"id": long}))),
+        (
+            Method::POST,
+            "/similar".to_owned(),
+            Some(json!({"hash": "00000000000000ff", "filter": {"exclude": [long]}})),
+        ),
+        (Method::POST, "/compare".to_owned(), Some(json!({"a": {"id": long}, "b": {"text": "x"}}))),
+        (Method::POST, "/marks".to_owned(), Some(json!({"marks": [one]}))),
+        (Method::POST, "/deletions".to_owned(), Some(one)),
+    ];
+    for (method, route, body) in requests {
+        let (status, _, problem) = send(&server, method.clone(), &route, &[], body).await;
+        assert_eq!(
+            (status.as_u16(), problem["code"].as_str()),
+            (422, Some("invalid_field")),
+            "{method} {route}: {problem}"
+        );
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(
+            detail.starts_with("an id has 1 to 256 bytes of UTF-8; this one has 258"),
+            "{method} {route}: {problem}"
+        );
+    }
+    let (_, batch) = server.post("/batch/similar", json!({"queries": [{"id": long}]})).await;
+    let detail = batch["results"][0]["error"]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("an id has 1 to 256 bytes of UTF-8"), "{batch}");
 }

@@ -118,6 +118,11 @@ fn condition(value: Value) -> Result<FieldCondition, String> {
                 .collect::<Result<Vec<FieldCondition>, String>>()?;
             Ok(if all.len() == 1 { all.remove(0) } else { FieldCondition::All(all) })
         }
+        Value::Array(values) if values.is_empty() => Err(
+            "the array is empty, and no field is equal to one of no values; leave the field out to admit \
+                 all documents"
+                .to_owned(),
+        ),
         Value::Array(values) if values.iter().any(|value| value.is_array() || value.is_object()) => {
             Err("the array has an array or an object, and no field can be equal to it".to_owned())
         }
@@ -166,7 +171,7 @@ mod tests {
         for good in [
             "{}",
             r#"{"a":1,"b":"x","c":null,"d":true}"#,
-            r#"{"a":[1,"x",null],"b":[]}"#,
+            r#"{"a":[1,"x",null]}"#,
             r#"{"a":{"gt":1,"lte":2.5},"b":{"gte":"2026-11-21","lt":"2026-11-21T09:30:00+08:00"}}"#,
             r#"{"a":{"exists":false},"b":{"not":{"not":["x"]}},"c.d":{"not":null}}"#,
         ] {
@@ -174,6 +179,8 @@ mod tests {
         }
         for (wrong, reason) in [
             (r#"{"a":{}}"#, "the object is empty"),
+            (r#"{"a":[]}"#, "the array is empty"),
+            (r#"{"a":{"not":[]}}"#, "leave the field out"),
             (r#"{"a":{"b":1}}"#, "no operator \"b\""),
             (r#"{"a":{"gt":"soon"}}"#, "gt takes a number or a time"),
             (r#"{"a":{"lt":[1]}}"#, "lt takes a number or a time"),
