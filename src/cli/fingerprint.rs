@@ -9,7 +9,7 @@ use clap::Args;
 
 use super::Failure;
 use super::eval::OfPage;
-use super::files::{Format, unpacked, wrong};
+use super::files::{Format, is_tar, unpacked, wrong};
 use crate::fingerprint::{Fingerprint, Profile, Status, check_takes_texts};
 use crate::ids::HashForm;
 use crate::profiles;
@@ -77,7 +77,8 @@ pub(super) fn profile(file: Option<&Path>, name: &str) -> Result<&'static Profil
 }
 
 fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<String> {
-    if let Some(format) = Format::named(file).filter(|format| *format != Format::Text) {
+    let format = Format::named(file).filter(|format| *format != Format::Text);
+    if format.is_some() || is_tar(file) {
         return Err(wrong(of_many(file, format)));
     }
     let mut bytes = Vec::new();
@@ -86,10 +87,10 @@ fn read(file: &Path, charset: Option<&str>, is_page: bool) -> io::Result<String>
 }
 
 /// Why a file of many documents has no fingerprint, and what the user may want instead.
-fn of_many(file: &Path, format: Format) -> String {
+fn of_many(file: &Path, format: Option<Format>) -> String {
     let (name, piped) = (file.display(), "fingerprint - reads one text from standard input");
     let one = match format {
-        Format::Jsonl => format!("; {piped}: head -1 {name} | jq -r .text | lookalike fingerprint -"),
+        Some(Format::Jsonl) => format!("; {piped}: head -1 {name} | jq -r .text | lookalike fingerprint -"),
         _ => format!("; {piped}"),
     };
     format!(

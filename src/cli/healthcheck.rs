@@ -7,6 +7,7 @@
 //! needs none.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -23,6 +24,9 @@ pub(super) struct HealthcheckArguments {
     /// URL of the server; by default the one that the settings and the environment describe
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// Settings file of the server, as `serve` reads it [env: `LOOKALIKE_CONFIG`]
+    #[arg(long, value_name = "FILE", conflicts_with = "url")]
+    config: Option<PathBuf>,
     #[command(flatten)]
     access: Access,
     /// Seconds to wait for the answer
@@ -33,7 +37,7 @@ pub(super) struct HealthcheckArguments {
 pub(super) async fn run(arguments: HealthcheckArguments) -> Result<(), Failure> {
     let client = match arguments.url {
         Some(url) => Server::at(url, arguments.access).client()?,
-        None => client_of_settings(&ServeArguments::default().settings()?)?,
+        None => client_of_settings(&ServeArguments::of_file(arguments.config).settings()?)?,
     };
     let request = client.request(Method::GET, "/readyz").timeout(Duration::from_secs(arguments.timeout));
     client.send(request).await?;

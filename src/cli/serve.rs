@@ -79,6 +79,11 @@ fn traces(settings: &Settings) -> Option<TracesTo> {
 }
 
 impl ServeArguments {
+    /// The arguments of a server with this settings file, or with that of the environment.
+    pub(super) fn of_file(config: Option<PathBuf>) -> ServeArguments {
+        ServeArguments { config, ..ServeArguments::default() }
+    }
+
     /// The settings from these flags, the environment, and the file that either of them names.
     pub(super) fn settings(self) -> Result<Settings, Failure> {
         self.explained().map(|(settings, _)| settings)

@@ -9,6 +9,7 @@ use std::process::{Output, Stdio};
 use encoding_rs::GBK;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use serde_json::Value;
 
 use crate::server::{Server, command, directory, lines};
 
@@ -40,6 +41,42 @@ async fn every_bad_line_is_counted_though_the_server_lists_a_hundred() {
         "{stderr}"
     );
     assert!(stderr.contains("bad.jsonl:1: ") && !stderr.contains("the server stopped"), "{stderr}");
+}
+
+#[tokio::test]
+async fn a_report_has_the_reason_of_every_refused_line() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    let bad = |number: u64| match number % 3 {
+        0 => "{\"text\":7}\n".to_owned(),
+        1 => format!("{{\"hash\":\"{number}\"}}\n"),
+        _ => lines(number..number + 1),
+    };
+    let file: String = (0..600).map(bad).collect();
+    fs::write(data.path().join("bad.jsonl"), file).unwrap();
+    let (succeeded, stderr) =
+        import(&server, data.path(), &["bad.jsonl"], &["--report", "report.jsonl"]).await;
+    assert!(!succeeded && stderr.contains("200 created") && stderr.contains("400 bad lines"), "{stderr}");
+    let report = fs::read_to_string(data.path().join("report.jsonl")).unwrap();
+    let reported: Vec<Value> = report.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reported.len(), 400);
+    for line in &reported {
+        let reason = if line["line"].as_u64().unwrap() % 3 == 1 { "expected a string" } else { "hash" };
+        assert_eq!(line["code"], "invalid_field", "{line}");
+        assert!(line["detail"].as_str().unwrap().contains(reason), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_metadata_field_that_no_line_has_is_named() {
+    let data = directory();
+    let server = Server::start(&data.path().join("d")).await;
+    fs::write(data.path().join("a.jsonl"), "{\"text\":\"one\",\"language\":\"de\",\"url\":\"u\"}\n").unwrap();
+    let options = ["--metadata", "lang,url"];
+    let (succeeded, stderr) = import(&server, data.path(), &["a.jsonl"], &options).await;
+    assert!(succeeded, "{stderr}");
+    let expected = "no line has the field lang, which --metadata names; there are language, url";
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 #[tokio::test]

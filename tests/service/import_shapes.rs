@@ -244,7 +244,7 @@ async fn records_of_archives_keep_their_place_and_recaptures_stay_apart() {
 #[tokio::test]
 async fn fingerprint_explains_what_to_do_with_many_documents() {
     let data = directory();
-    for name in ["a.jsonl", "b.csv", "c.warc.gz"] {
+    for name in ["a.jsonl", "b.csv", "c.warc.gz", "d.tar", "e.tar.gz", "f.tgz"] {
         fs::write(data.path().join(name), "{\"text\": \"a\"}\n").unwrap();
         let (succeeded, stderr) = run(data.path(), &["fingerprint", name]).await;
         let expected = [

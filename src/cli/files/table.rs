@@ -3,13 +3,18 @@
 use std::io::{self, BufRead, Read};
 
 use csv::StringRecord;
-use memchr::memchr_iter;
+use memchr::{memchr, memchr_iter};
 
 use super::{Reading, missing, wrong};
 use crate::wording::counted;
 
 /// The separators of cells that are detected, the most common one first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
+
+/// The most bytes of a row. A quote that is not closed makes a row of the rest of the file.
+const ROW_BYTES: usize = 64 << 20;
+/// What to do about a quote that is not closed.
+const CLOSE: &str = "close it, or double a quote that is a part of a quoted text";
 
 /// A row.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub(in crate::cli) struct Row {
 /// A table whose first row names the columns.
 pub(in crate::cli) struct Table<'a> {
     rows: csv::Reader<Tee<'a>>,
+    delimiter: u8,
     names: StringRecord,
     header: Vec<u8>,
 }
@@ -35,10 +41,18 @@ struct Tee<'a> {
     kept: Vec<u8>,
     /// The position in the file of the first byte in `kept`.
     from: u64,
+    /// The most bytes to keep.
+    most: usize,
+    /// Whether a row has more.
+    is_over: bool,
 }
 
 impl Read for Tee<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.kept.len() > self.most {
+            self.is_over = true;
+            return Err(wrong("the row is too long"));
+        }
         let count = self.read.read(buffer)?;
         self.kept.extend_from_slice(&buffer[..count]);
         Ok(count)
@@ -47,17 +61,22 @@ impl Read for Tee<'_> {
 
 impl<'a> Table<'a> {
     /// Reads the first row. Without a delimiter, it is detected.
-    pub(in crate::cli) fn open(mut read: Reading<'a>, delimiter: Option<u8>) -> io::Result<Table<'a>> {
+    pub(in crate::cli) fn open(read: Reading<'a>, delimiter: Option<u8>) -> io::Result<Table<'a>> {
+        Table::of_rows(read, delimiter, ROW_BYTES)
+    }
+
+    /// The same with rows of at most `most` bytes, and perhaps some that are read ahead.
+    fn of_rows(mut read: Reading<'a>, delimiter: Option<u8>, most: usize) -> io::Result<Table<'a>> {
         let delimiter = match delimiter {
             Some(delimiter) => delimiter,
             None => detected(read.fill_buf()?),
         };
-        let tee = Tee { read, kept: Vec::new(), from: 0 };
+        let tee = Tee { read, kept: Vec::new(), from: 0, most, is_over: false };
         let mut rows = csv::ReaderBuilder::new().delimiter(delimiter).from_reader(tee);
         let names = rows.headers()?.iter().map(|name| name.trim_start_matches('\u{feff}').to_owned());
         let names: StringRecord = names.collect::<Vec<_>>().into();
         let header = taken(&mut rows);
-        Ok(Table { rows, names, header })
+        Ok(Table { rows, delimiter, names, header })
     }
 
     /// The bytes of the first row with its line break.
@@ -88,15 +107,45 @@ impl<'a> Table<'a> {
         let mut cells = StringRecord::new();
         let read = self.rows.read_record(&mut cells);
         let raw = taken(&mut self.rows);
-        let cells = match read {
-            Ok(false) => return Ok(None),
-            Ok(true) if ends_in_quotes(&raw) => Err("the row ends within a quoted cell".to_owned()),
-            Ok(true) => Ok(cells),
-            Err(error) => Err(why_bad(error)?),
-        };
         // Line breaks before the row are empty lines, or the end of the row before.
         let breaks = raw.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-        let line = line + memchr_iter(b'\n', &raw[..breaks]).count() as u64;
+        let line_of = |at: usize| line + memchr_iter(b'\n', &raw[..at]).count() as u64;
+        let quoted = || quoted_cells(&raw, self.delimiter);
+        let unclosed = || quoted().into_iter().find(|(_, end)| end.is_none()).map(|(at, _)| line_of(at));
+        let cells = match read {
+            Ok(false) => return Ok(None),
+            Ok(true) => match unclosed().filter(|_| self.rows.is_done()) {
+                None => Ok(cells),
+                Some(opens) => Err(format!(
+                    "the quote that opens in line {opens} is not closed, and the rest of the file is one \
+                     row; {CLOSE}"
+                )),
+            },
+            Err(_) if self.rows.get_ref().is_over => {
+                let most = self.rows.get_ref().most;
+                let why = match unclosed() {
+                    Some(opens) => {
+                        format!("the quote that opens in line {opens} is not closed within {most}")
+                    }
+                    None => format!("the row that begins in line {} has more than {most}", line_of(breaks)),
+                };
+                return Err(wrong(format!("{why} bytes; {CLOSE}")));
+            }
+            Err(error) => {
+                let why = why_bad(error)?;
+                let is_long = |(from, end): &(usize, Option<usize>)| {
+                    end.is_some_and(|end| line_of(*from) < line_of(end))
+                };
+                Err(match quoted().into_iter().find(is_long) {
+                    Some((from, _)) => format!(
+                        "{why}; the quoted cell that opens in line {} has line breaks: {CLOSE}",
+                        line_of(from)
+                    ),
+                    None => why,
+                })
+            }
+        };
+        let line = line_of(breaks);
         let end = raw.len() - raw.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         Ok(Some(Row { raw: raw[breaks.min(end)..end].to_vec(), line, cells }))
     }
@@ -133,9 +182,33 @@ fn taken(rows: &mut csv::Reader<Tee>) -> Vec<u8> {
     std::mem::replace(&mut tee.kept, rest)
 }
 
-/// Whether a row without a line break, which is the last one, ends in a cell whose quote is not closed.
-fn ends_in_quotes(raw: &[u8]) -> bool {
-    !raw.ends_with(b"\n") && !raw.ends_with(b"\r") && memchr_iter(b'"', raw).count() % 2 == 1
+/// The quoted cells of a row: the place of the quote that opens each, and of the one that closes it. A quote
+/// within a cell that does not begin with one is a part of its text.
+fn quoted_cells(raw: &[u8], delimiter: u8) -> Vec<(usize, Option<usize>)> {
+    let (mut cells, mut at, mut is_begin) = (Vec::new(), 0, true);
+    while at < raw.len() {
+        if is_begin && raw[at] == b'"' {
+            let end = closing(raw, at);
+            cells.push((at, end));
+            let Some(end) = end else { break };
+            at = end;
+        }
+        is_begin = raw[at] == delimiter || matches!(raw[at], b'\r' | b'\n');
+        at += 1;
+    }
+    cells
+}
+
+/// The place of the quote that closes the cell which another one opens. Two in a row are one of the text.
+fn closing(raw: &[u8], opens: usize) -> Option<usize> {
+    let mut at = opens + 1;
+    loop {
+        at += memchr(b'"', raw.get(at..)?)?;
+        if raw.get(at + 1) != Some(&b'"') {
+            return Some(at);
+        }
+        at += 2;
+    }
 }
 
 /// Why a row is bad; an error if no row can follow it.
@@ -193,8 +266,32 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_ends_within_quotes_is_bad() {
-        let (_, rows) = rows(b"a,b\n1,2\n3,\"the text ends he");
-        assert!(rows[0].cells.is_ok() && rows[1].cells.is_err(), "{rows:?}");
+    fn the_line_in_which_an_open_quote_begins_is_named() {
+        let why = |rows: &[Row], at: usize| rows[at].cells.as_ref().unwrap_err().clone();
+        for end in ["", "\n", "\nmore,text\nand more\n"] {
+            let table = format!("a,b\n1,2\n\n3,\"one \"\"line\nand another\n4,5\" disk{end}");
+            let (_, rows) = rows(table.as_bytes());
+            assert!(rows[0].cells.is_ok() && rows.len() == 2, "{rows:?}");
+            let why = why(&rows, 1);
+            assert!(why.contains("opens in line 4 ") && why.contains(CLOSE), "{why}");
+        }
+        // A later quote closes it.
+        let (_, rows) = rows(b"a,b\n1,\"2\n3,4\n5,\"six\"\n7,8\n");
+        assert!(why(&rows, 0).contains("opens in line 2 has line breaks"), "{rows:?}");
+        assert_eq!(&rows[1].cells.as_ref().unwrap()[0], "7");
+        // Quotes within a cell that does not begin with one are text.
+        let (_, rows) = super::tests::rows(b"a,b\n1,5\" disk\n2,say \"x\n");
+        assert!(rows.iter().all(|row| row.cells.is_ok()) && rows.len() == 2, "{rows:?}");
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_does_not_take_the_whole_file() {
+        let table = "a,b\n1,2\n3,\"open\n".to_owned() + &"4,5\n".repeat(200_000);
+        let read = Box::new(io::Cursor::new(table.into_bytes()));
+        let mut table = Table::of_rows(read, None, 10_000).unwrap();
+        assert!(table.next_row().unwrap().unwrap().cells.is_ok());
+        let why = table.next_row().unwrap_err().to_string();
+        assert!(why.contains("opens in line 3 is not closed within 10000 bytes"), "{why}");
+        assert!(table.rows.get_ref().kept.len() < 100_000);
     }
 }

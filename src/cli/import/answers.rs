@@ -1,9 +1,10 @@
 //! The answers of the server: each is matched with its record, counted, shown if it is an error, and
 //! reported.
 //!
-//! An answer lists at most about fifty errors and the first of each further code. A line before an answered
-//! one that has no answer of its own was refused, and its error is not listed. Records that became no line
-//! are counted when all records before them are answered, so that a run that goes on counts each once.
+//! Without `--report`, an answer lists at most about fifty errors and the first of each further code. A line
+//! before an answered one that has no answer of its own was refused, and its error is not listed. Records
+//! that became no line are counted when all records before them are answered, so that a run that goes on
+//! counts each once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +25,7 @@ use crate::wording::counted;
 const SHOWN: u64 = 20;
 /// The code and the message of an error that the answer does not list.
 const UNLISTED: (&str, &str) =
-    ("unlisted", "the answer lists the first 40 errors and the first of each further code, and not this one");
+    ("unlisted", "the answer lists the first 40 errors and the first of each further code; --report has all");
 
 /// A line of the answer.
 #[derive(Deserialize)]

@@ -18,6 +18,7 @@ mod progress;
 mod queue;
 mod records;
 mod report;
+mod seen;
 mod shape;
 mod source;
 
@@ -141,6 +142,9 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     saved.progress.lines = saved.progress.lines.max(arguments.skip);
     let skip = saved.progress.lines;
     let kept = if arguments.skip > 0 { u64::MAX } else { saved.progress.reported };
+    // Not in the target that is saved with the progress: the next run may have another report.
+    let errors = if target.contains('?') { "&errors=all" } else { "?errors=all" };
+    let target = if arguments.report.is_some() { target + errors } else { target };
     let report = arguments.report.map(|path| Report::open(&path, kept)).transpose()?;
     if skip > 0 {
         eprintln!("going on after line {skip}; --restart begins with the first line");
@@ -153,6 +157,9 @@ pub(super) async fn run(arguments: ImportArguments) -> Result<(), Failure> {
     let followed = follow(&client, response, &sent, &mut answers, &bar, &stop).await;
     bar.finish_and_clear();
     answers.sum_up();
+    if let Some(warning) = source.missing_metadata() {
+        eprintln!("{warning}");
+    }
     let cut = match (followed, stop.load(Ordering::Relaxed)) {
         (Ok(()), 0) => return answers.finish(),
         (Ok(()), code) => Failure { message: "stopped".to_owned(), code },

@@ -14,6 +14,7 @@ use encoding_rs::Encoding;
 use serde_json::value::RawValue;
 
 use super::super::files::{Format, all_fields, charset, fields_of, missing, sha256};
+use super::seen::Seen;
 use crate::http::DOCUMENT_MEMBERS;
 
 /// The longest id that the server takes, in bytes.
@@ -57,6 +58,9 @@ pub(super) struct Shape {
     /// (equal pages have one id)
     #[arg(long = "id", value_name = "WHAT", value_enum, default_value = "url+date")]
     pub(super) warc_id: WarcId,
+    /// The fields that lines have had.
+    #[arg(skip)]
+    seen: Seen,
 }
 
 /// The id of a record of a WARC file.
@@ -208,6 +212,14 @@ impl Shape {
         needed
     }
 
+    /// What is to be said of fields that `--metadata` lists and that no line had, if there were lines.
+    pub(super) fn missing_metadata(&self) -> Option<String> {
+        match &self.metadata {
+            Some(Wanted::Fields(listed)) => self.seen.missing(listed),
+            _ => None,
+        }
+    }
+
     /// Whether documents have no metadata.
     pub(super) fn keeps_no_metadata(&self) -> bool {
         self.metadata == Some(Wanted::None)
@@ -323,7 +335,10 @@ impl Shape {
                 let json = find(&all, name).or_else(|| find(fields, name))?;
                 Some(Field { name: name.into(), json: json.into_owned().into() })
             };
-            return Ok(names.iter().filter_map(found).collect());
+            let found: Vec<Field<'_>> = names.iter().filter_map(found).collect();
+            let [had, all] = [&found, &all].map(|fields| fields.iter().map(|field| &*field.name));
+            self.seen.note(names, had, all);
+            return Ok(found);
         }
         match twice(&all) {
             Some(name) => Err(format!(
@@ -523,6 +538,20 @@ mod tests {
         let long = json!({"text": "t", "url": "u".repeat(300)}).to_string();
         let id = made(&["--id-field", "url"], &long).unwrap()["id"].clone();
         assert_eq!(id, format!("sha256-{}", sha256("u".repeat(300).as_bytes())));
+    }
+
+    #[test]
+    fn listed_metadata_that_no_line_has_is_named() {
+        let shape = shape(&["--metadata", "lang,topic,meta.url"]);
+        assert_eq!(shape.missing_metadata(), None, "no line was read");
+        for line in [r#"{"text":"t","lang":"de","topics":["a"]}"#, r#"{"text":"t","url":"u","id":1}"#] {
+            shape.of_json(line.as_bytes().to_vec()).unwrap();
+        }
+        let expected = "no line has the fields topic, meta.url, which --metadata names; there are lang, \
+                        topics, url";
+        assert_eq!(shape.missing_metadata().as_deref(), Some(expected));
+        shape.of_json(br#"{"text":"t","topic":1,"meta":{"url":"u"}}"#.to_vec()).unwrap();
+        assert_eq!(shape.missing_metadata(), None);
     }
 
     #[test]

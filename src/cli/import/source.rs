@@ -78,6 +78,11 @@ impl Source {
         self.files.first().map(|file| &*file.path).filter(|path| !is_input(path))
     }
 
+    /// What is to be said of fields that no line had.
+    pub(super) fn missing_metadata(&self) -> Option<String> {
+        self.shape.missing_metadata()
+    }
+
     /// The same files from the beginning.
     pub(super) fn restarted(&self) -> Source {
         Source { passed: Arc::default(), queue: Queue::default(), ..self.clone() }

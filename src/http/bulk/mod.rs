@@ -56,6 +56,8 @@ pub(super) struct Destination {
     pub(super) similar: usize,
     /// The token bucket of the key, if its units are limited.
     pub(super) bucket: Option<Arc<Bucket>>,
+    /// Whether the answer lists all errors.
+    pub(super) all_errors: bool,
     /// The form of hashes.
     pub(super) form: Option<HashForm>,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
@@ -110,7 +112,7 @@ pub(super) fn respond(
 ) -> Result<Response, Problem> {
     // Checked before the status is sent: a missing collection is a 404, not a stream of errors.
     into.state.service.admit_stream(&into.collection)?;
-    let (at_a_time, form) = (enough(&into.state.service) + 1, into.form);
+    let (at_a_time, form, all_errors) = (enough(&into.state.service) + 1, into.form, into.all_errors);
     let shared = Arc::new(into);
     let (preparing, call) = (Arc::clone(&shared), Call::current());
     let results = chunks
@@ -118,7 +120,7 @@ pub(super) fn respond(
         .buffered(at_a_time)
         .then(move |prepared| submit(Arc::clone(&shared), prepared))
         .buffered(STORING_CHUNKS);
-    Ok(framed(results, framing, form))
+    Ok(framed(results, framing, all_errors, form))
 }
 
 type PreparedLine = (u64, Result<Prepared, Problem>);
@@ -283,6 +285,7 @@ impl ListedErrors {
 fn framed(
     results: impl Stream<Item = ChunkResults> + Send + 'static,
     framing: Framing,
+    all_errors: bool,
     form: Option<HashForm>,
 ) -> Response {
     let summary = Arc::new(Mutex::new(Summary::default()));
@@ -293,7 +296,7 @@ fn framed(
         let mut out = Vec::new();
         for line in &lines {
             counts.count(line);
-            if !line.error_code().is_none_or(|code| errors.lists(code)) {
+            if !line.error_code().is_none_or(|code| all_errors || errors.lists(code)) {
                 continue;
             }
             if framing == Framing::Array && std::mem::replace(&mut has_listed, true) {

@@ -264,9 +264,21 @@ pub(in crate::http) struct NearParams {
     /// 0 for each of several.
     #[param(value_type = Option<u32>, minimum = 0, maximum = 1000)]
     similar: Option<Count>,
+    /// Which errors the answer to several documents lists. Default: `first`.
+    errors: Option<ErrorsListed>,
     /// The form of every hash in the request and in the answer. Default: `hex`, and every form that needs no
     /// name in the request.
     hash_format: Option<HashFormat>,
+}
+
+/// Which errors of several documents an answer lists. Its summary counts all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(in crate::http) enum ErrorsListed {
+    /// At most 100, among them the first of each code.
+    First,
+    /// All.
+    All,
 }
 
 /// What to do with a near-duplicate of a stored document.
@@ -288,6 +300,11 @@ impl NearParams {
     /// The form of hashes.
     pub(in crate::http) fn form(&self) -> Option<HashForm> {
         self.hash_format.map(|format| format.0)
+    }
+
+    /// Whether the answer to several documents lists all errors.
+    pub(in crate::http) fn lists_all_errors(&self) -> bool {
+        self.errors == Some(ErrorsListed::All)
     }
 
     /// The number of neighbours in a result; `default` unless the client gives another one.
