@@ -22,7 +22,7 @@ use crate::fingerprint::{Banding, MinHash, Profile, Profiles, check_takes_texts}
 use crate::machine::thread_time;
 use crate::profiles;
 use crate::text::{main_text, visible_text};
-use crate::wording::counted;
+use crate::wording::{counted, plain};
 
 #[derive(Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of the command")]
@@ -410,8 +410,9 @@ pub(super) fn read_documents(path: &Path, most: usize) -> Result<(Vec<String>, V
     let (mut ids, mut texts) = (Vec::new(), Vec::new());
     for (number, line) in (1..).zip(BufReader::new(reader).lines().take(most)) {
         let line = line.map_err(|error| at(path, &error))?;
-        let document: Document = serde_json::from_str(&line)
-            .map_err(|error| Failure::new(format!("{}:{number}: {error}", path.display())))?;
+        let document: Document = serde_json::from_str(&line).map_err(|error| {
+            Failure::new(format!("{}:{number}: {}", path.display(), plain(&error.to_string())))
+        })?;
         ids.push(document.id);
         texts.push(document.text);
     }

@@ -31,7 +31,10 @@ mod vote;
 use std::error::Error;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+
+use crate::wording::plain;
 
 /// Exact near-duplicate lookup over HTTP.
 #[derive(Debug, Parser)]
@@ -127,7 +130,15 @@ impl From<std::io::Error> for Failure {
 
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        // The reason may be that of a parser of numbers.
+        Err(error) if error.kind() == ErrorKind::ValueValidation => {
+            eprint!("{}", plain(&error.render().to_string()));
+            return ExitCode::from(2);
+        }
+        Err(error) => error.exit(),
+    };
     let command = arguments.command.unwrap_or(Command::Serve(arguments.serve));
     let result = match command {
         Command::Serve(arguments) => serve::run(arguments),

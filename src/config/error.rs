@@ -103,12 +103,12 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is not valid TOML.
-    #[error("{origin}: this is not TOML")]
+    #[error("{origin}: this is not TOML: {what}; config/default.toml shows the form")]
     NotToml {
         /// The line where parsing stopped.
         origin: Origin,
-        /// The error of the parser.
-        source: Box<toml::de::Error>,
+        /// The reason.
+        what: String,
     },
     /// A variable has our prefix and another form. In a Kubernetes pod such variables exist if the
     /// namespace has a service named `lookalike`: set `enableServiceLinks: false`, or rename the service.

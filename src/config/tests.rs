@@ -360,19 +360,21 @@ fn a_limit_below_its_lower_bound_is_named_with_both_places() {
 #[test]
 fn broken_toml_is_named_with_its_line_and_its_cause() {
     let error = file("[pool]\nqueue = 1\nqueue 2").unwrap_err();
-    assert_eq!(error.to_string(), "a.toml:3: this is not TOML");
-    let cause = error.source().unwrap().to_string();
-    assert!(cause.starts_with("TOML parse error at line 3, column 7\n"), "{cause}");
+    let message = error.to_string();
+    assert!(message.starts_with("a.toml:3: this is not TOML: key with no value, expected `=`;"), "{message}");
+    assert!(!message.contains('\n'), "{message}");
 }
 
 #[test]
 fn a_key_written_twice_is_named_by_the_line_of_the_second() {
-    assert_eq!(message(file("[pool]\nqueue = 1\n\nqueue = 2")), "a.toml:4: this is not TOML");
+    let message = message(file("[pool]\nqueue = 1\n\nqueue = 2"));
+    assert!(message.starts_with("a.toml:4: this is not TOML: duplicate key"), "{message}");
 }
 
 #[test]
 fn text_that_ends_too_early_is_named_by_its_last_line() {
-    assert_eq!(message(file("[pool]\nqueue =")), "a.toml:2: this is not TOML");
+    let message = message(file("[pool]\nqueue ="));
+    assert!(message.starts_with("a.toml:2: this is not TOML: "), "{message}");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use super::promise::{Assumed, COVERED, Estimate, Expected, PROMISED, expected, l
 use super::signed::{MeasuredSigned, measure_signed};
 use super::{Measured, Set, measure};
 use crate::fingerprint::Profile;
+use crate::wording::counted;
 
 /// The profiles among which a calibration chooses unless it is told otherwise: those that find copies best
 /// at each cost.
@@ -121,15 +122,15 @@ pub fn promised_table(set: &Set, candidates: &[Candidate], assumed: Assumed) -> 
         out,
         "## Promised for {}\n\nThe largest k of each profile at which the lower end of precision is at least \
          {PROMISED}. Assumed: among {} documents {:.1} % have a copy, edited like the copies here, and other \
-         documents are as different as these {} texts. Intervals cover {:.0} % of samples of them, and count \
-         {} pairs that may be copies as wrong on the side of caution.\n\n| profile | k | precision | \
+         documents are as different as these: {}. Intervals cover {:.0} % of samples of them, and count \
+         as wrong, on the side of caution, what may be a copy: {}.\n\n| profile | k | precision | \
          recall | wrong neighbours a query |\n|---|--:|---|---|---|",
         set.name,
         assumed.documents,
         assumed.duplicate_share * 100.0,
-        set.texts.len(),
+        counted(set.texts.len() as u64, "text"),
         COVERED * 100.0,
-        set.labels.disputed.len()
+        counted(set.labels.disputed.len() as u64, "pair")
     );
     let chosen = best(candidates.iter()).map(|choice| choice.profile);
     for candidate in candidates {

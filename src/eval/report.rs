@@ -7,6 +7,7 @@ use std::fmt::Write;
 use super::min_hash::Banded;
 use super::second_check::Checked;
 use super::{Judged, Measured, Set, recommend};
+use crate::wording::counted;
 
 /// The numbers of documents for which false neighbours are reported, and their names.
 const COLLECTIONS: [(f64, &str); 3] = [(1e6, "1M"), (1e7, "10M"), (1e8, "100M")];
@@ -29,10 +30,10 @@ pub fn report(
         let bytes: usize = set.texts.iter().map(String::len).sum();
         let _ = writeln!(
             out,
-            "{} texts, {:.1} MB; {} pairs to be found, {} that do not count.\n",
-            set.texts.len(),
+            "{}, {:.1} MB; {} to be found, {} that do not count.\n",
+            counted(set.texts.len() as u64, "text"),
             bytes as f64 / 1e6,
-            set.labels.positive.len(),
+            counted(set.labels.positive.len() as u64, "pair"),
             set.labels.ignored.len()
         );
         costs(&mut out, measured);

@@ -13,6 +13,7 @@ use super::{Set, timed};
 use crate::fingerprint::{Profile, Status};
 use crate::ids::{Hash, SignatureShape};
 use crate::index::Bands;
+use crate::wording::counted;
 
 /// The results of a profile that makes signatures.
 #[derive(Debug)]
@@ -89,13 +90,13 @@ pub fn signed_table(set: &Set, measured: &[MeasuredSigned]) -> String {
         let curve = &one.near.curves().strict;
         let _ = writeln!(
             out,
-            "### {}: {}\n\n{} texts, {} pairs to be found, {} that do not count; {} texts are short, {} are \
-             empty.\n\n| k | similarity from | precision | recall | F1 | right | wrong |\n\
+            "### {}: {}\n\n{}, {} to be found, {} that do not count; short: {}, empty: {}.\n\n\
+             | k | similarity from | precision | recall | F1 | right | wrong |\n\
              |--:|--:|--:|--:|--:|--:|--:|",
             set.name,
             one.profile.id(),
-            set.texts.len(),
-            set.labels.positive.len(),
+            counted(set.texts.len() as u64, "text"),
+            counted(set.labels.positive.len() as u64, "pair"),
             set.labels.ignored.len(),
             one.short,
             one.empty

@@ -22,6 +22,7 @@ use super::room::Growing;
 use super::route::Matched;
 use crate::ids::{CollectionName, DocumentId};
 use crate::service::told;
+use crate::wording::{HUGE, NUMBER, plain};
 
 /// The byte order mark in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
@@ -141,7 +142,7 @@ fn parameter_problem<T: DeserializeOwned>(query: &str) -> Problem {
         Ok(_) => Problem::new(Code::MalformedRequest, "the query string cannot be read"),
         Err(error) => {
             let name = error.path().to_string();
-            let detail = with_range(&name, without_rust_terms(&error.inner().to_string()));
+            let detail = with_range(&name, plain(&error.inner().to_string()));
             Problem::parameter(code_of(&detail), field_name(&detail).unwrap_or(&name), detail.clone())
         }
     }
@@ -212,7 +213,7 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
             return not_json(&inner);
         }
         let (message, place) = told(&inner);
-        let detail = without_rust_terms(&message);
+        let detail = plain(&message);
         let of_object = detail.starts_with("missing field") || detail.starts_with("duplicate field");
         let member = field_name(&detail).filter(|_| of_object);
         let pointer = member.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
@@ -239,71 +240,18 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// The type of a count, in messages.
-const NUMBER: &str = "expected a whole number, 0 or more";
-const HUGE: &str = "the number is too large";
-
 /// Adds the range of a number, which its type does not state. The upper end of k depends on the collection,
 /// which is not known here.
 fn with_range(name: &str, detail: String) -> String {
     let range = match name {
         "k" => "k ranges from 0 to the bits of the collection's hashes, 64, 128 or 256",
         "min_size" => "min_size is 1 or more",
+        "similar" => "similar ranges from 0 to limits.matches, 1000 unless the server has another one",
+        "limit" => "limit ranges from 1 to limits.matches, 1000 unless the server has another one",
         _ => return detail,
     };
     let is_range = detail.contains(NUMBER) || detail.contains(HUGE);
     if is_range { format!("{detail}; {range}") } else { detail }
-}
-
-/// Replaces the Rust terms in a message of the parser by those of JSON and query strings.
-fn without_rust_terms(message: &str) -> String {
-    const WORDS: [(&str, &str); 18] = [
-        ("expected u64", NUMBER),
-        ("expected u32", NUMBER),
-        ("expected usize", NUMBER),
-        ("expected i64", "expected a whole number"),
-        ("expected f64", "expected a number"),
-        ("expected f32", "expected a number"),
-        ("invalid digit found in string", NUMBER),
-        ("cannot parse integer from empty string", NUMBER),
-        ("number too large to fit in target type", HUGE),
-        ("number too small to fit in target type", NUMBER),
-        ("invalid float literal", "expected a number"),
-        ("cannot parse float from empty string", "expected a number"),
-        ("provided string was not `true` or `false`", "expected true or false"),
-        ("expected a boolean", "expected true or false"),
-        ("expected a sequence", "expected an array"),
-        ("expected a map", "expected an object"),
-        ("unknown variant", "unknown value"),
-        ("floating point", "number"),
-    ];
-    let text = WORDS.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
-    // Names such as `struct NewDocument` or `enum OnDuplicate` may be absent from the contract.
-    match text.split_once("expected struct ").or_else(|| text.split_once("expected enum ")) {
-        Some((before, _)) => format!("{before}expected an object"),
-        None => with_the_way_out(text),
-    }
-}
-
-/// A message about a value of the wrong type, with what to write instead if quotation marks make the
-/// difference.
-fn with_the_way_out(text: String) -> String {
-    let is_text = text.starts_with("invalid type: string");
-    let is_number = ["integer", "number"].iter().any(|of| text.starts_with(&format!("invalid type: {of}")));
-    let expects = |what: &str| text.contains(what);
-    let way_out = if is_text && (expects("expected a whole number") || expects("expected a number")) {
-        "write the number without quotation marks"
-    } else if is_text && expects("expected true or false") {
-        "write true or false without quotation marks"
-    } else if is_number && expects("expected a string") {
-        "write it between quotation marks"
-    } else {
-        return text;
-    };
-    match text.split_once(" at line ") {
-        Some((before, place)) => format!("{before}: {way_out} at line {place}"),
-        None => format!("{text}: {way_out}"),
-    }
 }
 
 fn code_of(detail: &str) -> Code {
@@ -405,42 +353,6 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest<super::State> for Documen
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn messages_have_the_terms_of_json() {
-        for (message, expected) in [
-            (
-                "invalid value: integer `-1`, expected u32",
-                "invalid value: integer `-1`, expected a whole number, 0 or more",
-            ),
-            (
-                "invalid type: floating point `1.5`, expected usize at line 1",
-                "invalid type: number `1.5`, expected a whole number, 0 or more at line 1",
-            ),
-            (
-                "invalid type: integer `7`, expected a string",
-                "invalid type: integer `7`, expected a string: write it between quotation marks",
-            ),
-            (
-                "invalid type: string \"7\", expected u32 at line 1",
-                "invalid type: string \"7\", expected a whole number, 0 or more: write the number without \
-                 quotation marks at line 1",
-            ),
-            (
-                "invalid type: string \"true\", expected a boolean",
-                "invalid type: string \"true\", expected true or false: write true or false without \
-                 quotation marks",
-            ),
-            ("invalid type: map, expected a string", "invalid type: map, expected a string"),
-            (
-                "invalid type: sequence, expected struct FilterIn",
-                "invalid type: sequence, expected an object",
-            ),
-            ("unknown variant `x`, expected `scan`", "unknown value `x`, expected `scan`"),
-        ] {
-            assert_eq!(without_rust_terms(message), expected);
-        }
-    }
 
     #[tokio::test]
     async fn a_byte_order_mark_is_removed_from_any_parts_of_the_body() {

@@ -17,6 +17,7 @@ use definition::{Definition, Misplaced};
 use crate::features::{Idf, StopWords, WrongIdf};
 use crate::fingerprint::{Contradiction, IdfChoice, Profile, Profiles};
 use crate::text::{Dictionary, WrongWord};
+use crate::wording::plain;
 
 /// The most bytes of the file, and of each file that a definition names.
 const MAX_FILE_BYTES: u64 = 64 << 20;
@@ -87,8 +88,9 @@ pub enum ProfileError {
 pub fn load(file: Option<&Path>) -> Result<Profiles, ProfilesError> {
     let Some(path) = file else { return Ok(Profiles::default()) };
     let form = |detail: String| ProfilesError::Form { path: path.to_owned(), detail };
+    let text = read(path)?;
     let definitions: BTreeMap<String, Definition> =
-        toml::from_str(&read(path)?).map_err(|error| form(error.to_string()))?;
+        toml::from_str(&text).map_err(|error| form(in_words(&text, &error)))?;
     if definitions.len() > MAX_PROFILES {
         return Err(form(format!("{} profiles; at most {MAX_PROFILES} are allowed", definitions.len())));
     }
@@ -100,6 +102,14 @@ pub fn load(file: Option<&Path>) -> Result<Profiles, ProfilesError> {
         })
     });
     Ok(Profiles::with(profiles.collect::<Result<_, _>>()?))
+}
+
+/// The line and the reason of an error in a TOML text.
+fn in_words(text: &str, error: &toml::de::Error) -> String {
+    let at = error.span().map_or(0, |span| span.start);
+    let line = 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
+    let what = plain(error.message());
+    format!("line {line}: {what}; each profile is a table [NAME] with the keys of docs/profiles.md")
 }
 
 /// The contents of the files that a definition names.

@@ -105,6 +105,17 @@ async fn each_of_several_documents_has_the_result_of_one_alone() {
     assert!(plain["results"][0].get("similar").is_none(), "{plain}");
     let (_, none) = server.post("/collections/array/documents?similar=0", documents[0].clone()).await;
     assert!(none.get("similar").is_none() && none["outcome"] == "updated", "{none}");
+    for wrong in ["x", "-1", "", "99999999999999999999"] {
+        let (status, problem) =
+            server.post(&format!("/documents?similar={wrong}"), documents[0].clone()).await;
+        assert_eq!(
+            (status.as_u16(), &problem["errors"][0]["parameter"]),
+            (422, &json!("similar")),
+            "{problem}"
+        );
+        let range = "similar ranges from 0 to limits.matches, 1000 unless";
+        assert!(problem["detail"].as_str().unwrap().contains(range), "{problem}");
+    }
     let (status, problem) = server.post("/documents?similar=1001", documents[0].clone()).await;
     assert_eq!((status.as_u16(), &problem["errors"][0]["parameter"]), (422, &json!("similar")), "{problem}");
 }

@@ -42,6 +42,14 @@ async fn healthcheck_trusts_the_certificate_of_the_settings() {
     }
     let (succeeded, stderr) = check(&certificate);
     assert!(succeeded, "{stderr}");
+    // The settings may be in a file, as those of `serve`.
+    let settings =
+        format!("[server]\nlisten = {address:?}\n[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+    fs::write(file("settings.toml"), settings).unwrap();
+    let output = command(&["healthcheck", "--config", &file("settings.toml")]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = command(&["healthcheck", "--config", &file("none.toml")]).output().unwrap();
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("none.toml"));
     let (succeeded, stderr) = check(&file("other/tls.crt"));
     assert!(!succeeded && stderr.contains("no TLS with"), "{stderr}");
     let (succeeded, stderr) = check(&key);
@@ -205,12 +213,24 @@ fn files_that_do_not_match_are_refused_at_the_start() {
     let other = directory();
     write_pair(other.path());
     let foreign = other.path().join("tls.key").to_str().unwrap().to_owned();
+    for (name, text) in [
+        ("none.crt", "no certificate"),
+        ("cut.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n"),
+        ("false.crt", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+        ("false.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+    ] {
+        fs::write(file(name), text).unwrap();
+    }
     let cases = [
         (Some(file("tls.crt")), None, "tls.certificate and tls.key go together"),
         (Some(file("none")), Some(file("tls.key")), "none cannot be read"),
         (Some(file("tls.key")), Some(file("tls.key")), "tls.key holds no certificate"),
         (Some(file("tls.crt")), Some(file("tls.crt")), "tls.crt holds no private key"),
-        (Some(file("tls.crt")), Some(foreign), "cannot be used together"),
+        (Some(file("tls.crt")), Some(foreign), "tls.key is not the key of the certificate in"),
+        (Some(file("none.crt")), Some(file("tls.key")), "BEGIN CERTIFICATE-----"),
+        (Some(file("cut.crt")), Some(file("tls.key")), "-----END CERTIFICATE----- is missing"),
+        (Some(file("false.crt")), Some(file("tls.key")), "false.crt cannot be decoded"),
+        (Some(file("tls.crt")), Some(file("false.key")), "no private key of RSA, ECDSA or Ed25519"),
     ];
     for (certificate, key, expected) in cases {
         let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", &file("data")]);

@@ -6,6 +6,9 @@ use ruzstd::decoding::StreamingDecoder;
 
 use super::wrong;
 
+/// The error of data that do not begin as a frame does. The library has numbers of headers, which tell less.
+const NOT_ZSTD: &str = "not zstd data; compress the file with zstd, or give it its name without .zst";
+
 /// Decompresses zstd data of any number of frames.
 pub(super) struct Zstd<R: Read> {
     /// Created at the first read, because it reads the frame header.
@@ -35,8 +38,7 @@ impl<R: BufRead> Read for Zstd<R> {
             if rest.fill_buf()?.is_empty() {
                 return Ok(0);
             }
-            let decoder =
-                StreamingDecoder::new(rest).map_err(|error| wrong(format!("not zstd data: {error}")))?;
+            let decoder = StreamingDecoder::new(rest).map_err(|_| wrong(NOT_ZSTD))?;
             self.decoder = Some(Box::new(decoder));
         }
     }
@@ -56,7 +58,8 @@ mod tests {
         Zstd::new(io::Cursor::new(packed.clone())).read_to_string(&mut text).unwrap();
         assert_eq!(text, "one\ntwo\nthree");
         for bad in [&packed[..packed.len() - 3], b"no zstd at all"] {
-            assert!(Zstd::new(io::Cursor::new(bad.to_vec())).read_to_end(&mut Vec::new()).is_err());
+            let error = Zstd::new(io::Cursor::new(bad.to_vec())).read_to_end(&mut Vec::new()).unwrap_err();
+            assert!(!error.to_string().contains("BadMagic"), "{error}");
         }
     }
 }

@@ -17,6 +17,7 @@ use super::super::Failure;
 use super::super::files::unpacked;
 use crate::ids::Hash;
 use crate::plans::Bits;
+use crate::wording::plain;
 
 /// A line that is an object. Other fields are ignored.
 #[derive(Deserialize)]
@@ -52,7 +53,7 @@ pub(super) fn hashes(path: &Path) -> Result<Vec<Hash>, Failure> {
 /// The hash of a line; `None` if the line is empty or the header of an export.
 fn hash_of(line: &str) -> Result<Option<Hash>, String> {
     let digits = if line.starts_with('{') {
-        let object: Object = serde_json::from_str(line).map_err(|error| error.to_string())?;
+        let object: Object = serde_json::from_str(line).map_err(|error| plain(&error.to_string()))?;
         match object.hash {
             Some(hash) => hash,
             None if object.export.is_some() => return Ok(None),

@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
@@ -31,25 +31,61 @@ pub enum TlsError {
         source: io::Error,
     },
     /// A file is not PEM, or has no item of the wanted kind.
-    #[error("{} holds no {wanted} in PEM", path.display())]
+    #[error("{} holds no {wanted} in PEM: {}", path.display(), of_pem(error, wanted))]
     Pem {
         /// The file.
         path: PathBuf,
         /// The wanted kind of item.
         wanted: &'static str,
         /// The error of the parser.
-        source: pem::Error,
+        error: pem::Error,
     },
     /// Certificate and key do not belong together, or are of an unknown kind.
-    #[error("{} and {} cannot be used together", certificate.display(), key.display())]
+    #[error("{}", of_pair(certificate, key, error))]
     Pair {
         /// The file of the certificate.
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
         /// The error of the TLS library.
-        source: rustls::Error,
+        error: rustls::Error,
     },
+}
+
+/// What is wrong with a file in PEM.
+fn of_pem(error: &pem::Error, wanted: &str) -> String {
+    let label = wanted.to_ascii_uppercase();
+    match error {
+        pem::Error::NoItemsFound => {
+            format!("it needs a block that begins with -----BEGIN {label}-----; convert it with openssl")
+        }
+        pem::Error::MissingSectionEnd { .. } => {
+            format!("the line -----END {label}----- is missing; copy the file again, whole")
+        }
+        pem::Error::Base64Decode(_) | pem::Error::IllegalSectionStart { .. } => {
+            "a block is not base64 between its BEGIN and END lines; copy the file again, whole".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// What is wrong with a certificate and a key.
+fn of_pair(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => format!(
+            "{key} is not the key of the certificate in {certificate}; name the key with which the \
+             certificate was requested, and put the certificate of this server first in its file"
+        ),
+        rustls::Error::InvalidCertificate(_) => format!(
+            "the first certificate in {certificate} cannot be decoded; copy the file again, whole, or have \
+             it issued again"
+        ),
+        rustls::Error::General(_) => {
+            format!("the key in {key} is no private key of RSA, ECDSA or Ed25519; make one of these kinds")
+        }
+        other => format!("{certificate} and {key} cannot be used together: {other}"),
+    }
 }
 
 /// The modification time and the size of a file; `None` if it cannot be read.
@@ -83,7 +119,7 @@ impl Tls {
         let current = Arc::new(Current(RwLock::new(Arc::new(read(&files)?))));
         let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
         let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(|source| unusable(&files, source))?;
+        let builder = builder.map_err(|error| unusable(&files, error))?;
         let mut config = builder.with_no_client_auth().with_cert_resolver(Arc::clone(&current) as _);
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Tls { acceptor: TlsAcceptor::from(Arc::new(config)), current, files })
@@ -136,8 +172,8 @@ impl Tls {
     }
 }
 
-fn unusable([certificate, key]: &[PathBuf; 2], source: rustls::Error) -> TlsError {
-    TlsError::Pair { certificate: certificate.clone(), key: key.clone(), source }
+fn unusable([certificate, key]: &[PathBuf; 2], error: rustls::Error) -> TlsError {
+    TlsError::Pair { certificate: certificate.clone(), key: key.clone(), error }
 }
 
 fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
@@ -146,7 +182,7 @@ fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
         |path: &PathBuf| fs::read(path).map_err(|source| TlsError::File { path: path.clone(), source });
     let pem = |path: &PathBuf, wanted| {
         let path = path.clone();
-        move |source| TlsError::Pem { path, wanted, source }
+        move |error| TlsError::Pem { path, wanted, error }
     };
     let chain = CertificateDer::pem_slice_iter(&text(certificate)?).collect::<Result<Vec<_>, _>>();
     let chain = chain.map_err(pem(certificate, "certificate"))?;
@@ -155,5 +191,5 @@ fn read(files: &[PathBuf; 2]) -> Result<CertifiedKey, TlsError> {
     }
     let key = PrivateKeyDer::from_pem_slice(&text(key)?).map_err(pem(key, "private key"))?;
     let pair = CertifiedKey::from_der(chain, key, &ring::default_provider());
-    pair.map_err(|source| unusable(files, source))
+    pair.map_err(|error| unusable(files, error))
 }
