@@ -337,10 +337,8 @@ impl Writer {
         let (changed, are_added) = match change {
             MarkChange::Add(marks) => (plan.add_marks(collection.id, marks)?, true),
             MarkChange::Remove(mark) => {
-                if plan.view.marked_ms(collection.id, &mark)?.is_none() {
-                    return Ok(0);
-                }
-                plan.batch.remove_mark(collection.id, &mark);
+                let Some(marked_ms) = plan.view.marked_ms(collection.id, &mark)? else { return Ok(0) };
+                plan.batch.remove_mark(collection.id, &mark, marked_ms);
                 (vec![mark], false)
             }
         };

@@ -15,7 +15,8 @@ use super::registry::Collection;
 use crate::engine::{Condition, Document, DuplicateRule, Operation, Outcome, Version};
 use crate::ids::{CollectionId, DocumentId, Sequence};
 use crate::store::{
-    Batch, Change, ClusterChanges, Expiry, Lists, Posting, PostingList, Row, RowHead, Store, StoreError, View,
+    Batch, Change, ClusterChanges, Digest, Expiry, Lists, Posting, PostingList, Row, RowHead, Store,
+    StoreError, View,
 };
 
 /// The bits of a place that count the documents of a millisecond.
@@ -38,8 +39,8 @@ pub(super) struct Plan<'a> {
     pub(super) now_ms: u64,
     /// The earliest expiry of the documents that were put.
     soonest_ms: Option<u64>,
-    /// The state of each touched document; `None` if it is deleted.
-    documents: HashMap<(CollectionId, DocumentId), Option<RowHead>, RandomState>,
+    /// The row of each touched document and its digest; `None` if it is deleted.
+    documents: HashMap<(CollectionId, DocumentId), Option<(RowHead, Digest)>, RandomState>,
     /// The touched posting lists; `None` if one is empty.
     pub(super) postings: HashMap<ListKey, Option<PostingList>, RandomState>,
     /// Stored posting lists of grams that were read ahead.
@@ -97,7 +98,7 @@ impl<'a> Plan<'a> {
                 Some(PostingList::One(Posting { id, expires_ms, .. })) => {
                     // The document has only this hash, so no other hash needs the entry.
                     let document = documents.remove(&(collection, id.clone())).flatten();
-                    document.map(|document| CachedPosting { id, expires_ms, metadata: document.metadata })
+                    document.map(|(row, _)| CachedPosting { id, expires_ms, metadata: row.metadata })
                 }
                 Some(PostingList::Many(_)) | None => None,
             };
@@ -174,7 +175,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Outcome, StoreError> {
         let Document { id, mut row } = document;
         let (of, hash) = (collection.id, row.hash);
-        let before = self.current(collection, &id)?;
+        let (before, before_digest) = self.stored(collection, &id)?.unzip();
         row.place = self.place_of(&row, before.as_ref());
         // Two writes in one millisecond have different versions. One that has expired does not count: not all
         // servers of a cluster remove it at the same time.
@@ -213,8 +214,8 @@ impl<'a> Plan<'a> {
             let put = Some((touched.clone(), signature));
             self.touched.push(Touched { collection: of, id: id.clone(), put });
         }
-        self.documents.insert((of, id.clone()), Some(touched));
-        self.batch.put_row(of, &id, row, before.is_none());
+        let digest = self.batch.put_row(of, &id, row, before_digest);
+        self.documents.insert((of, id), Some((touched, digest)));
         self.log(Change::Document { collection: of, added, removed });
         // A document that has expired but is still stored does not exist for clients.
         let was_there = before.is_some_and(|before| !self.has_expired(before.expires_ms));
@@ -222,20 +223,20 @@ impl<'a> Plan<'a> {
     }
 
     pub(super) fn delete(&mut self, collection: &Collection, id: &DocumentId) -> Result<Outcome, StoreError> {
-        let Some(before) = self.current(collection, id)? else {
+        let Some((before, digest)) = self.stored(collection, id)? else {
             return Ok(Outcome::Absent);
         };
         let was_there = !self.has_expired(before.expires_ms);
-        self.remove(collection, id, &before)?;
+        self.remove(collection, id, &before, digest)?;
         Ok(if was_there { Outcome::Deleted } else { Outcome::Absent })
     }
 
     /// Removes an expired document. Returns whether it existed with this expiry time.
     pub(super) fn expire(&mut self, collection: &Collection, expiry: &Expiry) -> Result<bool, StoreError> {
         let Expiry { at_ms, id, .. } = expiry;
-        let before = self.current(collection, id)?.filter(|before| before.expires_ms == Some(*at_ms));
-        if let Some(before) = &before {
-            self.remove(collection, id, before)?;
+        let before = self.stored(collection, id)?.filter(|(before, _)| before.expires_ms == Some(*at_ms));
+        if let Some((before, digest)) = &before {
+            self.remove(collection, id, before, *digest)?;
         }
         Ok(before.is_some())
     }
@@ -245,6 +246,7 @@ impl<'a> Plan<'a> {
         collection: &Collection,
         id: &DocumentId,
         before: &RowHead,
+        digest: Digest,
     ) -> Result<(), StoreError> {
         let of = collection.id;
         let removed = self.remove_posting(collection, (Lists::Hashes, of, before.hash), id)?;
@@ -256,7 +258,7 @@ impl<'a> Plan<'a> {
             self.touched.push(Touched { collection: of, id: id.clone(), put: None });
         }
         self.documents.insert((collection.id, id.clone()), None);
-        self.batch.delete_row(collection.id, id);
+        self.batch.delete_row(collection.id, id, digest);
         self.log(Change::Document { collection: collection.id, added: None, removed });
         Ok(())
     }
@@ -310,8 +312,20 @@ impl<'a> Plan<'a> {
         id: &DocumentId,
     ) -> Result<Option<RowHead>, StoreError> {
         match self.documents.get(&(collection.id, id.clone())) {
-            Some(touched) => Ok(touched.clone()),
+            Some(touched) => Ok(touched.as_ref().map(|(row, _)| row.clone())),
             None => self.view.row_head(collection.id, id),
+        }
+    }
+
+    /// The same with its digest.
+    fn stored(
+        &self,
+        collection: &Collection,
+        id: &DocumentId,
+    ) -> Result<Option<(RowHead, Digest)>, StoreError> {
+        match self.documents.get(&(collection.id, id.clone())) {
+            Some(touched) => Ok(touched.clone()),
+            None => self.view.row_head_and_digest(collection.id, id),
         }
     }
 }

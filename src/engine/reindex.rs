@@ -355,8 +355,8 @@ impl Writer {
         let mut plan = Plan::new(&shared.store, self.last, 0)?;
         for (mark, marked_ms) in gone.iter().chain(&present) {
             let stored = plan.view.marked_ms(target.id, mark)?;
-            if stored.is_some() && stored != *marked_ms {
-                plan.batch.remove_mark(target.id, mark);
+            if let Some(stored) = stored.filter(|stored| Some(*stored) != *marked_ms) {
+                plan.batch.remove_mark(target.id, mark, stored);
                 outdated.push(mark.clone());
             }
         }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use super::Store;
 use super::clusters::ClusterChanges;
 use super::codec;
+use super::digest::Digest;
 use super::error::StoreError;
 use super::marks::{self, MarkCounts};
 use super::records::{Change, CollectionRecord, Lists, Posting, PostingList, Row};
@@ -19,12 +20,21 @@ pub struct Batch<'a> {
     pub(super) writes: Writes,
     last: Sequence,
     changes: Vec<Change>,
-    documents: HashMap<CollectionId, i64>,
+    differences: HashMap<CollectionId, Difference>,
+}
+
+/// What a batch changes in the content of a collection.
+#[derive(Default)]
+struct Difference {
+    documents: i64,
+    digest: Digest,
+    /// Whether the batch creates the collection, which has no digest before.
+    is_created: bool,
 }
 
 impl<'a> Batch<'a> {
     pub(super) fn new(store: &'a Store, last: Sequence) -> Batch<'a> {
-        Batch { store, writes: Writes::default(), last, changes: Vec::new(), documents: HashMap::new() }
+        Batch { store, writes: Writes::default(), last, changes: Vec::new(), differences: HashMap::new() }
     }
 
     /// Whether there is nothing to commit.
@@ -37,17 +47,35 @@ impl<'a> Batch<'a> {
         &self.changes
     }
 
-    /// Writes the row of a document. With `is_new` the document count grows by one. The posting list of its
-    /// hash is written separately.
-    pub fn put_row(&mut self, collection: CollectionId, id: &DocumentId, row: Row, is_new: bool) {
-        *self.documents.entry(collection).or_default() += i64::from(is_new);
-        self.writes.insert(Tree::Rows, codec::row_key(collection, id), codec::write_row(row));
+    /// Writes the row of a document, which had a row with the digest `before` or none. Returns the digest of
+    /// the new row. The posting list of its hash is written separately.
+    pub fn put_row(
+        &mut self,
+        collection: CollectionId,
+        id: &DocumentId,
+        row: Row,
+        before: Option<Digest>,
+    ) -> Digest {
+        let (key, value) = (codec::row_key(collection, id), codec::write_row(row));
+        let digest = Digest::of(&key, &value);
+        let difference = self.differences.entry(collection).or_default();
+        difference.documents += i64::from(before.is_none());
+        difference.digest = difference.digest.plus(digest).minus(before.unwrap_or_default());
+        self.writes.insert(Tree::Rows, key, value);
+        digest
     }
 
-    /// Deletes the row of a document, which must exist.
-    pub fn delete_row(&mut self, collection: CollectionId, id: &DocumentId) {
-        *self.documents.entry(collection).or_default() -= 1;
+    /// Deletes the row of a document, which has this digest.
+    pub fn delete_row(&mut self, collection: CollectionId, id: &DocumentId, digest: Digest) {
+        let difference = self.differences.entry(collection).or_default();
+        difference.documents -= 1;
+        difference.digest = difference.digest.minus(digest);
         self.writes.remove(Tree::Rows, codec::row_key(collection, id));
+    }
+
+    /// What the batch adds to the digests of all collections.
+    pub fn digest_difference(&self) -> Digest {
+        self.differences.values().fold(Digest::default(), |sum, of| sum.plus(of.digest))
     }
 
     /// Writes an expiry entry. The row of the document has the same time.
@@ -98,6 +126,7 @@ impl<'a> Batch<'a> {
     pub fn create_collection(&mut self, record: &CollectionRecord) {
         let last = u64::from(record.id.0).to_be_bytes();
         self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, last);
+        self.differences.entry(record.id).or_default().is_created = true;
         self.change_collection(record);
     }
 
@@ -116,6 +145,7 @@ impl<'a> Batch<'a> {
     /// [`Batch::finish_restore`] it counts as a deleted one.
     pub fn begin_restore(&mut self, id: CollectionId, width: Width) {
         self.writes.insert(Tree::Meta, codec::LAST_COLLECTION, u64::from(id.0).to_be_bytes());
+        self.differences.entry(id).or_default().is_created = true;
         self.writes.insert_twice(&codec::garbage_key(id), &codec::write_width(width));
     }
 
@@ -130,16 +160,24 @@ impl<'a> Batch<'a> {
         self.writes.change_clusters(changes);
     }
 
-    /// Writes a mark, with the time at which it was made, in milliseconds since 1970-01-01 UTC.
+    /// Writes a mark, which must not exist, with the time at which it was made, in milliseconds since
+    /// 1970-01-01 UTC.
     pub fn add_mark(&mut self, collection: CollectionId, mark: &Mark, marked_ms: u64) {
+        let difference = self.differences.entry(collection).or_default();
         for key in marks::keys(collection, mark) {
-            self.writes.insert(Tree::Marks, key, marked_ms.to_be_bytes());
+            let value = marked_ms.to_be_bytes();
+            difference.digest = difference.digest.plus(Digest::of(&key, &value));
+            self.writes.insert(Tree::Marks, key, value);
         }
     }
 
-    /// Removes a mark.
-    pub fn remove_mark(&mut self, collection: CollectionId, mark: &Mark) {
-        marks::keys(collection, mark).for_each(|key| self.writes.remove(Tree::Marks, key));
+    /// Removes a mark, which was made at this time.
+    pub fn remove_mark(&mut self, collection: CollectionId, mark: &Mark, marked_ms: u64) {
+        let difference = self.differences.entry(collection).or_default();
+        for key in marks::keys(collection, mark) {
+            difference.digest = difference.digest.minus(Digest::of(&key, &marked_ms.to_be_bytes()));
+            self.writes.remove(Tree::Marks, key);
+        }
     }
 
     /// Writes the numbers of marks in a collection.
@@ -166,10 +204,15 @@ impl<'a> Batch<'a> {
     /// # Errors
     /// See [`Batch::commit`].
     pub fn commit_telling(mut self, before_visible: impl FnOnce()) -> Result<Sequence, StoreError> {
-        for (&collection, &difference) in &self.documents {
-            let documents = self.store.documents(collection)?.saturating_add_signed(difference);
+        for (&collection, difference) in &self.differences {
+            let documents = self.store.documents(collection)?.saturating_add_signed(difference.documents);
             let key = codec::documents_key(collection);
             self.writes.insert(Tree::Meta, key, documents.to_be_bytes());
+            let before = self.store.digest(collection)?;
+            if let Some(digest) = before.or(difference.is_created.then(Digest::default)) {
+                let digest = digest.plus(difference.digest).to_bytes();
+                self.writes.insert(Tree::Meta, codec::digest_key(collection), digest);
+            }
         }
         let first = self.last.next();
         let last = Sequence(self.last.0 + self.changes.len() as u64);

@@ -31,6 +31,9 @@ pub(super) const DOCUMENTS: &[u8] = b"documents/";
 /// Prefix of the keys of the counts of marks.
 pub(super) const MARKS: &[u8] = b"marks/";
 
+/// Prefix of the keys of digests.
+pub(super) const DIGEST: &[u8] = b"digest/";
+
 /// The layout of rows, collections and log entries. Readers refuse a later one.
 const LAYOUT: u8 = 1;
 
@@ -56,6 +59,10 @@ pub(super) fn documents_key(id: CollectionId) -> Vec<u8> {
 
 pub(super) fn mark_counts_key(id: CollectionId) -> Vec<u8> {
     numbered(MARKS, id)
+}
+
+pub(super) fn digest_key(id: CollectionId) -> Vec<u8> {
+    numbered(DIGEST, id)
 }
 
 pub(super) fn read_garbage_key(key: &[u8]) -> Result<CollectionId, StoreError> {
@@ -354,6 +361,15 @@ pub(super) fn read_row_head(bytes: &[u8]) -> Result<RowHead, StoreError> {
         metadata: row.metadata,
         grams: read_grams(row.grams)?,
     })
+}
+
+/// The bytes of the hash of a row.
+pub(super) fn read_row_hash(bytes: &[u8]) -> Result<&[u8], StoreError> {
+    match bytes {
+        [LAYOUT, length, rest @ ..] => rest.get(..usize::from(*length)),
+        _ => None,
+    }
+    .ok_or(StoreError::Damaged("document row"))
 }
 
 pub(super) fn read_row(bytes: &[u8]) -> Result<Row, StoreError> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::ids::Sequence;
+use crate::ids::{CollectionName, Sequence};
 
 /// An error of the store.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,17 @@ pub enum StoreError {
         last: Sequence,
         /// The high-water mark.
         mark: Sequence,
+    },
+    /// The content of a collection is not what its digest says.
+    #[error(
+        "the collection {collection} is damaged: {what}. Nothing was changed. Start a server of a cluster \
+         with an empty data directory; on a single server restore a backup, or see `lookalike repair --help`"
+    )]
+    Differs {
+        /// The collection.
+        collection: CollectionName,
+        /// What is wrong.
+        what: &'static str,
     },
     /// A record cannot be decoded.
     #[error("a {0} in the store cannot be read: it is damaged or was written by a newer version")]

@@ -1,8 +1,8 @@
 //! The position of a store in the log of its cluster.
 //!
 //! The position is written in the batch with the effect of an entry, so a store has the effect of exactly the
-//! entries up to it. Entries without an effect do not move it; they may be applied again and have no effect
-//! again.
+//! entries up to it. Entries without an effect do not move it, unless documents expire after them; they may
+//! be applied again and have no effect again.
 //!
 //! *Absent*: the log (`engine/replica`).
 

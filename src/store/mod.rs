@@ -28,6 +28,7 @@ mod clusters;
 mod codec;
 mod compaction;
 mod copy;
+mod digest;
 mod error;
 mod journal;
 mod keeper;
@@ -58,6 +59,7 @@ pub use batch::Batch;
 pub use cluster_records::{Cluster, ClusterState, Clustered, Queued, Rank, Role, Task};
 pub use clusters::{ClusterChanges, Clusters};
 pub use copy::CopyError;
+pub use digest::Digest;
 pub use error::StoreError;
 pub use lock::wait_until_closed;
 pub use log_position::LogPosition;
@@ -401,6 +403,7 @@ impl Store {
         if done {
             writes.remove_twice(&codec::garbage_key(collection));
             writes.remove(Tree::Meta, codec::documents_key(collection));
+            writes.remove(Tree::Meta, codec::digest_key(collection));
             writes.remove(Tree::Meta, codec::mark_counts_key(collection));
         }
         self.core.commit(&writes, || ())?;

@@ -190,6 +190,7 @@ async fn assert_nothing_leaks(server: Server, data: &std::path::Path, collection
     let store = Store::open(&data.join("store"), settings, None).unwrap();
     assert_eq!(store.garbage().unwrap(), []);
     assert_eq!(store.collections().unwrap().len(), collections);
+    store.collections().unwrap().iter().for_each(|collection| store.check_digest(collection).unwrap());
     store.close();
 }
 
