@@ -40,9 +40,10 @@ impl Writer {
             }
         }
         batch.record_time(self.now_ms());
-        if let Some(position) = self.replica.as_ref().and_then(|replica| replica.recorded(self.next_place)) {
-            batch.record_position(position);
+        if let Some(replica) = &self.replica {
+            batch.record_position(replica.recorded(self.next_place));
         }
+        let difference = batch.digest_difference();
         let started = std::time::Instant::now();
         let mut is_visible = false;
         let committed = batch.commit_telling(|| {
@@ -69,6 +70,9 @@ impl Writer {
                 .iter()
                 .filter(|((of, _), net_change)| *of == collection.id && !net_change.exists_after);
             collection.remove_hashes(gone.map(|((_, hash), _)| *hash));
+        }
+        if let Some(replica) = &mut self.replica {
+            replica.add_digest(difference);
         }
         self.last = last;
         self.shared.applied.store(last.0, Ordering::SeqCst);

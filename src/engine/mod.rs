@@ -83,7 +83,7 @@ pub use crate::index::{Plan, Progress};
 use crate::pool::{Cancel, CpuPool, Patience, PoolError};
 use crate::snapshot;
 use crate::store::Store;
-pub use crate::store::{Loss, LostPart, Rank, Row, StoreSettings, Verified};
+pub use crate::store::{Digest, Loss, LostPart, Rank, Row, StoreSettings, Verified};
 use budget::MemoryBudget;
 pub use change::{Changed, CollectionChange, ProfileFacts};
 use checkpoint::{Checkpointer, Request, describe};
@@ -104,7 +104,7 @@ pub use registry::Collection;
 pub use reindex::{Followed, Reindex};
 pub use repair::{RepairReport, RepairedCollection, repair};
 use replica::Following;
-pub use replica::{JoinError, Membership, ReplicaState, Trouble, replace_data};
+pub use replica::{JoinError, Membership, ReplicaState, StateDigest, Trouble, replace_data};
 use shared::Shared;
 pub use traffic::{NEAR, Traffic};
 pub use types::*;
@@ -192,7 +192,7 @@ impl Engine {
             let path = directory.incoming.clone();
             OpenError::Directory { path, action: "emptied", source }
         })?;
-        let replica = replica::check(path, &store, membership.is_some())?;
+        let replica = replica::check(path, &store, membership.is_some(), settings.store.verify)?;
         let recovered = recovery::recover(&store, &directory.snapshots, progress)?;
         let garbage = store.garbage()?;
         let newest = recovered.snapshot.map(|file| file.from);

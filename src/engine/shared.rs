@@ -1,5 +1,6 @@
 //! State shared by the writer, the snapshot thread and the callers.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,6 +13,7 @@ use super::budget::MemoryBudget;
 use super::clock::Clock;
 use super::posting_cache::PostingCache;
 use super::registry::Registry;
+use super::replica::StateDigest;
 use crate::engine::EngineError;
 use crate::ids::Sequence;
 use crate::store::Store;
@@ -37,6 +39,10 @@ pub(super) struct Shared {
     pub(super) is_deferred: AtomicBool,
     /// The last entry of a cluster's log that is applied, and its time in milliseconds since 1970-01-01 UTC.
     pub(super) position: watch::Sender<(u64, u64)>,
+    /// The number of that entry in the log; 0 if none was applied since the start.
+    pub(super) entry_number: AtomicU64,
+    /// The digests of a server of a cluster, the oldest first.
+    pub(super) digests: watch::Sender<VecDeque<StateDigest>>,
     /// The last entry of a cluster's log whose effect a query may see. It is set before the effect is
     /// visible, and `position` afterwards.
     pub(super) visible: AtomicU64,
@@ -70,6 +76,8 @@ impl Shared {
             rolled_back: AtomicU64::new(0),
             is_deferred: AtomicBool::new(false),
             position: watch::Sender::new((0, 0)),
+            entry_number: AtomicU64::new(0),
+            digests: watch::Sender::default(),
             visible: AtomicU64::new(0),
             close_deadline: OnceLock::new(),
             read_only: Mutex::new(None),

@@ -83,6 +83,8 @@ pub(super) enum Command {
     Expire,
     /// Every retained snapshot covers the log up to this change.
     TrimLog(Sequence),
+    /// Append an entry without work to the log of the cluster.
+    PassTime,
     /// An entry of the log of the cluster.
     Apply(Box<Apply>),
     /// No command follows this one.
@@ -220,6 +222,8 @@ impl Writer {
                 Command::DeleteCollection { name, condition, reply } => {
                     let _ = reply.send(self.delete_collection(&name, &condition));
                 }
+                // Only the appender of a cluster has something to do.
+                Command::PassTime => {}
                 // After a failed commit nothing more is written.
                 Command::TrimLog(_) if self.refuse_read_only().is_err() => {}
                 Command::TrimLog(through) => {

@@ -221,6 +221,11 @@ fn describe() {
         Unit::Seconds,
         "Time to make a group of changes durable."
     );
+    describe_histogram!(
+        "lookalike_cluster_append_seconds",
+        Unit::Seconds,
+        "Time until the log of the cluster has an entry."
+    );
     describe_histogram!("lookalike_commit_changes", "Changes made durable together.");
     describe_histogram!("lookalike_snapshot_seconds", Unit::Seconds, "Time to write a snapshot.");
     describe_counter!("lookalike_snapshot_failures_total", "Snapshots that could not be written.");

@@ -21,11 +21,15 @@ use crate::log::LogError;
 /// Approximate bytes at which an entry is complete. Larger ones hardly raise the rate of etcd, and take
 /// longer.
 pub(in crate::engine) const ENTRY_BYTES: usize = 128 << 10;
-/// How often the appender checks whether documents have expired. If nobody writes, no entry has a time at
-/// which they are removed.
+/// How often the appender checks whether documents have expired: if nobody writes, no entry has a time at
+/// which they are removed. And how old the last digest is when the next one is wanted.
 const TICK: Duration = Duration::from_secs(5);
-/// How long an append is tried again.
+/// How long an append is tried again. Writes wait while one without work is.
 const WITHIN: Duration = Duration::from_secs(4);
+const WITHIN_OF_TIME: Duration = Duration::from_secs(1);
+/// An append that takes this long is reported, at most once in the time after it.
+const SLOW: Duration = Duration::from_millis(500);
+const WARN_AGAIN: Duration = Duration::from_mins(1);
 /// How often a closing server checks whether all callers have their answers.
 const PAUSE: Duration = Duration::from_millis(5);
 /// How long a closing server waits for the answers, unless the engine sets a deadline.
@@ -40,6 +44,10 @@ pub(super) struct Appender {
     held: Option<Command>,
     /// The number of the last entry.
     number: u64,
+    /// The position at which it last asked for a digest.
+    asked_at: u64,
+    /// When a slow append was last reported.
+    warned: Option<Instant>,
 }
 
 impl Appender {
@@ -49,7 +57,7 @@ impl Appender {
         commands: mpsc::UnboundedReceiver<Command>,
         writer: mpsc::UnboundedSender<Command>,
     ) -> Appender {
-        Appender { following, shared, commands, writer, held: None, number: 0 }
+        Appender { following, shared, commands, writer, held: None, number: 0, asked_at: 0, warned: None }
     }
 
     /// Runs until [`Command::Close`] or until all senders are dropped. Then it waits for the answers to what
@@ -105,27 +113,49 @@ impl Appender {
         writes
     }
 
-    /// Appends an entry without work if documents have expired since the last entry.
+    /// Appends an entry without work if documents have expired since the last entry, or if there are entries
+    /// after the last digest.
     async fn pass_time(&mut self) {
-        let (_, time_ms) = *self.shared.position.borrow();
+        let (position, time_ms) = *self.shared.position.borrow();
         let is_due = self.shared.expiry_is_due() && time_ms < self.shared.clock.now_ms();
-        if is_due && self.shared.read_only().is_none() {
+        // Once for each position: while the log takes no entries, writes wait for each attempt.
+        let is_wanted = position != self.asked_at && self.shared.lacks_digest(TICK);
+        if (is_due || is_wanted) && self.shared.read_only().is_none() {
+            self.asked_at = position;
             self.append(Work::Time, Replies::Nobody).await;
         }
     }
 
     async fn append(&mut self, work: Work, replies: Replies) {
+        // A server that cannot apply entries, or follows another log than it began with, appends none.
+        if let Some(reason) = self.shared.read_only() {
+            return replies.fail(|| EngineError::ReadOnly(reason.clone()));
+        }
         self.number += 1;
         let number = self.number;
         let (origin, time_ms) = (self.following.origin, self.shared.clock.now_ms());
+        let within = if matches!(work, Work::Time) { WITHIN_OF_TIME } else { WITHIN };
         let bytes = Entry { origin, number, time_ms, work }.into_bytes();
         // Before the entry is in the log: the follower may read it before the append returns.
         self.following.pending.add(number, replies);
-        if let Err(error) = self.following.log.append(bytes, WITHIN).await {
+        let begun = Instant::now();
+        let appended = self.following.log.append(bytes, within).await;
+        self.record_time(begun.elapsed());
+        if let Err(error) = appended {
             let taken = self.following.pending.take(number);
             if let Some(replies) = taken {
                 tell(replies, error);
             }
+        }
+    }
+
+    /// Records how long the log took for an entry.
+    fn record_time(&mut self, took: Duration) {
+        metrics::histogram!("lookalike_cluster_append_seconds").record(took);
+        if took >= SLOW && self.warned.is_none_or(|last| last.elapsed() >= WARN_AGAIN) {
+            self.warned = Some(Instant::now());
+            let ms = took.as_millis() as u64;
+            tracing::warn!(ms, "etcd is slow to append an entry: every write waits for it; check its disks");
         }
     }
 

@@ -1,8 +1,9 @@
 //! The effect of entries, on the writer thread.
 //!
 //! Entries with operations are applied as a group, as far as they wait together and no document expires in
-//! between. If the disk is full, the writer waits: the entry is in the log, so it must be applied before any
-//! later one.
+//! between. An entry whose result depends on what is in the index of signatures is applied alone, because
+//! servers form different groups. If the disk is full, the writer waits: the entry is in the log, so it must
+//! be applied before any later one.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::entry::{Entry, Work};
 use super::replies::{Replies, WriteReply};
-use crate::engine::EngineError;
 use crate::engine::writer::{Command, GROUP_OPERATIONS, Outcomes, Write, Writer};
+use crate::engine::{EngineError, Operation};
+use crate::ids::CollectionId;
 
 /// How long the writer waits before it tries again on a full disk.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -23,37 +25,66 @@ pub(in crate::engine) struct Apply {
     /// The position of the entry before it.
     after: u64,
     position: u64,
+    /// Its number in the log.
+    number: u64,
     bytes: Bytes,
     /// The entry, until it is first applied.
     entry: Option<Entry>,
     time_ms: u64,
     /// Number of operations; `None` if the work is something else.
     operations: Option<usize>,
+    /// The collections that it asks for near-duplicates.
+    asked: Vec<CollectionId>,
+    /// The earliest expiry of its documents.
+    soonest_ms: u64,
     replies: Replies,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Apply {
     pub(super) fn new(
-        after: u64,
-        position: u64,
+        (after, position, number): (u64, u64, u64),
         bytes: Bytes,
         entry: Entry,
         replies: Replies,
         permit: OwnedSemaphorePermit,
     ) -> Apply {
-        let operations = match &entry.work {
-            Work::Writes(writes) => Some(writes.iter().map(|(_, operations)| operations.len()).sum()),
-            _ => None,
-        };
-        let time_ms = entry.time_ms;
-        Apply { after, position, bytes, entry: Some(entry), time_ms, operations, replies, _permit: permit }
+        let asks = |operation: &Operation| matches!(operation, Operation::Put { unless: Some(_), .. });
+        let (mut operations, mut asked, mut soonest_ms) = (None, Vec::new(), u64::MAX);
+        if let Work::Writes(writes) = &entry.work {
+            operations = Some(writes.iter().map(|(_, operations)| operations.len()).sum());
+            let asking = writes.iter().filter(|(_, operations)| operations.iter().any(asks));
+            asked = asking.map(|(collection, _)| *collection).collect();
+            let all = writes.iter().flat_map(|(_, operations)| operations);
+            soonest_ms = all.filter_map(expiry).min().unwrap_or(u64::MAX);
+        }
+        Apply {
+            after,
+            position,
+            number,
+            bytes,
+            time_ms: entry.time_ms,
+            entry: Some(entry),
+            operations,
+            asked,
+            soonest_ms,
+            replies,
+            _permit: permit,
+        }
     }
 
     /// The work, which is read again if an attempt has used it up.
     fn work(&mut self) -> Work {
         let read = || Entry::from_bytes(&self.bytes).expect("the follower has read it");
         self.entry.take().unwrap_or_else(read).work
+    }
+}
+
+/// The time at which a document expires that an operation puts.
+fn expiry(operation: &Operation) -> Option<u64> {
+    match operation {
+        Operation::Put { document, .. } => document.row.expires_ms,
+        Operation::Delete { .. } => None,
     }
 }
 
@@ -81,6 +112,7 @@ impl Writer {
     /// Applies an entry, and further ones that wait.
     pub(in crate::engine) fn apply(&mut self, first: Apply) {
         let mut entries = self.gather_entries(first);
+        let number = entries.last().map_or(0, |entry| entry.number);
         let Some(replica) = &mut self.replica else { return };
         let mut position = replica.position;
         let is_next =
@@ -106,17 +138,23 @@ impl Writer {
             return give_up(entries);
         }
         replica.position = position;
+        self.shared.entry_number.store(number, Ordering::SeqCst);
         self.shared.position.send_replace((position, time_ms));
     }
 
     /// Collects the entries with operations that wait behind `first`.
     fn gather_entries(&mut self, first: Apply) -> Vec<Apply> {
         let Some(mut operations) = first.operations else { return vec![first] };
+        let is_alone = self.stands_alone(&first);
+        let mut time_ms = self.now_ms().max(first.time_ms);
+        let mut soonest_ms = first.soonest_ms;
         let mut entries = vec![first];
-        while operations < GROUP_OPERATIONS {
+        while operations < GROUP_OPERATIONS && !is_alone {
             match self.commands.try_recv() {
-                Ok(Command::Apply(next)) if self.may_join(&next) => {
+                Ok(Command::Apply(next)) if self.may_join(&next, time_ms, soonest_ms) => {
                     operations += next.operations.unwrap_or(0);
+                    time_ms = time_ms.max(next.time_ms);
+                    soonest_ms = soonest_ms.min(next.soonest_ms);
                     entries.push(*next);
                 }
                 Ok(other) => {
@@ -129,9 +167,23 @@ impl Writer {
         entries
     }
 
-    /// Whether an entry may be applied together with those before it.
-    fn may_join(&self, next: &Apply) -> bool {
-        next.operations.is_some() && self.shared.next_expiry_ms.load(Ordering::SeqCst) > next.time_ms
+    /// Whether an entry may be applied together with those before it, which have this time and documents with
+    /// this expiry: no document must be removed in between.
+    fn may_join(&self, next: &Apply, time_ms: u64, soonest_ms: u64) -> bool {
+        let stored_ms = self.shared.next_expiry_ms.load(Ordering::SeqCst);
+        next.operations.is_some()
+            && !self.stands_alone(next)
+            && stored_ms.min(soonest_ms) > time_ms.max(next.time_ms)
+    }
+
+    /// Whether its result depends on which documents of the group before it are in the index: elements of
+    /// sets that many signatures have are not compared.
+    fn stands_alone(&self, entry: &Apply) -> bool {
+        let of_sets = |id: &CollectionId| {
+            let collection = self.shared.registry.with_id(*id);
+            collection.is_some_and(|known| known.signatures.is_some_and(|shape| shape.is_set))
+        };
+        entry.asked.iter().any(of_sets)
     }
 
     /// Removes the documents that have expired at a time. Returns whether it succeeded.
@@ -213,6 +265,13 @@ impl Writer {
         attempt
     }
 
+    /// Makes the digest anew after a change of collections.
+    fn then_sum<T>(&mut self, done: Result<T, EngineError>) -> Result<T, EngineError> {
+        let done = done?;
+        self.sum_digests()?;
+        Ok(done)
+    }
+
     fn apply_other(&mut self, entry: &mut Apply) -> Attempt {
         macro_rules! answered {
             ($result:expr, $kind:path) => {{
@@ -227,15 +286,22 @@ impl Writer {
             }};
         }
         match entry.work() {
-            Work::Writes(_) | Work::Time => Attempt::Done,
+            Work::Writes(_) => Attempt::Done,
+            Work::Time => {
+                self.note_digest(entry.position);
+                Attempt::Done
+            }
             Work::PutCollection { name, change, condition, now_ms } => {
-                answered!(self.put_collection(&name, &change, &condition, now_ms), Replies::PutCollection)
+                let done = self.put_collection(&name, &change, &condition, now_ms);
+                answered!(self.then_sum(done), Replies::PutCollection)
             }
             Work::DeleteCollection { name, condition } => {
-                answered!(self.delete_collection(&name, &condition), Replies::DeleteCollection)
+                let done = self.delete_collection(&name, &condition);
+                answered!(self.then_sum(done), Replies::DeleteCollection)
             }
             Work::PutClusters { name, rule } => {
-                answered!(self.put_clusters(&name, rule), Replies::PutClusters)
+                let done = self.put_clusters(&name, rule);
+                answered!(self.then_sum(done), Replies::PutClusters)
             }
             Work::ChangeMarks { collection, change } => {
                 if let Some(collection) = self.shared.registry.with_id(collection) {

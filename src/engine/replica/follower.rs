@@ -8,10 +8,10 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::super::shared::Shared;
 use super::super::writer::Command;
+use super::Following;
 use super::apply::Apply;
 use super::entry::Entry;
 use super::replies::Replies;
-use super::{Following, Trouble};
 use crate::log::{self, Position};
 
 /// Number of entries that wait for the writer. Each has up to a megabyte, and more without compression.
@@ -46,8 +46,8 @@ impl Follower {
         let mut entries = self.following.log.tail(Position(position));
         while let Some(next) = entries.next().await {
             match next {
-                Ok(log::Entry { position: Position(at), payload, .. }) => {
-                    if !self.pass(position, at, payload).await {
+                Ok(log::Entry { position: Position(at), number, payload }) => {
+                    if !self.pass((position, at, number), payload).await {
                         return;
                     }
                     position = at;
@@ -60,15 +60,12 @@ impl Follower {
         }
     }
 
-    /// Records why this server follows the log no further.
     fn stop(&self, reason: String, is_trimmed: bool) {
-        tracing::error!(%reason, "this server follows the log of the cluster no further");
-        *self.following.trouble.lock() = Some(Trouble { reason: reason.clone(), is_trimmed });
-        self.shared.set_read_only(reason);
+        self.following.stop(&self.shared, reason, is_trimmed);
     }
 
     /// Passes an entry to the writer. Returns whether the next one may follow.
-    async fn pass(&self, after: u64, position: u64, bytes: Bytes) -> bool {
+    async fn pass(&self, (after, position, number): (u64, u64, u64), bytes: Bytes) -> bool {
         let entry = match Entry::from_bytes(&bytes) {
             Ok(entry) => entry,
             Err(error) => {
@@ -80,7 +77,7 @@ impl Follower {
         let replies = if is_own { self.following.pending.take(entry.number) } else { None };
         let Ok(permit) = Arc::clone(&self.ahead).acquire_owned().await else { return false };
         let replies = replies.unwrap_or(Replies::Nobody);
-        let apply = Apply::new(after, position, bytes, entry, replies, permit);
+        let apply = Apply::new((after, position, number), bytes, entry, replies, permit);
         self.writer.send(Command::Apply(Box::new(apply))).is_ok()
     }
 }

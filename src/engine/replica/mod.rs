@@ -14,11 +14,13 @@
 //! - A write is acknowledged when the log has its entry, and the effect is durable on this server.
 //! - The writer applies every entry once, in the order of the log. After an error it applies none.
 //! - Documents that have expired at the time of an entry are removed before it. That time never decreases.
+//! - After an entry without work ([`Engine::pass_time`]) the digests of all servers are equal.
 //!
 //! *Absent*: where the log is kept (`log`) and which servers exist (`cluster`).
 
 mod appender;
 mod apply;
+mod digests;
 mod entry;
 mod follower;
 mod join;
@@ -40,10 +42,11 @@ use super::shared::Shared;
 use super::writer::Command;
 use super::{Engine, EngineError, OpenError};
 use crate::log::{Log, LogError, MAX_PAYLOAD};
-use crate::store::{LogPosition, Store, StoreError};
+use crate::store::{Digest, LogPosition, Store, StoreError};
 use appender::Appender;
 pub(super) use appender::ENTRY_BYTES;
 pub(super) use apply::Apply;
+pub use digests::StateDigest;
 use follower::Follower;
 pub use join::{JoinError, replace_data};
 use replies::Pending;
@@ -62,8 +65,8 @@ pub struct Membership {
 pub struct ReplicaState {
     /// The position of the last entry that it has applied.
     pub position: u64,
-    /// The time of that entry, in milliseconds since 1970-01-01 UTC; 0 if there is none.
-    pub time_ms: u64,
+    /// The number of that entry in the log; 0 if none was applied since the start.
+    pub number: u64,
     /// Why it follows the log no further, if that is so.
     pub trouble: Option<Trouble>,
 }
@@ -101,6 +104,8 @@ pub(super) struct Replica {
     /// The last entry that was applied.
     position: u64,
     next_place: u64,
+    /// The digest of all collections.
+    digest: Digest,
     /// The entry that is being applied.
     applying: Option<u64>,
     /// Whether an entry could not be applied, so that no later one may be.
@@ -111,8 +116,8 @@ impl Replica {
     /// The state that a store has.
     pub(super) fn of(store: &Store) -> Result<Replica, StoreError> {
         let LogPosition { entry, next_place } = store.log_position()?.unwrap_or_default();
-        let time_ms = store.recorded_time()?;
-        Ok(Replica { time_ms, position: entry, next_place, applying: None, has_stopped: false })
+        let (time_ms, digest) = (store.recorded_time()?, digests::of_all(store)?);
+        Ok(Replica { time_ms, position: entry, next_place, digest, applying: None, has_stopped: false })
     }
 
     /// The last entry that was applied, and its time.
@@ -125,23 +130,35 @@ impl Replica {
         self.next_place
     }
 
-    /// The position that a commit records, if it is the effect of an entry.
-    pub(super) fn recorded(&self, next_place: u64) -> Option<LogPosition> {
-        self.applying.map(|entry| LogPosition { entry, next_place })
+    /// The position that a commit records: that of the entry whose effect it is, or of the last one, if it
+    /// only removes what has expired. So no entry is applied again after documents have expired at a later
+    /// time.
+    pub(super) fn recorded(&self, next_place: u64) -> LogPosition {
+        LogPosition { entry: self.applying.unwrap_or(self.position), next_place }
     }
 }
 
-/// Checks that a store may be that of a server of a cluster, or of a single one. Returns the state of a
-/// server of a cluster.
+/// Checks that a store may be that of a server of a cluster, or of a single one. In a cluster, compares the
+/// collections with their digests if `checks_digests`. Returns the state of a server of a cluster.
 ///
 /// # Errors
-/// [`OpenError::Cluster`] if it is the other kind.
-pub(super) fn check(path: &Path, store: &Store, is_in_cluster: bool) -> Result<Option<Replica>, OpenError> {
+/// [`OpenError::Cluster`] if it is the other kind, [`OpenError::Store`] if it is damaged.
+pub(super) fn check(
+    path: &Path,
+    store: &Store,
+    is_in_cluster: bool,
+    checks_digests: bool,
+) -> Result<Option<Replica>, OpenError> {
     let has_position = store.log_position()?.is_some();
     let is_new = store.high_water()?.0 == 0;
     let refuse = |what, way_out| Err(OpenError::Cluster { path: path.to_path_buf(), what, way_out });
     match is_in_cluster {
-        true if has_position || is_new => Ok(Some(Replica::of(store)?)),
+        true if has_position || is_new => {
+            if checks_digests {
+                digests::check(store)?;
+            }
+            Ok(Some(Replica::of(store)?))
+        }
         true => refuse(
             "a single server, whose documents are not in the log",
             "start with an empty directory, and import an export of the collections",
@@ -179,6 +196,13 @@ impl Following {
         (following, submit)
     }
 
+    /// Records why this server follows the log no further.
+    fn stop(&self, shared: &Shared, reason: String, is_trimmed: bool) {
+        tracing::error!(%reason, "this server follows the log of the cluster no further");
+        *self.trouble.lock() = Some(Trouble { reason: reason.clone(), is_trimmed });
+        shared.set_read_only(reason);
+    }
+
     /// Waits for the end of both tasks, which follows [`Command::Close`].
     pub(super) async fn join(&self) {
         let tasks = self.tasks.lock().take();
@@ -192,8 +216,17 @@ impl Engine {
     /// How far this server of a cluster is; `None` for a single server.
     pub fn replica(&self) -> Option<ReplicaState> {
         let following = self.following.as_ref()?;
-        let (position, time_ms) = *self.shared.position.borrow();
-        Some(ReplicaState { position, time_ms, trouble: following.trouble.lock().clone() })
+        let (position, _) = *self.shared.position.borrow();
+        let number = self.shared.entry_number.load(Ordering::SeqCst);
+        Some(ReplicaState { position, number, trouble: following.trouble.lock().clone() })
+    }
+
+    /// Follows the log no further, and accepts no writes. A single server does nothing.
+    pub fn stop_following(&self, reason: &str) {
+        if let Some(following) = &self.following {
+            following.stop(&self.shared, reason.to_owned(), false);
+            following.closing.notify_one();
+        }
     }
 
     /// The last entry of the log whose effect an answer of this server may have; 0 for a single server. An

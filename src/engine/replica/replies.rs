@@ -109,6 +109,7 @@ pub(super) fn of_command(command: Command) -> Result<(Work, Replies), Command> {
             let work = Work::ChangeMarks { collection: collection.id, change };
             (work, Replies::ChangeMarks(reply, name, permits))
         }
+        Command::PassTime => (Work::Time, Replies::Nobody),
         other => return Err(other),
     })
 }

@@ -1,5 +1,6 @@
 //! Servers that share a log in memory end in the same state, whatever they do when.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +17,7 @@ use crate::engine::{
     Admission, CollectionChange, Condition, Document, DuplicateRule, Listing, Operation, Outcome,
     ProfileFacts,
 };
-use crate::ids::{CollectionName, DocumentId, Hash, Mark, Width};
+use crate::ids::{CollectionName, DocumentId, Hash, KeepRule, Mark, SignatureShape, Width};
 use crate::index::Progress;
 use crate::log::memory::MemoryLog;
 use crate::log::{self, Failure, Position};
@@ -251,6 +252,62 @@ async fn a_write_larger_than_an_entry_is_divided_and_answered_as_one() {
     server.close(Duration::from_secs(5)).await;
 }
 
+/// Many signatures share elements, which are not compared beyond a number. Which ones these are must not
+/// depend on the groups in which a server applies entries.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn near_duplicates_by_shared_elements_are_the_same_on_all_servers() {
+    let shape = SignatureShape { cells: 3, cell_bytes: 8, bands: 3, rows: 1, is_set: true };
+    let (log, mut origin, mut noted) = (TestLog::default(), 0, BTreeMap::new());
+    let mut servers: Vec<Server> = (0..3).map(|_| Server::start(&log, &mut origin)).collect();
+    let mut sets = change();
+    (sets.default_profile.width, sets.default_profile.signatures) = (Width::Bits128, Some(shape));
+    (sets.default_profile.sketch_bytes, sets.default_profile.k) = (None, 2);
+    servers[0].engine.put_collection(&name(1), sets, Condition::None, 7).await.unwrap();
+    for server in &servers {
+        reach(&server.engine, &log).await;
+    }
+    let mut random = fastrand::Rng::with_seed(3);
+    for round in 0..60_u64 {
+        let works: Vec<Vec<Operation>> = (0..3)
+            .map(|server| {
+                let document = |n: u64| {
+                    let number = (round * 3 + server) * 4 + n;
+                    // One element of four, and two of its own.
+                    let elements = [random.u64(1..5), 1_000 + number * 2, 1_001 + number * 2];
+                    let signature: Vec<u8> = elements.iter().flat_map(|one| one.to_le_bytes()).collect();
+                    let Operation::Put { mut document, unless, .. } = put(0, 0, None, SKIP) else {
+                        unreachable!("it is one")
+                    };
+                    document.id = DocumentId::new(&format!("d{number}")).unwrap();
+                    document.row.hash = Hash::from_u128(xxhash_rust::xxh3::xxh3_128(&signature));
+                    document.row.sketch = Some(signature);
+                    let unless = unless.map(|rule| DuplicateRule { k: 2, ..rule }).filter(|_| n != 1);
+                    Operation::Put { document, unless, condition: Condition::None }
+                };
+                (0..4).map(document).collect()
+            })
+            .collect();
+        let writes = servers.iter().zip(works).map(|(server, work)| write(&server.engine, 1, work));
+        futures::future::join_all(writes).await;
+        if round % 20 == 19 {
+            servers[0].engine.pass_time();
+            let _ = write(&servers[0].engine, 1, vec![delete(200)]).await;
+            // The new server applies the log in other groups than those that were there.
+            reach(&servers[2].engine, &log).await;
+            compare(&servers[2].engine, &mut noted);
+            servers.remove(2).engine.close(Duration::from_secs(5)).await;
+            servers.push(Server::start(&log, &mut origin));
+        }
+    }
+    for server in &servers {
+        reach(&server.engine, &log).await;
+        compare(&server.engine, &mut noted);
+    }
+    assert!(noted.len() >= 3, "{noted:?}");
+    let documents = |server: &Server| server.engine.collections().unwrap()[0].documents;
+    assert!((100..700).contains(&documents(&servers[0])), "{}", documents(&servers[0]));
+}
+
 /// What a server does.
 #[derive(Clone, Debug)]
 enum Step {
@@ -260,6 +317,10 @@ enum Step {
     Drop(u8),
     Mark(u8, u8, u8),
     Unmark(u8, u8, u8),
+    /// Build clusters, or remove them.
+    Clusters(u8, bool),
+    /// Note the digests of all servers.
+    PassTime,
     /// Close the server and open it again.
     Restart,
     /// Close it, and continue with an empty directory.
@@ -275,6 +336,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..2_u8).prop_map(Step::Drop),
         1 => (0..2_u8, 0..12_u8, 0..12_u8).prop_map(|(c, a, b)| Step::Mark(c, a, b)),
         1 => (0..2_u8, 0..12_u8, 0..12_u8).prop_map(|(c, a, b)| Step::Unmark(c, a, b)),
+        1 => (0..2_u8, any::<bool>()).prop_map(|(c, has)| Step::Clusters(c, has)),
+        3 => Just(Step::PassTime),
         1 => Just(Step::Restart),
         1 => Just(Step::Replace),
     ]
@@ -326,7 +389,19 @@ async fn take(server: &Engine, step: &Step) {
         Step::Drop(collection) => drop(server.delete_collection(&name(*collection), Condition::None).await),
         Step::Mark(collection, a, b) => drop(server.mark(&name(*collection), vec![(mark(*a, *b), 9)]).await),
         Step::Unmark(collection, a, b) => drop(server.unmark(&name(*collection), mark(*a, *b)).await),
+        Step::Clusters(collection, has) => {
+            let rule = has.then_some((KeepRule::First, None));
+            let _ = server.put_clusters(&name(*collection), rule).await;
+        }
+        Step::PassTime => server.pass_time(),
         Step::Restart | Step::Replace => unreachable!("the caller does it"),
+    }
+}
+
+/// Compares the digests of a server with those that others noted at the same positions, and adds them.
+fn compare(engine: &Engine, noted: &mut BTreeMap<u64, Digest>) {
+    for StateDigest { position, digest, .. } in &*engine.digests().borrow() {
+        assert_eq!(noted.entry(*position).or_insert(*digest), digest, "at position {position}");
     }
 }
 
@@ -334,13 +409,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     /// Three servers take random steps at the same time, restart, and are replaced by empty ones. In the end
-    /// all have the same documents, with the same places.
+    /// all have the same documents, with the same places. At every position with a digest, all have the same
+    /// one; at each start and in the end it is that of the rows.
     #[test]
     fn servers_end_in_the_same_state(steps in prop::collection::vec((0..3_usize, step()), 1..60)) {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async move {
-            let (log, mut origin) = (TestLog::default(), 0);
+            let (log, mut origin, mut noted) = (TestLog::default(), 0, BTreeMap::new());
             let mut servers: Vec<Server> = (0..3).map(|_| Server::start(&log, &mut origin)).collect();
             create(&servers[0].engine, 0).await.unwrap();
             for steps in steps.chunks(3) {
@@ -348,6 +424,9 @@ proptest! {
                 let servers_now = &servers;
                 futures::future::join_all(work.map(|(at, step)| take(&servers_now[*at].engine, step))).await;
                 for (at, step) in steps {
+                    if matches!(step, Step::Restart | Step::Replace) {
+                        compare(&servers[*at].engine, &mut noted);
+                    }
                     let changed = match step {
                         Step::Restart => servers.remove(*at).restart(&log, &mut origin).await,
                         Step::Replace => {
@@ -361,10 +440,17 @@ proptest! {
             }
             // An entry at a time when every document that expires has expired.
             tokio::time::sleep(Duration::from_millis(200)).await;
+            servers[0].engine.pass_time();
             let _ = write(&servers[0].engine, 0, vec![delete(200)]).await;
+            let mut common: Option<BTreeSet<u64>> = None;
             for server in &servers {
                 reach(&server.engine, &log).await;
+                compare(&server.engine, &mut noted);
+                digests::check(&server.engine.shared.store).unwrap();
+                let own = server.engine.digests().borrow().iter().map(|one| one.position).collect();
+                common = Some(common.map_or_else(|| BTreeSet::clone(&own), |common| &common & &own));
             }
+            assert!(!common.unwrap().is_empty(), "all have noted the digest at the end");
             let expected = state(&servers[0].engine).await;
             for server in &servers[1..] {
                 assert_eq!(state(&server.engine).await, expected);
