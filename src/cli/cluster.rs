@@ -61,7 +61,10 @@ struct Member {
     address: String,
     version: String,
     position: u64,
+    lag_entries: Option<u64>,
     behind_ms: u64,
+    agreed: Option<u64>,
+    is_diverged: bool,
 }
 
 pub(super) async fn run(arguments: ClusterArguments) -> Result<(), Failure> {
@@ -85,10 +88,18 @@ fn print(state: &State) {
     if let Some(trouble) = &state.trouble {
         println!("trouble: {trouble}");
     }
-    let mut rows = vec![["server", "position", "behind", "version", "address"].map(str::to_owned)];
+    let header = ["server", "position", "lag", "behind", "data", "version", "address"];
+    let mut rows = vec![header.map(str::to_owned)];
     rows.extend(state.servers.iter().map(|server| {
-        let Member { name, address, version, position, behind_ms } = server;
-        [name.clone(), position.to_string(), format!("{behind_ms} ms"), version.clone(), address.clone()]
+        let Member { name, address, version, position, lag_entries, behind_ms, agreed, is_diverged } = server;
+        let lag = lag_entries.map_or_else(|| "-".to_owned(), |lag| format!("{lag} entries"));
+        let data = match (is_diverged, agreed) {
+            (true, _) => "DIFFER".to_owned(),
+            (false, Some(position)) => format!("same at {position}"),
+            (false, None) => "not compared".to_owned(),
+        };
+        let (position, behind) = (position.to_string(), format!("{behind_ms} ms"));
+        [name.clone(), position, lag, behind, data, version.clone(), address.clone()]
     }));
     print_table(&rows);
     let Some(log) = &state.log else { return };

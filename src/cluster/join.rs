@@ -9,7 +9,7 @@ use futures::StreamExt;
 use reqwest::Method;
 use tokio::sync::mpsc;
 
-use super::{Cluster, ClusterError, ServerState};
+use super::{Cluster, ClusterError, ServerState, standing};
 use crate::client::{Client, ClientError, Trust};
 use crate::engine::{EngineSettings, JoinError, replace_data};
 
@@ -23,8 +23,8 @@ const PROGRESS_BYTES: u64 = 256 << 20;
 /// Why an attempt to copy failed.
 #[derive(Debug, thiserror::Error)]
 enum CopyFailure {
-    /// No other server is alive.
-    #[error("no other server of the cluster is alive: start one that has data")]
+    /// No other server is alive, or their data differ.
+    #[error("no other server of the cluster is alive and may answer: start one that has data")]
     NoServer,
     /// The other server refused, or cannot be reached.
     #[error("{address}: {source}")]
@@ -43,7 +43,10 @@ impl Cluster {
     pub async fn copy_data(&self, dir: &Path, settings: EngineSettings) -> Result<(), ClusterError> {
         loop {
             match self.try_copy(dir, settings).await? {
-                Ok(()) => return Ok(()),
+                Ok(()) => match standing::forget(&self.dir) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => tracing::warn!(%error, "waiting to delete the file that asks for a copy"),
+                },
                 Err(error) => tracing::warn!(%error, "waiting for a copy of the data of another server"),
             }
             tokio::time::sleep(RETRY).await;
@@ -55,7 +58,8 @@ impl Cluster {
         dir: &Path,
         settings: EngineSettings,
     ) -> Result<Result<(), CopyFailure>, ClusterError> {
-        let others = self.servers().await?.into_iter().filter(|other| other.name != self.settings.server);
+        let is_source = |other: &ServerState| other.name != self.settings.server && !other.is_diverged;
+        let others = self.servers().await?.into_iter().filter(is_source);
         let Some(source) = others.max_by_key(|other| other.position) else {
             return Ok(Err(CopyFailure::NoServer));
         };

@@ -5,16 +5,20 @@
 //!
 //! *Guarantees*
 //! - A data directory follows one log only: that of the cluster and of the etcd that it has first followed.
+//! - A server whose data differ from those of the majority answers no requests (`standing`).
 //! - [`Cluster::behind`] is the time since this server certainly had every acknowledged write.
 //!
 //! *Absent*: consensus, leader election and failover, which are etcd's.
 
+mod agreement;
 mod identity;
 mod join;
+mod standing;
 mod status;
 mod trim;
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -27,6 +31,7 @@ pub use status::{ClusterStatus, EndpointState, LogState, ServerState};
 use crate::engine::{Engine, EngineError, Membership, Pieces};
 use crate::log::etcd::{self, ClientCertificate, Credentials, EtcdLog, EtcdSettings};
 use crate::log::{Log, LogError, Position};
+use agreement::{Agreement, Standing};
 use identity::Identity;
 
 /// The time after which a server that has died is not on the list of servers any more.
@@ -102,10 +107,31 @@ struct Report {
     durable: u64,
     /// Milliseconds since it certainly had every acknowledged write.
     behind_ms: u64,
+    /// The number of the entry at `position`. Servers of an earlier version do not have this and what
+    /// follows.
+    #[serde(default)]
+    number: u64,
+    /// Identifies this start of the server.
+    #[serde(default)]
+    start: String,
+    /// Its last digest, with the position.
+    #[serde(default)]
+    digest: Option<(u64, String)>,
+    /// The last position at which it agreed with others.
+    #[serde(default)]
+    agreed: Option<u64>,
+    /// Whether it answers nothing because its data differ.
+    #[serde(default)]
+    is_diverged: bool,
+    /// Whether a majority has other data.
+    #[serde(default)]
+    is_outvoted: bool,
 }
 
 /// What this server knows about the end of the log.
 struct Seen {
+    /// The number of the last entry.
+    end: u64,
     /// When etcd last answered where the log ends.
     answered: Instant,
     /// A time up to which this server has every acknowledged write.
@@ -126,8 +152,17 @@ pub struct Space {
 /// A server of a cluster.
 pub struct Cluster {
     settings: ClusterSettings,
+    /// The data directory.
+    dir: PathBuf,
     log: EtcdLog,
     seen: Mutex<Seen>,
+    /// Identifies the engine among all starts of all servers.
+    start: Mutex<String>,
+    /// What is known about the others; locked for the time of a comparison, and never with `standing`.
+    agreement: Mutex<Agreement>,
+    standing: Mutex<Standing>,
+    /// Whether requests for data are answered.
+    serves: AtomicBool,
     /// The engine, once it is open.
     engine: OnceLock<Arc<Engine>>,
     /// The space of etcd at the last check; `None` if etcd did not answer.
@@ -162,14 +197,24 @@ impl Cluster {
             let etcd = format!("{:x}", log.etcd_cluster());
             Identity { name: settings.name.clone(), etcd }.write(dir)?;
         }
-        let (answered, complete) = (Instant::now(), Instant::now());
-        let seen = Mutex::new(Seen { answered, complete });
-        let (engine, space, place) = (OnceLock::new(), Mutex::default(), tokio::sync::Mutex::default());
-        Ok(Cluster { settings, log, seen, engine, space, place })
+        Ok(Cluster {
+            settings,
+            dir: dir.to_path_buf(),
+            log,
+            seen: Mutex::new(Seen { end: 0, answered: Instant::now(), complete: Instant::now() }),
+            start: Mutex::default(),
+            agreement: Mutex::default(),
+            standing: Mutex::new(Standing::Unknown),
+            serves: AtomicBool::new(true),
+            engine: OnceLock::new(),
+            space: Mutex::default(),
+            place: tokio::sync::Mutex::default(),
+        })
     }
 
     /// What an engine needs to follow the log. `origin` identifies the engine among all of the cluster.
     pub fn membership(&self, origin: u128) -> Membership {
+        *self.start.lock() = format!("{origin:032x}");
         Membership { log: Arc::new(self.log.clone()), origin }
     }
 
@@ -179,10 +224,10 @@ impl Cluster {
     /// # Errors
     /// [`ClusterError::Log`] if the end of the log cannot be read, for a reason that does not pass.
     pub async fn catch_up(&self, engine: &Arc<Engine>) -> Result<bool, ClusterError> {
-        let (asked, end) = loop {
+        let (asked, (Position(end), number)) = loop {
             let asked = Instant::now();
-            match self.log.end().await {
-                Ok(Position(end)) => break (asked, end),
+            match self.log.last().await {
+                Ok(last) => break (asked, last),
                 Err(error @ LogError::Unavailable { .. }) => wait(&error).await,
                 Err(error) => return Err(error.into()),
             }
@@ -195,7 +240,7 @@ impl Cluster {
                 None => tracing::info!("catching up with the log of the cluster: {error}"),
             }
         }
-        *self.seen.lock() = Seen { answered: Instant::now(), complete: asked };
+        *self.seen.lock() = Seen { end: number, answered: Instant::now(), complete: asked };
         let _ = self.engine.set(Arc::clone(engine));
         Ok(true)
     }
@@ -206,7 +251,7 @@ impl Cluster {
         if let Some(engine) = self.engine.get() {
             tokio::select! {
                 () = self.watch(engine) => {}
-                () = self.report(engine) => {}
+                () = self.keep_telling(engine) => {}
                 () = self.keep_trimming() => {}
             }
         }
@@ -267,9 +312,12 @@ impl Cluster {
             || engine.replica().is_some_and(|replica| replica.trouble.is_some_and(|it| it.is_trimmed));
         while !is_trimmed() {
             let asked = Instant::now();
-            match self.log.end().await {
-                Ok(Position(end)) => {
-                    self.seen.lock().answered = Instant::now();
+            match self.log.last().await {
+                Ok((Position(end), number)) => {
+                    {
+                        let mut seen = self.seen.lock();
+                        (seen.end, seen.answered) = (number, Instant::now());
+                    }
                     if engine.reach(end, PATIENCE).await.is_ok() {
                         self.seen.lock().complete = asked;
                     }
@@ -294,26 +342,37 @@ impl Cluster {
         }
     }
 
-    async fn report(&self, engine: &Engine) {
+    async fn keep_telling(&self, engine: &Engine) {
+        let mut digests = engine.digests();
         loop {
-            let report = Report {
-                address: self.settings.address.clone(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-                position: engine.replica().map_or(0, |replica| replica.position),
-                durable: engine.durable_position().unwrap_or(0),
-                behind_ms: self.behind().as_millis() as u64,
-            };
-            let value = serde_json::to_vec(&report).unwrap_or_default();
-            let mut place = self.place.lock().await;
-            let reported = match &*place {
-                None => self.log.register(LEASE, value.into()).await.map(|taken| *place = Some(taken)),
-                Some(place) => place.update(value.into()).await,
-            };
-            drop(place);
-            if let Err(error) = reported {
-                tracing::warn!(%error, "the other servers of the cluster do not know how far this one is");
-            }
-            tokio::time::sleep(REPORT).await;
+            self.tell(engine).await;
+            // A new digest is published at once: a server that starts waits for it.
+            let _ = tokio::time::timeout(REPORT, digests.changed()).await;
+        }
+    }
+
+    /// Writes the report of this server.
+    async fn report(&self, engine: &Engine) -> Result<(), LogError> {
+        let replica = engine.replica();
+        let digest = engine.digests().borrow().back().map(|last| (last.position, last.digest.to_string()));
+        let report = Report {
+            address: self.settings.address.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            position: replica.as_ref().map_or(0, |replica| replica.position),
+            durable: engine.durable_position().unwrap_or(0),
+            behind_ms: self.behind().as_millis() as u64,
+            number: replica.map_or(0, |replica| replica.number),
+            start: self.start.lock().clone(),
+            digest,
+            agreed: self.agreed(),
+            is_diverged: self.divergence().is_some(),
+            is_outvoted: matches!(*self.standing.lock(), Standing::Outvoted(_)),
+        };
+        let value = serde_json::to_vec(&report).unwrap_or_default();
+        let mut place = self.place.lock().await;
+        match &*place {
+            None => self.log.register(LEASE, value.into()).await.map(|taken| *place = Some(taken)),
+            Some(place) => place.update(value.into()).await,
         }
     }
 
@@ -321,6 +380,13 @@ impl Cluster {
     /// server follows the log.
     pub fn behind(&self) -> Duration {
         self.seen.lock().complete.elapsed()
+    }
+
+    /// The number of entries of the log that this server has not applied, as far as it knows; `None` before
+    /// it has applied one since its start.
+    pub fn lag(&self) -> Option<u64> {
+        let number = self.engine.get()?.replica()?.number;
+        (number > 0).then(|| self.seen.lock().end.saturating_sub(number))
     }
 
     /// The space of etcd, as it was checked in the last seconds; `None` if etcd does not answer.
@@ -331,6 +397,12 @@ impl Cluster {
     /// Whether answers may miss writes that other servers acknowledged before [`ClusterSettings::max_lag`].
     pub fn is_stale(&self) -> bool {
         self.behind() > self.settings.max_lag
+    }
+
+    /// Whether this server follows the log, and is not too far behind.
+    pub fn is_following(&self) -> bool {
+        let replica = self.engine.get().and_then(|engine| engine.replica());
+        self.trouble().is_none() && replica.is_some_and(|replica| replica.trouble.is_none())
     }
 
     /// Why this server is not ready: it is behind, although it reaches the log.

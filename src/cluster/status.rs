@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::{Cluster, Report, Space};
 use crate::log::etcd::{EndpointStatus, EtcdStatus};
-use crate::log::{Log, LogError, Position};
+use crate::log::{LogError, Position};
 
 /// The state of a cluster, as one of its servers sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -18,9 +18,11 @@ pub struct ClusterStatus {
     pub position: u64,
     /// The last entry of the log; `None` if etcd does not answer.
     pub end: Option<u64>,
+    /// The number of entries that this server has not applied; `None` if it is not known.
+    pub lag_entries: Option<u64>,
     /// Milliseconds since this server certainly had every acknowledged write.
     pub behind_ms: u64,
-    /// Why this server does not follow the log, if that is so.
+    /// Why this server answers no requests for data, or does not follow the log, if that is so.
     pub trouble: Option<String>,
     /// The log; `None` if etcd does not answer.
     pub log: Option<LogState>,
@@ -69,14 +71,21 @@ pub struct ServerState {
     pub position: u64,
     /// The last entry of the log whose effect is on its disk.
     pub durable: u64,
+    /// The number of entries of the log that it has not applied; `None` if it is not known.
+    pub lag_entries: Option<u64>,
     /// Milliseconds since it certainly had every acknowledged write.
     pub behind_ms: u64,
+    /// The last position of the log at which its data were the same as those of others; `None` if they were
+    /// not compared yet, or differ.
+    pub agreed: Option<u64>,
+    /// Whether it answers no requests for data, because its data differ from those of others.
+    pub is_diverged: bool,
 }
 
 impl Cluster {
     /// The state of the cluster.
     pub async fn status(&self) -> ClusterStatus {
-        let (end, log, servers) = tokio::join!(self.log.end(), self.log.status(), self.servers());
+        let (end, log, servers) = tokio::join!(self.log.last(), self.log.status(), self.servers());
         let replica = self.engine.get().and_then(|engine| engine.replica());
         let unknown = |error: &LogError| format!("etcd does not answer: {error}");
         let trouble = replica.as_ref().and_then(|replica| replica.trouble.clone()).map(|it| it.reason);
@@ -84,18 +93,32 @@ impl Cluster {
             name: self.settings.name.clone(),
             server: self.settings.server.clone(),
             position: replica.map_or(0, |replica| replica.position),
+            lag_entries: self.lag(),
             behind_ms: self.behind().as_millis() as u64,
-            trouble: trouble.or_else(|| end.as_ref().err().map(unknown)),
-            end: end.ok().map(|Position(end)| end),
+            trouble: self.divergence().or(trouble).or_else(|| end.as_ref().err().map(unknown)),
+            end: end.ok().map(|(Position(end), _)| end),
             log: log.ok().map(LogState::from),
             servers: servers.unwrap_or_default(),
         }
     }
 
     pub(super) async fn servers(&self) -> Result<Vec<ServerState>, LogError> {
+        let end = self.seen.lock().end;
         let state = |(name, report): (String, Report)| {
-            let Report { address, version, position, durable, behind_ms } = report;
-            ServerState { name, address, version, position, durable, behind_ms }
+            let Report { address, version, position, durable, behind_ms, .. } = report;
+            let Report { number, agreed, is_diverged, .. } = report;
+            let lag_entries = (number > 0).then(|| end.saturating_sub(number));
+            ServerState {
+                name,
+                address,
+                version,
+                position,
+                durable,
+                lag_entries,
+                behind_ms,
+                agreed,
+                is_diverged,
+            }
         };
         Ok(self.reports().await?.into_iter().map(state).collect())
     }

@@ -36,7 +36,9 @@ impl Cluster {
         if !is_large && status.used_percent() < RECLAIM_PERCENT {
             return Ok(());
         }
-        let reports = self.reports().await?;
+        // A server that was outvoted never applies another entry of the log.
+        let mut reports = self.reports().await?;
+        reports.retain(|(_, report)| !report.is_outvoted);
         if reports.first().is_none_or(|(name, _)| *name != self.settings.server) {
             return Ok(());
         }
@@ -79,6 +81,12 @@ mod tests {
             position: durable + 10,
             durable,
             behind_ms: 0,
+            number: 0,
+            start: String::new(),
+            digest: None,
+            agreed: None,
+            is_diverged: false,
+            is_outvoted: false,
         };
         let reports = |all: &[u64]| -> Vec<(String, Report)> {
             all.iter().map(|durable| (format!("s{durable}"), report(*durable))).collect()

@@ -90,6 +90,7 @@ codes! {
     ShuttingDown SERVICE_UNAVAILABLE "shutting_down" "The server is shutting down";
     LogUnavailable SERVICE_UNAVAILABLE "log_unavailable" "The log of the cluster takes no writes";
     Behind SERVICE_UNAVAILABLE "behind" "This server has not applied that position of the log yet";
+    Diverged SERVICE_UNAVAILABLE "diverged" "The data of this server differ from those of others";
     ReadOnly SERVICE_UNAVAILABLE "read_only" "The server takes no writes";
     DiskFull INSUFFICIENT_STORAGE "disk_full" "The disk is full";
     OutcomeUnknown SERVICE_UNAVAILABLE "outcome_unknown" "The write may or may not be stored";

@@ -155,7 +155,7 @@ async fn of_collections(service: &Service, shown: &Shown) -> Vec<Gauge> {
 fn of_cluster(cluster: &Cluster) -> Vec<Gauge> {
     let position = cluster.position() as f64;
     let behind = cluster.behind().as_secs_f64();
-    let follows = f64::from(u8::from(cluster.trouble().is_none()));
+    let follows = f64::from(u8::from(cluster.is_following()));
     let mut gauges = vec![
         Gauge::one("lookalike_cluster_position", "Last entry of the log that is applied.", position),
         Gauge::one(
@@ -164,7 +164,21 @@ fn of_cluster(cluster: &Cluster) -> Vec<Gauge> {
             behind,
         ),
         Gauge::one("lookalike_cluster_following", "1 if the server follows the log, else 0.", follows),
+        Gauge::one(
+            "lookalike_cluster_diverged",
+            "1 if the server answers nothing because its data differ from those of others, else 0.",
+            f64::from(u8::from(cluster.divergence().is_some())),
+        ),
     ];
+    if let Some(lag) = cluster.lag() {
+        let about = "Entries of the log that are not applied.";
+        gauges.push(Gauge::one("lookalike_cluster_lag_entries", about, lag as f64));
+    }
+    if let Some(agreed) = cluster.agreed() {
+        let about =
+            "Last entry of the log at which the data were compared with those of others and the same.";
+        gauges.push(Gauge::one("lookalike_cluster_agreed_position", about, agreed as f64));
+    }
     if let Some(space) = cluster.space() {
         let mut one = |name, about, bytes: u64| gauges.push(Gauge::one(name, about, bytes as f64));
         one("lookalike_cluster_log_bytes", "Bytes that etcd occupies, the most of its servers.", space.bytes);

@@ -5,6 +5,8 @@
 //! - `at_least=POSITION` makes a request wait until the server has applied the log up to there.
 //!   `linearizable=true` makes it wait until the server has every write that was acknowledged before.
 //!
+//! - A server whose data differ from those of others answers only requests that are not for data.
+//!
 //! Both parameters are taken from the query before the handler sees it, and are unknown on a single server.
 
 use std::sync::Arc;
@@ -82,7 +84,7 @@ pub(super) fn answer(
     matched: Matched,
     mut request: Request,
 ) -> Answering {
-    let wanted = match take(&mut request) {
+    let wanted = match refuse_diverged(cluster, matched.route).and_then(|()| take(&mut request)) {
         Ok(wanted) => wanted,
         Err(problem) => return Either::Left(ready(problem.into_response())),
     };
@@ -112,6 +114,25 @@ pub(super) fn answer(
         }
         .boxed(),
     )
+}
+
+/// Refuses requests for data while those of this server differ from those of others.
+fn refuse_diverged(cluster: &Cluster, route: Route) -> Result<(), Problem> {
+    let is_for_data = !matches!(
+        route,
+        Route::Livez
+            | Route::Readyz
+            | Route::Metrics
+            | Route::Members
+            | Route::Version
+            | Route::Contract
+            | Route::ContractJson
+            | Route::Docs
+            | Route::Console
+            | Route::Unknown
+    );
+    let reason = if is_for_data { cluster.divergence() } else { None };
+    reason.map_or(Ok(()), |reason| Err(Problem::new(Code::Diverged, reason)))
 }
 
 async fn wait(cluster: &Cluster, wanted: Wanted, within: Duration) -> Result<(), Problem> {

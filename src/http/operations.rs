@@ -14,7 +14,7 @@ use super::observe;
 use super::openapi;
 use super::responses::{OutOfSpace, Unavailable};
 use super::route::Route;
-use super::wire::{ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
+use super::wire::{FollowingOut, ProfileOut, ProfilesOut, SnapshotOut, SnapshotsOut, StatsOut, VersionOut};
 use crate::cluster::Cluster;
 use crate::service::Health;
 
@@ -40,6 +40,9 @@ pub(super) async fn readyz(From_(state): From_<State>) -> Result<&'static str, P
     let health = state.service.health()?;
     if (state.is_draining)() {
         return Err(Problem::new(Code::ShuttingDown, "the server is shutting down"));
+    }
+    if let Some(reason) = state.cluster.get().and_then(Cluster::divergence) {
+        return Err(Problem::new(Code::Diverged, reason));
     }
     if let Some(behind) = state.cluster.get().and_then(Cluster::trouble) {
         return Err(Problem::new(Code::Behind, behind));
@@ -71,7 +74,14 @@ pub(super) async fn stats(
     let sizes = service.bucket_sizes(&info).await?.0;
     let stats = service.stats().await?;
     let distances = service.answered_distances(&collection)?;
-    Ok(Json(StatsOut::new(info, sizes, &distances, stats, service.memory()?, service.now_ms())))
+    let cluster = state.cluster.get().map(|cluster| FollowingOut {
+        position: cluster.position(),
+        lag_entries: cluster.lag(),
+        behind_ms: cluster.behind().as_millis() as u64,
+    });
+    let mut out = StatsOut::new(info, sizes, &distances, stats, service.memory()?, service.now_ms());
+    out.cluster = cluster;
+    Ok(Json(out))
 }
 
 /// Takes a snapshot of the index now.

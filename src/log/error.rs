@@ -92,8 +92,9 @@ pub enum LogError {
     },
     /// The log ends before a position that this server has reached: etcd lost data, or was replaced.
     #[error(
-        "the log has no entry at {position}, and ends at {end}: etcd was restored from a backup or replaced. \
-         Start this cluster anew from the backup of one server"
+        "the log does not have the entry at {position} that this server has applied, and ends at {end}: etcd \
+         was restored from an older backup or replaced. Writes are refused. Export the collections of the \
+         server with the greatest position, and start the cluster anew (docs/cluster.md, Backup)"
     )]
     Rewound {
         /// The position that must be in the log.
@@ -106,8 +107,8 @@ pub enum LogError {
     Damaged(String),
     /// An endpoint belongs to another etcd cluster.
     #[error(
-        "{endpoint} belongs to the etcd cluster {found:x}, not to {expected:x}: correct \
-         cluster.etcd.endpoints"
+        "{endpoint} belongs to the etcd cluster {found:x}, not to {expected:x}: correct cluster.etcd, or if \
+         etcd was restored or replaced, start the cluster anew (docs/cluster.md, Backup)"
     )]
     OtherCluster {
         /// The endpoint.

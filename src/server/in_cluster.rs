@@ -12,19 +12,25 @@ use crate::log::etcd::{ClientCertificate, Credentials};
 use crate::machine;
 use crate::pool::CpuPool;
 
-/// Opens the engine and waits until it has the whole log. If the log does not reach back to its position, it
-/// copies the data of another server first.
+/// Opens the engine, waits until it has the whole log, and compares it with the other servers. If the log
+/// does not reach back to its position, or its data were found to differ, it copies those of another server
+/// first.
 pub(super) async fn open(
     settings: &Settings,
     pool: CpuPool,
     progress: &Arc<Progress>,
     cluster: &Cluster,
 ) -> Result<Arc<Engine>, ServerError> {
+    if cluster.has_diverged() {
+        tracing::warn!("the data of this server differed from those of the others, and are replaced");
+        cluster.copy_data(&settings.data.dir, engine_settings(settings)).await?;
+    }
     loop {
         // A new origin each time: it identifies the entries of an engine.
         let membership = cluster.membership(uuid::Uuid::new_v4().as_u128());
         let engine = super::open(settings, pool.clone(), progress, Some(membership)).await?;
         if cluster.catch_up(&engine).await? {
+            cluster.compare_at_start(&engine).await;
             return Ok(engine);
         }
         tracing::warn!("the log of the cluster does not reach back to the data of this server");

@@ -4,6 +4,7 @@
 
 mod access;
 mod appends;
+mod divergence;
 mod etcd;
 mod failures;
 mod histories;

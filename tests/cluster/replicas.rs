@@ -56,6 +56,9 @@ async fn what_one_server_stores_all_find() {
     assert_eq!(documents(equal(&cluster.exports("news").await)).len(), 3);
     let state: Value = serde_json::from_str(&eventually(cluster.server(0), "/cluster").await).unwrap();
     assert_eq!((&state["name"], &state["server"]), (&json!("lookalike"), &json!("s0")));
+    let stats: Value = serde_json::from_str(&eventually(cluster.server(0), "/stats").await).unwrap();
+    assert_eq!(stats["cluster"]["lag_entries"], 0, "{stats:#}");
+    assert!(stats["cluster"]["position"].as_u64() > Some(0) && stats["cluster"]["behind_ms"].is_u64());
     assert_eq!(state["log"]["endpoints"].as_array().unwrap().len(), 3, "{state:#}");
     let names: Vec<&str> =
         state["servers"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
@@ -69,7 +72,11 @@ async fn what_one_server_stores_all_find() {
     let since = Instant::now();
     loop {
         let metrics = eventually(cluster.server(1), "/metrics").await;
-        let has = |name: &&&str| metrics.lines().any(|line| line.starts_with(&format!("{name} ")));
+        let has = |name: &&&str| {
+            let rest =
+                |line: &str| line.strip_prefix(**name).is_some_and(|rest| rest.starts_with([' ', '{']));
+            metrics.lines().any(rest)
+        };
         let absent: Vec<_> = shown.iter().filter(|name| !has(name)).collect();
         if shown.len() > 5 && absent.is_empty() {
             break;

@@ -1,5 +1,6 @@
 //! A cluster for one test: three processes of etcd, and servers of the release binary that follow its log.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -57,6 +58,36 @@ impl Cluster {
         assert!(self.servers[at].is_none(), "server {at} runs");
         let started = Server::launch(self.command(at, self.dirs[at].path())).await;
         self.servers[at] = Some(started.unwrap_or_else(|ended| panic!("{ended:?}")));
+    }
+
+    /// The same, and does not wait until it is ready, but until it has started.
+    pub async fn restart_in_any_state(&mut self, at: usize) {
+        assert!(self.servers[at].is_none(), "server {at} runs");
+        let started = Server::launch_with_fault(self.command(at, self.dirs[at].path())).await;
+        self.servers[at] = Some(started.unwrap_or_else(|ended| panic!("{ended:?}")));
+    }
+
+    /// Puts a file or directory of a copy back into the directory of a server that does not run; all of it
+    /// if `part` is empty.
+    pub fn put_back(&mut self, at: usize, from: &Path, part: &str) {
+        assert!(self.servers[at].is_none(), "server {at} runs");
+        if part.is_empty() {
+            self.wipe(at);
+            return copy(from, self.dir(at));
+        }
+        let (from, to) = (from.join(part), self.dir(at).join(part));
+        if from.is_dir() {
+            fs::remove_dir_all(&to).unwrap();
+            fs::create_dir(&to).unwrap();
+            copy(&from, &to);
+        } else {
+            fs::copy(&from, &to).unwrap();
+        }
+    }
+
+    /// Ends a server as an operator does.
+    pub fn stop(&mut self, at: usize) {
+        assert!(self.servers[at].take().unwrap().stop().success());
     }
 
     /// Replaces the data of a server that does not run by an empty directory.
@@ -121,6 +152,12 @@ impl Cluster {
         }
         exports
     }
+}
+
+/// Copies what is in a directory into another one.
+pub fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().unwrap();
+    assert!(copied.success());
 }
 
 /// The body of a GET, once it succeeds.

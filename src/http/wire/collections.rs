@@ -308,6 +308,22 @@ pub(in crate::http) struct StatsOut {
     /// The newest snapshot.
     #[serde(skip_serializing_if = "Option::is_none")]
     snapshot: Option<SnapshotOut>,
+    /// How far the server is in the log of its cluster; absent on a single server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) cluster: Option<FollowingOut>,
+}
+
+/// How far a server of a cluster is.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Following)]
+pub(in crate::http) struct FollowingOut {
+    /// The last entry of the log that it has applied.
+    pub(in crate::http) position: u64,
+    /// The number of entries of the log that it has not applied; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::http) lag_entries: Option<u64>,
+    /// Milliseconds since it certainly had every acknowledged write.
+    pub(in crate::http) behind_ms: u64,
 }
 
 impl StatsOut {
@@ -330,6 +346,7 @@ impl StatsOut {
             queued_operations: stats.queued_operations,
             memory: memory.into(),
             snapshot: stats.snapshot.map(|snapshot| SnapshotOut::new(snapshot, now_ms)),
+            cluster: None,
         }
     }
 }

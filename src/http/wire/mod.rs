@@ -30,8 +30,8 @@ pub(super) use clusters::{
     ClusterOrderIn, ClusterOut, ClusterParams, ClustersListOut, MemberParams, PlacementOut,
 };
 pub(super) use collections::{
-    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, RestoredOut, SharedHashesOut, SnapshotOut,
-    SnapshotsOut, StatsOut, VersionOut,
+    ClustersIn, CollectionIn, CollectionOut, CollectionsOut, FollowingOut, RestoredOut, SharedHashesOut,
+    SnapshotOut, SnapshotsOut, StatsOut, VersionOut,
 };
 pub(super) use compare::{CompareIn, ComparisonOut};
 pub(super) use content::{check_size, page};

@@ -150,6 +150,14 @@ impl EtcdLog {
         membership::members(gateway, &format!("{prefix}servers/"), settings.timeout).await
     }
 
+    /// The position and the number of the last entry; 0 if there is none.
+    ///
+    /// # Errors
+    /// As [`Log::end`].
+    pub async fn last(&self) -> Result<(Position, u64), LogError> {
+        self.inner.last().await
+    }
+
     /// The state of etcd.
     ///
     /// # Errors
@@ -180,8 +188,12 @@ impl EtcdLog {
 
 impl Inner {
     async fn end(&self) -> Result<Position, LogError> {
-        let end = tail::end(&self.gateway, &self.log, self.settings.timeout).await;
-        end.map_err(|lost| self.gateway.error(lost))
+        Ok(self.last().await?.0)
+    }
+
+    async fn last(&self) -> Result<(Position, u64), LogError> {
+        let last = tail::last(&self.gateway, &self.log, self.settings.timeout).await;
+        last.map_err(|lost| self.gateway.error(lost))
     }
 
     async fn trim(&self, through: Position) -> Result<(), LogError> {

@@ -145,7 +145,8 @@ impl Tail {
 
     /// Ends the watch; the next one is at another server.
     async fn leave(&mut self, failure: &Failure) {
-        tracing::info!(%failure, after = %self.after, "the tail of the log is interrupted and goes on");
+        let after = self.after;
+        tracing::warn!(%failure, %after, "the log of the cluster is interrupted; it is tried again");
         if let Some(watch) = self.watch.take() {
             if failure.kind() == Kind::TokenExpired {
                 // The next watch uses the new token, or reports why there is none.
@@ -271,7 +272,12 @@ impl Tail {
 }
 
 /// The position of the last entry.
-pub(super) async fn end(gateway: &Gateway, log: &str, within: Duration) -> Result<Position, Lost> {
+async fn end(gateway: &Gateway, log: &str, within: Duration) -> Result<Position, Lost> {
+    Ok(last(gateway, log, within).await?.0)
+}
+
+/// The position and the number of the last entry.
+pub(super) async fn last(gateway: &Gateway, log: &str, within: Duration) -> Result<(Position, u64), Lost> {
     let answer: RangeAnswer = gateway.call("/v3/kv/range", &Range::keys_only(log, 0), within).await?;
-    Ok(Position(answer.kvs.first().map_or(0, |log| log.mod_revision)))
+    Ok(answer.kvs.first().map_or((Position(0), 0), |log| (Position(log.mod_revision), log.version)))
 }
