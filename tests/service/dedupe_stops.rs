@@ -56,7 +56,7 @@ fn invalid_input_gives_an_error_and_no_output() {
         (&["columns.csv"], "there is no column \"text\"; there are a, b"),
         (&["columns.csv", "--skip-invalid"], "there is no column \"text\"; there are a, b"),
         (&["cells.csv"], "cells.csv:2: 1 cell instead of 2"),
-        (&["quote.csv"], "quote.csv:2: the row ends within a quoted cell"),
+        (&["quote.csv"], "quote.csv:2: the quote that opens in line 2 is not closed"),
         (&["bytes.txt"], "bytes.txt:1: not UTF-8: byte 2"),
         (&["cut.warc"], "it is truncated"),
         (&["loop.jsonl"], "loop.jsonl: "),

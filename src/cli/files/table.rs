@@ -111,19 +111,12 @@ impl<'a> Table<'a> {
         let breaks = raw.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
         let line_of = |at: usize| line + memchr_iter(b'\n', &raw[..at]).count() as u64;
         let quoted = || quoted_cells(&raw, self.delimiter);
-        let unclosed = || quoted().into_iter().find(|(_, end)| end.is_none()).map(|(at, _)| line_of(at));
+        let open = quoted().into_iter().find(|(_, end)| end.is_none()).map(|(at, _)| line_of(at));
         let cells = match read {
             Ok(false) => return Ok(None),
-            Ok(true) => match unclosed().filter(|_| self.rows.is_done()) {
-                None => Ok(cells),
-                Some(opens) => Err(format!(
-                    "the quote that opens in line {opens} is not closed, and the rest of the file is one \
-                     row; {CLOSE}"
-                )),
-            },
             Err(_) if self.rows.get_ref().is_over => {
                 let most = self.rows.get_ref().most;
-                let why = match unclosed() {
+                let why = match open {
                     Some(opens) => {
                         format!("the quote that opens in line {opens} is not closed within {most}")
                     }
@@ -131,19 +124,27 @@ impl<'a> Table<'a> {
                 };
                 return Err(wrong(format!("{why} bytes; {CLOSE}")));
             }
-            Err(error) => {
-                let why = why_bad(error)?;
-                let is_long = |(from, end): &(usize, Option<usize>)| {
-                    end.is_some_and(|end| line_of(*from) < line_of(end))
-                };
-                Err(match quoted().into_iter().find(is_long) {
-                    Some((from, _)) => format!(
-                        "{why}; the quoted cell that opens in line {} has line breaks: {CLOSE}",
-                        line_of(from)
-                    ),
-                    None => why,
-                })
-            }
+            Err(error) if error.is_io_error() => return Err(error.into()),
+            read => match (read, open) {
+                (_, Some(opens)) => Err(format!(
+                    "the quote that opens in line {opens} is not closed, and the rest of the file is one \
+                     row; {CLOSE}"
+                )),
+                (Ok(_), None) => Ok(cells),
+                (Err(error), None) => {
+                    let why = why_bad(error)?;
+                    let is_long = |(from, end): &(usize, Option<usize>)| {
+                        end.is_some_and(|end| line_of(*from) < line_of(end))
+                    };
+                    Err(match quoted().into_iter().find(is_long) {
+                        Some((from, _)) => format!(
+                            "{why}; the quoted cell that opens in line {} has line breaks: {CLOSE}",
+                            line_of(from)
+                        ),
+                        None => why,
+                    })
+                }
+            },
         };
         let line = line_of(breaks);
         let end = raw.len() - raw.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
@@ -185,6 +186,9 @@ fn taken(rows: &mut csv::Reader<Tee>) -> Vec<u8> {
 /// The quoted cells of a row: the place of the quote that opens each, and of the one that closes it. A quote
 /// within a cell that does not begin with one is a part of its text.
 fn quoted_cells(raw: &[u8], delimiter: u8) -> Vec<(usize, Option<usize>)> {
+    if memchr(b'"', raw).is_none() {
+        return Vec::new();
+    }
     let (mut cells, mut at, mut is_begin) = (Vec::new(), 0, true);
     while at < raw.len() {
         if is_begin && raw[at] == b'"' {
@@ -267,21 +271,23 @@ mod tests {
 
     #[test]
     fn the_line_in_which_an_open_quote_begins_is_named() {
-        let why = |rows: &[Row], at: usize| rows[at].cells.as_ref().unwrap_err().clone();
+        let why = |found: &[Row], at: usize| found[at].cells.as_ref().unwrap_err().clone();
         for end in ["", "\n", "\nmore,text\nand more\n"] {
-            let table = format!("a,b\n1,2\n\n3,\"one \"\"line\nand another\n4,5\" disk{end}");
-            let (_, rows) = rows(table.as_bytes());
-            assert!(rows[0].cells.is_ok() && rows.len() == 2, "{rows:?}");
-            let why = why(&rows, 1);
+            let table = format!("a,b\n1,2\n\n3,\"one \"\"line\nand another\n4,five{end}");
+            let (_, found) = rows(table.as_bytes());
+            assert!(found[0].cells.is_ok() && found.len() == 2, "{found:?}");
+            let why = why(&found, 1);
             assert!(why.contains("opens in line 4 ") && why.contains(CLOSE), "{why}");
         }
+        let (_, found) = rows(b"a,b,c\n1,2,3\n4,\"5\n6,7,8\n");
+        assert!(why(&found, 1).contains("opens in line 3 is not closed"), "{found:?}");
         // A later quote closes it.
-        let (_, rows) = rows(b"a,b\n1,\"2\n3,4\n5,\"six\"\n7,8\n");
-        assert!(why(&rows, 0).contains("opens in line 2 has line breaks"), "{rows:?}");
-        assert_eq!(&rows[1].cells.as_ref().unwrap()[0], "7");
+        let (_, found) = rows(b"a,b\n1,\"2\n3,4\n5,\",six\"\n7,8\n");
+        assert!(why(&found, 0).contains("opens in line 2 has line breaks"), "{found:?}");
+        assert_eq!(&found[1].cells.as_ref().unwrap()[0], "7");
         // Quotes within a cell that does not begin with one are text.
-        let (_, rows) = super::tests::rows(b"a,b\n1,5\" disk\n2,say \"x\n");
-        assert!(rows.iter().all(|row| row.cells.is_ok()) && rows.len() == 2, "{rows:?}");
+        let (_, found) = rows(b"a,b\n1,5\" disk\n2,say \"x\n");
+        assert!(found.iter().all(|row| row.cells.is_ok()) && found.len() == 2, "{found:?}");
     }
 
     #[test]
