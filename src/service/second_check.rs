@@ -102,8 +102,8 @@ fn check_sketch_bytes(
     }
     let keeps = if own == 0 { "no sketches".to_owned() } else { format!("sketches of {own} bytes") };
     let detail = format!(
-        "the sketch has {bytes} bytes, {} digits; this collection keeps {keeps} (sketch_bytes): make one with \
-         \"sketch_bytes\": {bytes}, or leave {field} out",
+        "the sketch has {bytes} bytes, {} digits; this collection keeps {keeps} (sketch_bytes): make one \
+         with \"sketch_bytes\": {bytes}, or leave {field} out",
         2 * bytes
     );
     Err(ServiceError::invalid(field, detail))

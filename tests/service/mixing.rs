@@ -64,7 +64,8 @@ async fn an_export_is_refused_by_a_collection_of_another_profile_of_the_same_wid
     let export = server.get("/export").await.text().await.unwrap();
     let header: Value = serde_json::from_str(export.lines().next().unwrap()).unwrap();
     let expected = json!({
-        "collection": "default", "profile": "copies-64@1", "bits": 64, "keep_text": false, "sketch_bytes": 32, "passages": false,
+        "collection": "default", "profile": "copies-64@1", "bits": 64, "keep_text": false, "sketch_bytes": 32,
+        "passages": false,
         "representatives": false, "version": env!("CARGO_PKG_VERSION"),
     });
     assert_eq!(header["export"], expected);

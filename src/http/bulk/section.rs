@@ -2,8 +2,8 @@
 //!
 //! A header states the profile and the form of the hashes after it, up to the next header, so that files can
 //! be concatenated. It is no document and gets no result. Hashes and signatures of another profile and
-//! sketches of another size are refused. Texts are not: the collection fingerprints them itself. If the header
-//! states that the export has no texts, all documents after it are refused without being parsed.
+//! sketches of another size are refused. Texts are not: the collection fingerprints them itself. If the
+//! header states that the export has no texts, all documents after it are refused without being parsed.
 
 use std::sync::Arc;
 
