@@ -15,7 +15,9 @@ use utoipa::{IntoResponses, OpenApi};
 use super::error::Body;
 use super::responses::{AnyProblem, NotAllowed};
 use super::route::{Matched, Need, Route};
-use super::wire::{Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp};
+use super::wire::{
+    Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata, Timestamp,
+};
 use super::{
     backups, calibrate, clusters, collections, compare, deletions, documents, examples, fingerprint,
     in_cluster, key, links, listing, marks, operations, pairs, reindex, similar,
@@ -52,8 +54,10 @@ use super::{
         operations::profiles, key::key, collections::shared_hashes, in_cluster::members,
         in_cluster::copy,
     ),
-    components(schemas(Body, Bits, ClusterOrderIn, Count, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
-        Timestamp)),
+    components(schemas(
+        Body, Bits, ClusterOrderIn, Count, ErrorsListed, ExpiresIn, HashFormat, HashIn, Hex, Id, Metadata,
+        Timestamp,
+    )),
     tags(
         (name = "fingerprints", description = "Fingerprints of texts."),
         (name = "documents", description = "The stored documents."),

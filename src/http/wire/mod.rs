@@ -51,5 +51,7 @@ pub(super) use marks::{MarkListParams, MarkParams, MarkedOut, MarksIn, MarksOut}
 pub(super) use pairs::{PairOut, PairsParams, read_pair};
 pub(super) use profiles::{ProfileOut, ProfilesOut};
 pub(super) use reindex::{ReindexIn, ReindexOut};
-pub(super) use similar::{AskIn, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams};
+pub(super) use similar::{
+    AskIn, ErrorsListed, NearIdParams, NearParams, OnDuplicate, QueriesIn, Several, SimilarParams,
+};
 pub(super) use values::{Bits, Count, ExpiresIn, Id, Metadata, Timestamp};
