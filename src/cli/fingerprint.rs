@@ -93,9 +93,14 @@ fn of_many(file: &Path, format: Option<Format>) -> String {
         Some(Format::Jsonl) => format!("; {piped}: head -1 {name} | jq -r .text | lookalike fingerprint -"),
         _ => format!("; {piped}"),
     };
+    let copied = if is_tar(file) {
+        String::new()
+    } else {
+        format!(", `lookalike dedupe {name} -o FOLDER` copies it without near-duplicates")
+    };
     format!(
         "it has many documents, and fingerprint takes one text per file: `lookalike import {name}` stores \
-         them in a server, `lookalike dedupe {name} -o FOLDER` copies it without near-duplicates{one}"
+         them in a server{copied}{one}"
     )
 }
 

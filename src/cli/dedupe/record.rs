@@ -17,6 +17,7 @@ use crate::fingerprint::{Profile, Signature, Signed, Status, makes_the_same, sig
 use crate::http::ExportHeader;
 use crate::ids::{FormError, Hash, HashError, HashForm, SignatureShape};
 use crate::text::{decode, main_text};
+use crate::wording;
 
 /// The profile whose features the second check compares, as the server does.
 const CHECKED: &str = "pairs-64";
@@ -168,13 +169,12 @@ impl Maker {
         let line = line.trim_start_matches('\u{feff}');
         if self.is_exported {
             let object: BTreeMap<String, &RawValue> =
-                serde_json::from_str(line).map_err(|error| format!("not a JSON object: {error}"))?;
+                serde_json::from_str(line).map_err(|error| not_an_object(line, &error))?;
             return self.of_exported(&object);
         }
         let name = self.hash_field.as_ref().unwrap_or(&self.text_field);
         let names = [&self.id_field, self.keep.field().unwrap_or(&self.id_field), name];
-        let [id, key, content] =
-            fields_of(line, names).map_err(|error| format!("not a JSON object: {error}"))?;
+        let [id, key, content] = fields_of(line, names).map_err(|error| not_an_object(line, &error))?;
         let id = id.map(RawValue::get).filter(|id| *id != "null");
         if id.is_none() && self.needs_id {
             return Err(missing_in(&self.id_field, line));
@@ -298,6 +298,13 @@ impl Maker {
         let minima = SKETCH_BYTES * 8 / SKETCH_BITS as usize;
         (signed, Signature::of(&set, minima).sketch(SKETCH_BITS).bytes().to_vec())
     }
+}
+
+fn not_an_object(line: &str, error: &serde_json::Error) -> String {
+    if line.trim_start().starts_with('[') {
+        return "a JSON array: dedupe takes one object per line; `jq -c '.[]' FILE` makes such lines".into();
+    }
+    format!("not a JSON object: {}", wording::plain(&error.to_string()))
 }
 
 /// A value as text: a string without its quotes, anything else as it is.
