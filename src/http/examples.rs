@@ -43,8 +43,7 @@ fn body(operation: &str) -> Option<Value> {
 fn parameters(operation: &str) -> &'static [(&'static str, Option<&'static str>)] {
     match operation {
         "get_similar" => &[("text", Some(OTHER)), ("hash", None), ("id", None), ("profile", None)],
-        "add_documents" | "batch_documents" => &[("If-None-Match", None)],
-        "get_document" => &[("If-None-Match", None)],
+        "add_documents" | "batch_documents" | "get_document" => &[("If-None-Match", None)],
         "put_document" => &[("If-Match", None), ("If-None-Match", None)],
         "patch_document" | "delete_document" => &[("If-Match", None)],
         "remove_mark" => &[("other", Some("article-2"))],
