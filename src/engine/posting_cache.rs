@@ -405,10 +405,10 @@ mod tests {
                     CachedPosting { id: DocumentId::new(&id).unwrap(), expires_ms, metadata }
                 });
                 cache.apply_commit(&[TouchedHash { collection: of, hash, posting: added.clone() }], true);
-                let metadata = added.as_ref().and_then(|added| added.metadata.as_ref());
-                let is_small = metadata.is_none_or(|text| text.len() <= MAX_METADATA);
-                prop_assert_eq!(cache.get(of, hash), added.clone().filter(|_| is_small));
-                last.insert((of, hash), added);
+                let is_small = |metadata: &String| metadata.len() <= MAX_METADATA;
+                let cached = added.filter(|added| added.metadata.as_ref().is_none_or(is_small));
+                prop_assert_eq!(cache.get(of, hash), cached.clone());
+                last.insert((of, hash), cached);
             }
             for ((of, hash), added) in &last {
                 let found = cache.get(*of, *hash);

@@ -101,6 +101,39 @@ async fn the_keyboard_alone_is_enough() {
     browser.close().await;
 }
 
+/// The controls that the Tab key must reach: one of each group of choices, of which arrows reach the others.
+const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, select, textarea, summary, \
+     [tabindex=\"0\"]')].filter((one) => one.getClientRects().length && !one.disabled && one.tabIndex >= 0)";
+
+#[tokio::test]
+async fn tab_reaches_every_control_of_every_page_and_back_to_the_first() {
+    let data = directory();
+    let server = furnished(data.path()).await;
+    let Some(browser) = Browser::open(&server).await else { return };
+    for (name, address, ready) in PAGES {
+        browser.go(address).await;
+        browser.until(ready).await;
+        browser
+            .value(
+                "(window.reached = new Set(), \
+                 document.addEventListener('focusin', (event) => window.reached.add(event.target)), 0)",
+            )
+            .await;
+        let controls = browser.value(&format!("{CONTROLS}.length")).await.as_u64().unwrap();
+        assert!(controls > 10, "{name} has {controls} controls");
+        for _ in 0..controls + 10 {
+            browser.keys(&[&Key::Tab]).await;
+        }
+        let group = "(one) => one.type === 'radio' ? one.name : one";
+        let missed = format!(
+            "((groups) => {CONTROLS}.filter((one) => !groups.has(({group})(one)))\
+             .map((one) => one.outerHTML))(new Set([...window.reached].map({group})))"
+        );
+        assert_eq!(browser.value(&missed).await, json!([]), "{name}");
+    }
+    browser.close().await;
+}
+
 #[tokio::test]
 async fn no_page_is_wider_than_its_window() {
     let data = directory();
