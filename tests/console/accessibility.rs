@@ -103,7 +103,7 @@ async fn the_keyboard_alone_is_enough() {
 
 /// The controls that the Tab key must reach: one of each group of choices, of which arrows reach the others.
 const CONTROLS: &str = "[...document.querySelectorAll('a[href], button, input, select, textarea, summary, \
-     [tabindex=\"0\"]')].filter((one) => one.getClientRects().length && !one.disabled && one.tabIndex >= 0)";
+     [tabindex=\"0\"]')].filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0)";
 
 #[tokio::test]
 async fn tab_reaches_every_control_of_every_page_and_back_to_the_first() {
@@ -113,6 +113,7 @@ async fn tab_reaches_every_control_of_every_page_and_back_to_the_first() {
     for (name, address, ready) in PAGES {
         browser.go(address).await;
         browser.until(ready).await;
+        browser.value(&format!("document.querySelectorAll('{PAGE} details').forEach({OPEN})")).await;
         browser
             .value(
                 "(window.reached = new Set(), \
