@@ -185,8 +185,12 @@ async fn look_up(server: &Server, name: &str, found: &Documents) -> Vec<String> 
         }
         for (index, hash) in part.iter().enumerate() {
             let expected = neighbours(&documents, number(hash), k(index));
-            let similar = &answer["results"][index]["similar"];
-            if *similar != Value::Array(expected.clone()) {
+            let mut similar = answer["results"][index]["similar"].clone();
+            // `derived` compares the clusters.
+            for near in similar.as_array_mut().into_iter().flatten() {
+                near.as_object_mut().map(|near| near.remove("cluster"));
+            }
+            if similar != Value::Array(expected.clone()) {
                 violations.push(format!("{name}: {hash} at {}: {similar}, expected {expected:?}", k(index)));
             }
         }
