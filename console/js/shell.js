@@ -53,6 +53,10 @@ export function build(pages) {
         if (one.dataset.page === page) one.setAttribute("aria-current", "page");
         else one.removeAttribute("aria-current");
       });
+      // In a narrow window the navigation is a row that scrolls.
+      const current = links.find((one) => one.dataset.page === page);
+      const left = (one) => one.getBoundingClientRect().left;
+      if (current) nav.scrollBy(left(current) - left(nav) - parseFloat(getComputedStyle(nav).paddingLeft), 0);
     },
   };
 }

@@ -159,6 +159,14 @@ async fn no_page_is_wider_than_its_window() {
             }
         }
         browser.click(".corner input[value='en']").await;
+        browser.size(360, 900).await;
+        browser.go("compare").await;
+        browser.go(address).await;
+        browser.until(ready).await;
+        let link = "document.querySelector('nav a[aria-current]').getBoundingClientRect()";
+        let is_seen = format!("{link}.left >= 0 && {link}.right <= 361");
+        let place = browser.value(&format!("[{link}.left, {link}.right, innerWidth]")).await;
+        assert_eq!(browser.value(&is_seen).await, true, "the link of {name} is out of sight: {place}");
     }
     browser.close().await;
 }
