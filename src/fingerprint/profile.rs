@@ -292,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_fingerprint_with_a_set_is_the_same_as_alone() {
-        let mixed = "东京塔 Tokyo Tower 是一座塔。東京タワーは塔である。ไทย 12 電腦, and more words 好天气";
+        let mixed = "东京塔 Tokyo Tower 是一座塔。\
+                     東京タワーは塔である。ไทย 12 電腦, and more words 好天气";
         for text in ["", "。", "word", "好", mixed, &mixed.repeat(4), "。2023年10月 的 rust 写 的"] {
             for profile in Profile::all() {
                 for other in Profile::all() {

@@ -112,7 +112,8 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn the_words_of_each_reading_are_those_of_the_dictionary(
-            text in "([我来到北京清华大学臺灣电脑]{0,9}|[a-c ]{0,5}|[東京タワーへ]{0,5}|[ภาษาไทย]{0,4}|[。,! ]){0,9}",
+            text in "([我来到北京清华大学臺灣电脑]{0,9}|[a-c ]{0,5}|\
+                [東京タワーへ]{0,5}|[ภาษาไทย]{0,4}|[。,! ]){0,9}",
         ) {
             let (text, dictionary) = (normalise(&text), Dictionary::built_in());
             for new_words in [NewWords::Split, NewWords::Guess] {
