@@ -5,7 +5,7 @@
 //! - A server that differs from more servers than agree with it is outvoted. It cannot become a majority
 //!   again by itself.
 //! - If neither side has more servers, the standing is disputed on both: nobody knows which is right.
-//! - A server that publishes nothing, of an earlier version, has no vote. One that has not published a
+//! - A server that publishes no digest has no vote. One that has not published a
 //!   position yet may delay the verdict for [`PATIENCE`].
 //!
 //! *Absent*: what follows from the standing (`standing`), and how the digests get here.

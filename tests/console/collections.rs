@@ -29,6 +29,10 @@ async fn a_collection_is_made_described_and_deleted() {
     browser.until(&format!("document.querySelectorAll('{PAGE} .chart .column').length > 3")).await;
     browser.shows(&format!("{PAGE} .figures"), "127").await;
     browser.shows(&format!("{PAGE} .rates"), "requests a second").await;
+    for _ in 0..50 {
+        server.get("/collections/news/similar?hash=00000000000000ff").await;
+    }
+    browser.shows(&format!("{PAGE} .rates"), "p50 ").await;
     let shared = server.json("/collections/news/shared-hashes").await["hashes"][0].clone();
     assert!(shared["documents"].as_u64().unwrap() >= 8, "{shared}");
     browser.press(shared["hash"].as_str().unwrap()).await;

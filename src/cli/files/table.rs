@@ -65,7 +65,7 @@ impl<'a> Table<'a> {
         Table::of_rows(read, delimiter, ROW_BYTES)
     }
 
-    /// The same with rows of at most `most` bytes, and perhaps some that are read ahead.
+    /// The same with another limit on the bytes of a row; the buffer that is read ahead may exceed it.
     fn of_rows(mut read: Reading<'a>, delimiter: Option<u8>, most: usize) -> io::Result<Table<'a>> {
         let delimiter = match delimiter {
             Some(delimiter) => delimiter,

@@ -15,12 +15,12 @@ pub(super) struct Seen(Arc<Mutex<Names>>);
 struct Names {
     /// Those of the list that a line had.
     listed: BTreeSet<String>,
-    /// Some of all.
+    /// The first [`LISTED`] names of all.
     some: BTreeSet<String>,
 }
 
 impl Seen {
-    /// Takes note of a line: which of the listed fields it had, and which fields it had at all.
+    /// Records a line: which of the listed fields it had, and the names of all its fields.
     pub(super) fn note<'a>(
         &self,
         listed: &[String],
@@ -39,7 +39,7 @@ impl Seen {
         }
     }
 
-    /// What is to be said of listed fields that no line had, if there were lines.
+    /// The warning about listed fields that no line had; `None` without lines.
     pub(super) fn missing(&self, listed: &[String]) -> Option<String> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let missing: Vec<&str> =

@@ -212,7 +212,7 @@ impl Shape {
         needed
     }
 
-    /// What is to be said of fields that `--metadata` lists and that no line had, if there were lines.
+    /// The warning about fields that `--metadata` lists and no line had; `None` without lines.
     pub(super) fn missing_metadata(&self) -> Option<String> {
         match &self.metadata {
             Some(Wanted::Fields(listed)) => self.seen.missing(listed),

@@ -78,7 +78,7 @@ impl Source {
         self.files.first().map(|file| &*file.path).filter(|path| !is_input(path))
     }
 
-    /// What is to be said of fields that no line had.
+    /// The warning about fields of `--metadata` that no line had.
     pub(super) fn missing_metadata(&self) -> Option<String> {
         self.shape.missing_metadata()
     }
