@@ -24,6 +24,8 @@ const SHARE: usize = if cfg!(test) { 2 } else { 2 * GROUP };
 /// Lookups of a batch that are estimated to take less time than this run on the caller's thread, in ns: ten
 /// times and more the time in which threads start.
 const FEW: u64 = if cfg!(test) { 1 } else { 1_000_000 };
+/// How many times cheaper than a search within k the search before it is.
+const CHEAPER: u64 = if cfg!(test) { 1 } else { 8 };
 
 /// What happens to a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl Kept {
 
     /// Visits a document: keeps it unless a kept document is near.
     pub fn visit(&mut self, documents: &Documents, number: u32) -> Decision {
-        let nearest = self.nearest(documents, number, &mut Vec::new());
+        let nearest = self.nearest(documents, number, self.first_radius(documents.k()), &mut Vec::new());
         self.decide(documents, number, nearest)
     }
 
@@ -99,7 +101,7 @@ impl Kept {
         let mut of_batch = Kept::none_of(documents);
         let mut found = Vec::new();
         for (place, number) in numbers.iter().enumerate() {
-            let of_batch_nearest = of_batch.nearest(documents, *number, &mut found);
+            let of_batch_nearest = of_batch.nearest(documents, *number, documents.k(), &mut found);
             nearest[place] = [nearest[place], of_batch_nearest].into_iter().flatten().min();
             if is_kept(place, nearest[place]) {
                 of_batch.keep(documents, *number);
@@ -151,12 +153,20 @@ impl Kept {
 
     fn nearest_of_share(&self, documents: &Documents, numbers: &[u32]) -> Vec<Nearest> {
         let (mut found, mut nearest) = (Vec::new(), Vec::with_capacity(numbers.len()));
+        let first = self.first_radius(documents.k());
         for group in numbers.chunks(GROUP) {
             let hashes: Vec<Hash> = group.iter().map(|number| documents.hash(*number)).collect();
-            self.index.prefetch(&hashes, documents.k());
-            nearest.extend(group.iter().map(|number| self.nearest(documents, *number, &mut found)));
+            self.index.prefetch(&hashes, first);
+            nearest.extend(group.iter().map(|number| self.nearest(documents, *number, first, &mut found)));
         }
         nearest
+    }
+
+    /// The radius to search first: the largest one that costs next to nothing beside a search within k. Most
+    /// copies differ little, so for them the search ends there.
+    fn first_radius(&self, k: u32) -> u32 {
+        let costs_little = |radius: &u32| self.index.cost(*radius) * CHEAPER <= self.index.cost(k);
+        (0..k).rev().find(costs_little).unwrap_or(k)
     }
 
     /// Keeps a document whatever is near it, such as one of another corpus. Such documents are kept in the
@@ -175,24 +185,34 @@ impl Kept {
         self.numbers.insert_unique(hash_of(&number), number, hash_of);
     }
 
-    /// The distance and the name of the nearest kept document that is near. `found` is memory to work in.
-    fn nearest(&self, documents: &Documents, number: u32, found: &mut Vec<Neighbour<Hash>>) -> Nearest {
-        found.clear();
-        self.index.within(documents.subject(number), documents.k(), found);
-        found.sort_unstable_by_key(|near| near.distance);
-        let mut nearest: Nearest = None;
-        for near in &*found {
-            if nearest.is_some_and(|(distance, _)| distance < near.distance) {
-                break;
-            }
-            for other in self.with_hash(documents, near.hash) {
-                let candidate = (near.distance, documents.name(other));
-                if nearest.is_none_or(|best| candidate < best) && documents.passes(number, other) {
-                    nearest = Some(candidate);
-                }
-            }
-        }
-        nearest
+    /// The distance and the name of the nearest kept document that is near: one with the same hash, or else
+    /// one within `first`, or else one within k. `found` is memory to work in.
+    fn nearest(
+        &self,
+        documents: &Documents,
+        number: u32,
+        first: u32,
+        found: &mut Vec<Neighbour<Hash>>,
+    ) -> Nearest {
+        let (subject, k) = (documents.subject(number), documents.k());
+        let same = self.nearest_with(documents, number, Neighbour { distance: 0, hash: subject.hash });
+        let within = |radius, found: &mut Vec<Neighbour<Hash>>| {
+            found.clear();
+            self.index.within(subject, radius, found);
+            found.sort_unstable_by_key(|near| near.distance);
+            let at_a_distance = found.chunk_by(|a, b| a.distance == b.distance);
+            let nearest_of = |near: &[Neighbour<Hash>]| {
+                near.iter().filter_map(|near| self.nearest_with(documents, number, *near)).min()
+            };
+            at_a_distance.filter_map(nearest_of).next()
+        };
+        same.or_else(|| within(first, found)).or_else(|| (first < k).then(|| within(k, found)).flatten())
+    }
+
+    /// The distance and the name of the first kept document with this hash that passes the second check.
+    fn nearest_with(&self, documents: &Documents, number: u32, near: Neighbour<Hash>) -> Nearest {
+        let others = self.with_hash(documents, near.hash).filter(|other| documents.passes(number, *other));
+        others.map(|other| documents.name(other)).min().map(|name| (near.distance, name))
     }
 
     fn near(&self, documents: &Documents, number: u32) -> Vec<u32> {

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ask::{Ask, By};
+use super::clusters::placement_of;
 use super::fingerprints::{Content, reserve_for_text};
 use super::lookup::Found;
 use super::{Service, ServiceError};
@@ -107,6 +108,9 @@ impl Service {
                     answer.matches.into_iter().partition(|near| marked.contains(&near.id));
                 rank(&mut answer.matches);
                 answer.matches.truncate(limit);
+            }
+            for near in &mut answer.matches {
+                near.cluster = placement_of(&engine, &collection, &near.id).map(Box::new);
             }
             let (documents, marked) = (answer.matches, answer.marked.len() as u64);
             Ok(Some(Passages { grams: query.grams.len(), boilerplate, documents, marked }))

@@ -87,7 +87,8 @@ async fn an_article_is_found_in_a_page_and_a_page_by_its_article() {
     let data = directory();
     let server = Server::start(data.path()).await;
     for (name, keeps_text) in [("kept", true), ("grams", false)] {
-        create(&server, name, json!({"passages": true, "keep_text": keeps_text})).await;
+        let settings = json!({"passages": true, "keep_text": keeps_text, "clusters": {"keep": "first"}});
+        create(&server, name, settings).await;
         let route = format!("/collections/{name}");
         let (own, documents) = (article(1, 25), format!("{route}/documents"));
         let (outer, others) = (page(1, &own), page(2, &article(2, 25)));
@@ -106,6 +107,12 @@ async fn an_article_is_found_in_a_page_and_a_page_by_its_article() {
         assert_eq!(same[0].trim(), same[1].trim());
         let least = if keeps_text { own.len() - 20 } else { own.len() / 2 };
         assert!(same[0].len() > least, "{} of {}", same[0].len(), own.len());
+        let is_placed = |near: &Value| {
+            near["cluster"] == json!({"pending": true}) || {
+                near["cluster"]["representative"] == near["id"] && near["cluster"]["distance"] == 0
+            }
+        };
+        assert!(answer["passages"]["documents"].as_array().unwrap().iter().all(is_placed), "{answer}");
         // The other way: the page is the query.
         let by_page = server.json(&format!("{route}/documents/page/similar")).await;
         assert_eq!(found(&by_page), ["copy"], "{by_page}");
