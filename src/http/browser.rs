@@ -32,8 +32,8 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 /// The methods and headers that a page of an allowed origin may send, and the headers that it may read.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
-const REQUEST_HEADERS: &str = "authorization, content-encoding, content-type, if-match, if-none-match, \
-                               traceparent, x-api-key, x-request-id, x-timeout-ms";
+const REQUEST_HEADERS: &str = "authorization, content-encoding, content-type, idempotency-key, if-match, \
+                               if-none-match, traceparent, x-api-key, x-request-id, x-timeout-ms";
 const RESPONSE_HEADERS: &str = "etag, location, retry-after, x-request-id";
 /// Seconds for which a browser may cache the answer to a preflight; no browser accepts more.
 const PREFLIGHT_SECONDS: &str = "86400";

@@ -18,6 +18,7 @@ use super::error::{Code, Problem};
 use super::extract::{
     DocumentPath, NoParams, Params, Target, check_type, parse, parse_aside, parse_object, read, read_sized,
 };
+use super::idempotency::IdempotencyKey;
 use super::json::Json;
 use super::responses::{BodyRefused, ConditionFailed, Mismatch, NotFound, OutOfSpace, Refused, Unavailable};
 use super::route::Route;
@@ -44,6 +45,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
     params(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for each \
+            request. Documents without ids get ids that follow from it, so a request can be sent again."),
     ),
     request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
     responses(
@@ -70,9 +73,11 @@ pub(super) async fn add(
     request: Request,
 ) -> Result<Response, Problem> {
     let kind = check_type(request.headers(), &["application/json", "application/x-ndjson"])?;
+    let idempotency = IdempotencyKey::of(request.headers())?;
     let limits = *state.service.limits();
     if kind == "application/x-ndjson" {
         let into = destination(&state, &collection, &params, condition, key)?;
+        let into = Destination { idempotency, ..into };
         let waits = [header::EXPECT, header::CONTENT_LENGTH];
         let waits = waits.iter().any(|name| request.headers().contains_key(name));
         let body = request.into_body().into_data_stream();
@@ -94,7 +99,8 @@ pub(super) async fn add(
     }
     let form = storing.form;
     let offered = parse_aside(&state, deadline, bytes, move |bytes| {
-        in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)
+        let offered = in_form(form, || parse_object::<DocumentIn>(bytes))?.offered(&limits)?;
+        Ok(idempotency.named(offered, 0))
     });
     storing.store(&state, &collection, offered).await
 }
@@ -106,6 +112,8 @@ pub(super) async fn add(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
             others fail alone."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for each \
+            request. Documents without ids get ids that follow from it, so a request can be sent again."),
     ),
     request_body = Vec<DocumentIn>,
     responses(
@@ -123,9 +131,10 @@ pub(super) async fn batch(
     request: Request,
 ) -> Result<Response, Problem> {
     check_type(request.headers(), &["application/json"])?;
+    let idempotency = IdempotencyKey::of(request.headers())?;
     let limits = *state.service.limits();
     let into = destination(&state, &collection, &params, condition, key)?;
-    let into = Destination { end: Some(deadline.end_of_writes()), ..into };
+    let into = Destination { end: Some(deadline.end_of_writes()), idempotency, ..into };
     let way_out = "send many documents as a stream, application/x-ndjson, of any length";
     let bytes = read_sized(request, limits.batch_bytes, way_out).await?;
     let elements = parse_aside(&state, deadline, bytes, move |bytes| elements(bytes, limits.batch_documents));
@@ -391,6 +400,7 @@ fn destination(
         bucket: key.and_then(|Extension(RequestKey(held))| held.bucket),
         all_errors: params.lists_all_errors(),
         form: params.form(),
+        idempotency: IdempotencyKey::default(),
         end: None,
     })
 }

@@ -218,7 +218,11 @@ fn parse_tracked<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> Result<T, Proble
         let member = field_name(&detail).filter(|_| of_object);
         let pointer = member.map_or_else(|| pointer.clone(), |name| format!("{pointer}/{name}"));
         let detail = with_range(pointer.rsplit('/').next().unwrap_or_default(), detail);
-        Problem::field(code_of(&detail), pointer, detail + &place)
+        let forms = ["expected an object", "expected an array"];
+        let is_of_form =
+            detail.starts_with("missing field") || forms.iter().any(|form| detail.ends_with(form));
+        let way_out = if is_of_form { "; /docs has the form of each body" } else { "" };
+        Problem::field(code_of(&detail), pointer, detail + &place + way_out)
     })?;
     deserializer.end().map_err(|error| not_json(&error))?;
     Ok(value)

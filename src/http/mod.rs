@@ -26,6 +26,7 @@ mod extract;
 mod fingerprint;
 mod gauges;
 mod head;
+mod idempotency;
 mod in_cluster;
 mod json;
 mod key;

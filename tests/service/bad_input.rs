@@ -171,7 +171,7 @@ fn bodies() -> Vec<Case> {
             "a comparison with one side",
             "/compare",
             r#"{"a": {"text": "a b c"}}"#,
-            (422, "invalid_field", "missing field `b`", "/b"),
+            (422, "invalid_field", "/docs has the form of each body", "/b"),
         ),
         post(
             "a text of punctuation",

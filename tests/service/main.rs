@@ -36,6 +36,7 @@ mod features;
 mod forms;
 mod generated;
 mod golden;
+mod idempotency;
 mod import;
 mod import_shapes;
 mod import_stops;

@@ -29,6 +29,7 @@ pub(super) use section::headers;
 use super::State;
 use super::documents::count_refused;
 use super::error::Problem;
+use super::idempotency::IdempotencyKey;
 use super::wire::{LineOut, Summary, SummaryOut, in_form};
 use crate::call::{Call, Reserved, for_call};
 use crate::ids::{CollectionName, HashForm};
@@ -60,6 +61,8 @@ pub(super) struct Destination {
     pub(super) all_errors: bool,
     /// The form of hashes.
     pub(super) form: Option<HashForm>,
+    /// What the ids of documents without ids follow from.
+    pub(super) idempotency: IdempotencyKey,
     /// The time after which no part of an array is written, and the error of these parts. A stream has none:
     /// its client decides how long it takes.
     pub(super) end: Option<(Instant, Problem)>,
@@ -144,9 +147,10 @@ async fn prepare(into: Arc<Destination>, chunk: Chunk) -> PreparedChunk {
         let lines = numbers.into_iter().map(|number| (number, Err(problem.clone()))).collect();
         return PreparedChunk { lines, reserved };
     }
-    let (limits, form) = (*into.state.service.limits(), into.form);
-    let documents =
-        lines.in_sections().map(move |((_, line), section)| section.document(&line?, form, &limits));
+    let (limits, form, idempotency) = (*into.state.service.limits(), into.form, into.idempotency.clone());
+    let documents = lines.in_sections().map(move |((number, line), section)| {
+        Ok(idempotency.named(section.document(&line?, form, &limits)?, number))
+    });
     let prepared = into.state.service.prepare(&into.collection, Patience::Bulk, documents).await;
     drop(in_progress);
     let lines = match prepared {
