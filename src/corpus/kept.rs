@@ -200,11 +200,11 @@ impl Kept {
             found.clear();
             self.index.within(subject, radius, found);
             found.sort_unstable_by_key(|near| near.distance);
-            let at_a_distance = found.chunk_by(|a, b| a.distance == b.distance);
+            let mut at_a_distance = found.chunk_by(|a, b| a.distance == b.distance);
             let nearest_of = |near: &[Neighbour<Hash>]| {
                 near.iter().filter_map(|near| self.nearest_with(documents, number, *near)).min()
             };
-            at_a_distance.filter_map(nearest_of).next()
+            at_a_distance.find_map(nearest_of)
         };
         same.or_else(|| within(first, found)).or_else(|| (first < k).then(|| within(k, found)).flatten())
     }

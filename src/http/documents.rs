@@ -45,8 +45,8 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
     params(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for each \
-            request. Documents without ids get ids that follow from it, so a request can be sent again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for \
+            each request. Documents without ids get ids that follow from it, so a request can be sent again."),
     ),
     request_body(content((DocumentIn = "application/json"), (String = "application/x-ndjson"))),
     responses(
@@ -112,8 +112,8 @@ pub(super) async fn add(
         NearParams,
         ("If-None-Match" = Option<String>, Header, description = "`*` stores only documents with new ids; \
             others fail alone."),
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for each \
-            request. Documents without ids get ids that follow from it, so a request can be sent again."),
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 characters that are new for \
+            each request. Documents without ids get ids that follow from it, so a request can be sent again."),
     ),
     request_body = Vec<DocumentIn>,
     responses(
