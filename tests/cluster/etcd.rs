@@ -1,7 +1,7 @@
 //! An etcd cluster of real processes on loopback, for tests: start, kill, stop, restart.
 //!
-//! The data is in a temporary directory, and the ports are chosen at random. Dropping the value kills the
-//! processes. *Absent*: partitions of the network; a stopped process (`pause`) is the closest to them.
+//! The data is in a temporary directory or a given one, and the ports are chosen at random. Dropping the
+//! value kills the processes. Each can have a network namespace of its own (`network`).
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,13 +22,23 @@ const STARTS_WITHIN: Duration = Duration::from_secs(40);
 
 /// An etcd cluster.
 pub struct Etcd {
-    dir: TempDir,
+    dir: PathBuf,
+    // Held for its drop, which deletes the directory.
+    _temporary: Option<TempDir>,
     flags: Vec<String>,
     scheme: &'static str,
     nodes: Vec<Node>,
 }
 
+/// Where a process runs: its address, and the network namespace that has it.
+#[derive(Clone)]
+pub struct Place {
+    pub host: String,
+    pub namespace: Option<String>,
+}
+
 struct Node {
+    place: Place,
     client_port: u16,
     peer_port: u16,
     process: Option<Child>,
@@ -53,6 +63,32 @@ fn free_port() -> u16 {
     }
 }
 
+fn nodes(places: &[Place], ports: &[(u16, u16)]) -> Vec<Node> {
+    let node = |(place, ports): (&Place, &(u16, u16))| {
+        let (client_port, peer_port) = *ports;
+        Node { place: place.clone(), client_port, peer_port, process: None }
+    };
+    places.iter().zip(ports).map(node).collect()
+}
+
+impl Place {
+    pub fn loopback() -> Place {
+        Place { host: "127.0.0.1".to_owned(), namespace: None }
+    }
+
+    /// The command that runs a command here, as the same process.
+    pub fn inside(&self, command: Command) -> Command {
+        let Some(namespace) = &self.namespace else { return command };
+        // Unlike `ip netns exec`, this copies no mounts, which would keep the disks of other tests busy.
+        let mut inside = Command::new("nsenter");
+        inside.arg(format!("--net=/run/netns/{namespace}"));
+        inside.arg(command.get_program()).args(command.get_args());
+        inside.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        inside.envs(command.get_envs().filter_map(|(name, value)| value.map(|value| (name, value))));
+        inside
+    }
+}
+
 impl Etcd {
     /// Starts a cluster of `size` servers with further flags, and waits until it has a leader.
     pub async fn start(size: usize, flags: &[&str]) -> Etcd {
@@ -63,13 +99,41 @@ impl Etcd {
 
     /// Starts a cluster, and does not wait. With the scheme `https`, the flags name the certificates.
     pub fn spawn(size: usize, scheme: &'static str, flags: &[&str]) -> Etcd {
-        let node = |_| Node { client_port: free_port(), peer_port: free_port(), process: None };
-        let nodes = (0..size).map(node).collect();
+        Etcd::spawn_at(&vec![Place::loopback(); size], scheme, flags)
+    }
+
+    /// Starts a cluster with a process at each place, and does not wait.
+    pub fn spawn_at(places: &[Place], scheme: &'static str, flags: &[&str]) -> Etcd {
+        let temporary = tempfile::tempdir().unwrap();
+        let ports: Vec<_> = places.iter().map(|_| (free_port(), free_port())).collect();
         let flags = flags.iter().map(|&flag| flag.to_owned()).collect();
-        let dir = tempfile::tempdir().unwrap();
-        let mut etcd = Etcd { dir, flags, scheme, nodes };
-        (0..size).for_each(|at| etcd.restart(at));
-        etcd
+        let nodes = nodes(places, &ports);
+        let dir = temporary.path().to_owned();
+        Etcd { dir, _temporary: Some(temporary), flags, scheme, nodes }.started()
+    }
+
+    /// Starts a cluster with its data in a directory, which may have data of a cluster of this size, and does
+    /// not wait.
+    pub fn spawn_in(dir: &Path, size: usize) -> Etcd {
+        fs::create_dir_all(dir).unwrap();
+        let path = dir.join("ports");
+        let ports = fs::read(&path).unwrap_or_else(|_| {
+            let ports: Vec<_> = (0..size).map(|_| (free_port(), free_port())).collect();
+            let text = serde_json::to_vec(&ports).unwrap();
+            // The processes know each other by their ports, which a loss of power must not change.
+            let mut file = File::create(&path).unwrap();
+            file.write_all(&text).and_then(|()| file.sync_all()).unwrap();
+            File::open(dir).and_then(|dir| dir.sync_all()).unwrap();
+            text
+        });
+        let ports: Vec<(u16, u16)> = serde_json::from_slice(&ports).unwrap();
+        let nodes = nodes(&vec![Place::loopback(); size], &ports);
+        Etcd { dir: dir.to_owned(), _temporary: None, flags: Vec::new(), scheme: "http", nodes }.started()
+    }
+
+    fn started(mut self) -> Etcd {
+        (0..self.len()).for_each(|at| self.restart(at));
+        self
     }
 
     /// The number of servers.
@@ -84,16 +148,16 @@ impl Etcd {
 
     /// The URL of one server for clients.
     pub fn endpoint(&self, at: usize) -> String {
-        format!("{}://127.0.0.1:{}", self.scheme, self.nodes[at].client_port)
+        format!("{}://{}:{}", self.scheme, self.nodes[at].place.host, self.nodes[at].client_port)
     }
 
     fn peer(&self, at: usize) -> String {
-        format!("http://127.0.0.1:{}", self.nodes[at].peer_port)
+        format!("http://{}:{}", self.nodes[at].place.host, self.nodes[at].peer_port)
     }
 
     /// The output of a server.
     pub fn output(&self, at: usize) -> PathBuf {
-        self.dir.path().join(format!("n{at}.log"))
+        self.dir.join(format!("n{at}.log"))
     }
 
     /// Starts a server that does not run, with the data that it has.
@@ -102,19 +166,17 @@ impl Etcd {
         let members: Vec<String> = (0..self.len()).map(|at| format!("n{at}={}", self.peer(at))).collect();
         let output = File::options().create(true).append(true).open(self.output(at)).unwrap();
         let (client, peer) = (self.endpoint(at), self.peer(at));
-        let process = Command::new(PROGRAM)
+        let mut command = Command::new(PROGRAM);
+        command
             .args(["--name", &format!("n{at}"), "--data-dir"])
-            .arg(self.dir.path().join(format!("n{at}")))
+            .arg(self.dir.join(format!("n{at}")))
             .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
             .args(["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer])
             .args(["--initial-cluster", &members.join(","), "--initial-cluster-token", &self.peer(0)])
-            .args(&self.flags)
-            .stdin(Stdio::null())
-            .stdout(output.try_clone().unwrap())
-            .stderr(output)
-            .spawn()
-            .unwrap();
-        self.nodes[at].process = Some(process);
+            .args(&self.flags);
+        let mut command = self.nodes[at].place.inside(command);
+        command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
+        self.nodes[at].process = Some(command.spawn().unwrap());
     }
 
     /// Kills a server as a power cut would, except that the system keeps what was written.
@@ -127,7 +189,7 @@ impl Etcd {
     /// Removes the data of a server that does not run.
     pub fn wipe(&mut self, at: usize) {
         assert!(self.nodes[at].process.is_none(), "server {at} runs");
-        fs::remove_dir_all(self.dir.path().join(format!("n{at}"))).unwrap();
+        fs::remove_dir_all(self.dir.join(format!("n{at}"))).unwrap();
     }
 
     /// Stops a server without ending its connections: nothing answers until [`Etcd::resume`].

@@ -5,7 +5,6 @@
 mod access;
 mod appends;
 mod divergence;
-mod etcd;
 mod failures;
 mod histories;
 #[path = "../torture/history.rs"]
@@ -23,6 +22,7 @@ mod speed;
 use std::time::Duration;
 
 use lookalike::log::etcd::{EtcdLog, EtcdSettings};
+use server::etcd;
 
 /// Long enough for every outage in these tests.
 const PATIENT: Duration = Duration::from_mins(1);

@@ -1,7 +1,7 @@
 //! A cluster for one test: three processes of etcd, and servers of the release binary that follow its log.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::etcd::Etcd;
-use super::server::{self, Ended, Server};
+use super::etcd::{Etcd, Place};
+use super::server::{self, BINARY, Ended, Server};
 
 /// How long a server may take to apply what the others have written.
 const SOON: Duration = Duration::from_mins(1);
@@ -23,8 +23,12 @@ pub struct Cluster {
     pub etcd: Etcd,
     pub servers: Vec<Option<Server>>,
     dirs: Vec<TempDir>,
+    /// Where each server runs.
+    places: Vec<Place>,
     /// Settings of all servers, as variables.
     variables: Vec<(&'static str, &'static str)>,
+    /// The program of the next server that starts.
+    pub program: PathBuf,
 }
 
 impl Cluster {
@@ -35,11 +39,28 @@ impl Cluster {
 
     /// The same with settings of all servers, as variables.
     pub async fn start_with(servers: usize, variables: &[(&'static str, &'static str)]) -> Cluster {
-        let etcd = Etcd::start(3, &[]).await;
-        let dirs = (0..servers).map(|_| server::directory()).collect();
-        let (variables, none) = (variables.to_vec(), (0..servers).map(|_| None).collect());
-        let mut cluster = Cluster { etcd, servers: none, dirs, variables };
-        for at in 0..servers {
+        let here = Place::loopback();
+        Cluster::start_at(&vec![here.clone(); 3], &vec![here; servers], variables, BINARY.as_ref()).await
+    }
+
+    /// Starts a process of etcd and a server at each of these places. `program` is that of the servers.
+    pub async fn start_at(
+        of_etcd: &[Place],
+        of_servers: &[Place],
+        variables: &[(&'static str, &'static str)],
+        program: &Path,
+    ) -> Cluster {
+        let etcd = Etcd::spawn_at(of_etcd, "http", &[]);
+        etcd.wait_until_healthy().await;
+        let mut cluster = Cluster {
+            etcd,
+            servers: of_servers.iter().map(|_| None).collect(),
+            dirs: of_servers.iter().map(|_| server::directory()).collect(),
+            places: of_servers.to_vec(),
+            variables: variables.to_vec(),
+            program: program.to_owned(),
+        };
+        for at in 0..of_servers.len() {
             cluster.restart(at).await;
         }
         cluster
@@ -47,10 +68,11 @@ impl Cluster {
 
     /// The command that runs a server.
     pub fn command(&self, at: usize, dir: &Path) -> Command {
-        let mut command = server::serve(dir, &[]);
+        let listen = format!("{}:0", self.places[at].host);
+        let mut command = server::serve_as(&self.program, &listen, dir, &[]);
         command.args(["--cluster", &self.etcd.endpoints().join(","), "--name", &format!("s{at}")]);
         command.env("LOOKALIKE_CLUSTER__MAX_LAG_MS", "2000").envs(self.variables.iter().copied());
-        command
+        self.places[at].inside(command)
     }
 
     /// Starts a server that does not run, with the data that it has.

@@ -4,7 +4,7 @@
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::server::{Server, command, directory};
+use crate::server::{Server, command, directory, is_cluster};
 
 #[tokio::test]
 async fn the_served_contract_equals_the_file_and_the_output_of_the_command() {
@@ -96,6 +96,9 @@ async fn the_default_profile_answers_for_the_hash_that_it_makes() {
 
 #[tokio::test]
 async fn health_version_statistics_and_metrics_are_served() {
+    if is_cluster() {
+        return;
+    }
     let data = directory();
     let server = Server::start(data.path()).await;
     assert_eq!(server.get("/livez").await.text().await.unwrap(), "live\n");
@@ -210,6 +213,9 @@ async fn the_json_log_has_the_request_id_and_a_numeric_time() {
 
 #[tokio::test]
 async fn a_graceful_shutdown_writes_a_snapshot() {
+    if is_cluster() {
+        return;
+    }
     let data = directory();
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;
@@ -222,6 +228,9 @@ async fn a_graceful_shutdown_writes_a_snapshot() {
 
 #[tokio::test]
 async fn a_failed_snapshot_reports_the_reason() {
+    if is_cluster() {
+        return;
+    }
     let data = directory();
     let server = Server::start(data.path()).await;
     server.post("/documents", json!({"id": "a", "hash": "00000000000000ff"})).await;

@@ -1,5 +1,15 @@
 //! A server for one test: the release binary on a free port, killed at the end of the test. Also used by
-//! `tests/torture` and `tests/traces`.
+//! `tests/torture`, `tests/cluster` and `tests/traces`. With `LOOKALIKE_TEST_CLUSTER`, a server is a cluster
+//! (`behind`).
+
+#[path = "behind.rs"]
+mod behind;
+#[path = "../cluster/etcd.rs"]
+#[allow(dead_code, reason = "the tests of clusters use more of it")]
+pub mod etcd;
+#[path = "proxy.rs"]
+#[allow(dead_code, reason = "the tests of clusters use more of it")]
+pub mod proxy;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,6 +33,13 @@ pub struct Server {
     child: Child,
     log: Arc<Mutex<String>>,
     reader: Option<JoinHandle<()>>,
+    /// The rest of the cluster, if this is its first server.
+    cluster: Option<Box<behind::Cluster>>,
+}
+
+/// Whether a server of a test is a cluster: what its tests know of one process does not hold.
+pub fn is_cluster() -> bool {
+    behind::wanted().is_some()
 }
 
 /// The exit status and the log of a server.
@@ -47,14 +64,23 @@ pub fn directory() -> TempDir {
 
 /// The binary with these arguments and an empty environment except `PATH`.
 pub fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
+    command_of(BINARY.as_ref(), arguments)
+}
+
+fn command_of(program: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
     command
 }
 
 /// A command that runs the server on a data directory and a free port, with settings from the environment.
 pub fn serve(data: &Path, variables: &[(&str, &str)]) -> Command {
-    let mut command = command(&["serve", "--listen", "127.0.0.1:0", "--data", data.to_str().unwrap()]);
+    serve_as(BINARY.as_ref(), "127.0.0.1:0", data, variables)
+}
+
+/// The same with another program and address.
+pub fn serve_as(program: &Path, listen: &str, data: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = command_of(program, &["serve", "--listen", listen, "--data", data.to_str().unwrap()]);
     // No load balancer has to notice the shutdown, so that the server can stop at once.
     command.env("LOOKALIKE_SERVER__LAME_DUCK_SECONDS", "0");
     // Most tests write hashes of 64 bits, which are easier to read.
@@ -71,7 +97,10 @@ impl Server {
 
     /// Starts a server with settings from the environment and waits until it is ready.
     pub async fn start_with(data: &Path, variables: &[(&str, &str)]) -> Server {
-        Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}"))
+        match behind::wanted() {
+            Some(size) => behind::start(data, variables, size).await,
+            None => Server::launch(serve(data, variables)).await.unwrap_or_else(|ended| panic!("{ended:?}")),
+        }
     }
 
     /// Starts a server in a control group and waits until it is ready.
@@ -137,7 +166,7 @@ impl Server {
                 line.clear();
             }
         });
-        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader) })
+        Ok(Server { url, client: Client::new(), child, log, reader: Some(reader), cluster: None })
     }
 
     /// Waits until the metrics report a connection that the server ended for this reason.
@@ -178,9 +207,16 @@ impl Server {
         panic!("the log has no {words:?}:\n{}", self.log());
     }
 
-    /// The log so far.
+    /// The log so far; of a cluster, those of all servers.
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        let mut log = self.log.lock().unwrap().clone();
+        self.others().for_each(|other| log.push_str(&other.log()));
+        log
+    }
+
+    /// The other servers of the cluster.
+    fn others(&self) -> impl Iterator<Item = &Server> {
+        self.cluster.iter().flat_map(|cluster| &cluster.others)
     }
 
     pub fn id(&self) -> u32 {
@@ -191,17 +227,29 @@ impl Server {
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        // Dropping the rest of a cluster kills it.
     }
 
     /// Sends SIGTERM.
     pub fn terminate(&self) {
         let id = self.child.id().to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
+        self.others().for_each(Server::terminate);
     }
 
     /// Sends SIGTERM and waits for the end of the process.
     pub fn stop(mut self) -> ExitStatus {
         self.terminate();
+        let mut status = self.end();
+        for other in self.cluster.iter_mut().flat_map(|cluster| &mut cluster.others) {
+            let ended = other.end();
+            status = if status.success() { ended } else { status };
+        }
+        status
+    }
+
+    /// Waits for the end of the process, and of its log.
+    fn end(&mut self) -> ExitStatus {
         let status = self.child.wait().unwrap();
         if let Some(reader) = self.reader.take() {
             reader.join().unwrap();

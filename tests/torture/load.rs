@@ -324,7 +324,8 @@ impl Writer {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 Next::Go
             }
-            (503, "read_only" | "shutting_down", "not_applied") => {
+            // In a cluster; `behind` comes before a write is tried.
+            (503, "read_only" | "shutting_down" | "log_unavailable", "not_applied") | (503, "behind", _) => {
                 tickets.into_iter().for_each(|ticket| self.ledger.refuse(ticket, code));
                 Next::End
             }

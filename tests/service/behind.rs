@@ -1,0 +1,61 @@
+//! A cluster that a test takes for one server: `LOOKALIKE_TEST_CLUSTER=N` starts N processes of etcd, three
+//! servers over its log, and a proxy that takes them in turns and asks for consistent reads.
+//!
+//! All data are in the directory of the test, so that a server that is started there again is the same
+//! cluster. All processes are stopped, killed and started together.
+
+use std::path::Path;
+
+use futures::future::join_all;
+
+use super::etcd::{self, Etcd};
+use super::proxy::{Manner, Proxy};
+use super::{Server, serve};
+
+const SERVERS: usize = 3;
+
+/// Seven processes share the processors of the test.
+const PATIENT: [(&str, &str); 3] = [
+    ("LOOKALIKE_POOL__WAIT_MS", "10000"),
+    ("LOOKALIKE_LIMITS__QUERY_MS", "20000"),
+    ("LOOKALIKE_LIMITS__WRITE_MS", "30000"),
+];
+
+/// What belongs to the first server of a cluster.
+pub struct Cluster {
+    pub others: Vec<Server>,
+    // Held for their drop.
+    _proxy: Proxy,
+    _etcd: Etcd,
+}
+
+/// The number of processes of etcd with which a test shall run; `None` for a single server.
+pub fn wanted() -> Option<usize> {
+    let size = std::env::var("LOOKALIKE_TEST_CLUSTER").ok()?.parse().unwrap();
+    etcd::is_installed().then_some(size)
+}
+
+/// Starts a cluster of `size` processes of etcd. Returns its first server, with the address of the proxy.
+pub async fn start(data: &Path, variables: &[(&str, &str)], size: usize) -> Server {
+    let etcd = Etcd::spawn_in(&data.join("etcd"), size);
+    etcd.wait_until_healthy().await;
+    let starts = (0..SERVERS).map(|at| {
+        let mut command = serve(&data.join(format!("s{at}")), &PATIENT);
+        command.envs(variables.iter().copied()).args([
+            "--cluster",
+            &etcd.endpoints().join(","),
+            "--name",
+            &format!("s{at}"),
+        ]);
+        Server::launch(command)
+    });
+    let started = join_all(starts).await.into_iter();
+    let mut servers: Vec<Server> =
+        started.map(|started| started.unwrap_or_else(|ended| panic!("{ended:?}"))).collect();
+    let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
+    let proxy = Proxy::start(Manner::Consistent, &urls).await;
+    let mut first = servers.remove(0);
+    first.url.clone_from(&proxy.url);
+    first.cluster = Some(Box::new(Cluster { others: servers, _proxy: proxy, _etcd: etcd }));
+    first
+}
