@@ -6,11 +6,14 @@
 //! exactly one is stored. One reader goes from server to server with the position of its last answer, and
 //! never sees an older state. In the end all servers export the same.
 //!
-//! `LOOKALIKE_TORTURE_CYCLES` sets the number of rounds, `LOOKALIKE_TORTURE_SEED` another sequence.
+//! `LOOKALIKE_TORTURE_CYCLES` sets the number of rounds, `LOOKALIKE_TORTURE_SECONDS` the time for which there
+//! are more, and `LOOKALIKE_TORTURE_SEED` another sequence. `partitions` does the same in a network that
+//! breaks.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -248,14 +251,32 @@ async fn break_something(cluster: &mut Cluster, random: &mut fastrand::Rng) -> &
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn histories_have_a_serial_order_whatever_breaks() {
-    if !etcd::is_installed() {
-        return;
+    if etcd::is_installed() {
+        judge(&mut Cluster::start(3).await, 0, break_something).await;
     }
+}
+
+/// What rounds add up to.
+#[derive(Default)]
+struct Sums {
+    acknowledged: u64,
+    unanswered: u64,
+    reads: u64,
+    events: BTreeMap<&'static str, u64>,
+}
+
+/// Runs rounds in which `disturb` breaks and mends something, and judges the history of each. A client rests
+/// for up to `rest_ms` before each operation.
+pub async fn judge(
+    cluster: &mut Cluster,
+    rest_ms: u64,
+    mut disturb: impl AsyncFnMut(&mut Cluster, &mut fastrand::Rng) -> &'static str,
+) {
     let (rounds, seed) = (cycles(ROUNDS), number("LOOKALIKE_TORTURE_SEED", 7));
+    let within = Duration::from_secs(number("LOOKALIKE_TORTURE_SECONDS", 0));
     let mut random = fastrand::Rng::with_seed(seed);
-    let mut cluster = Cluster::start(3).await;
-    let (mut acknowledged, mut unanswered, mut reads, mut counted) = (0, 0, 0, 1);
-    for round in 0..rounds {
+    let (mut sums, mut round, started) = (Sums::default(), 0, Instant::now());
+    while round < rounds || started.elapsed() < within {
         let shared = Arc::new(Shared {
             client: Client::new(),
             urls: cluster.running().map(|server| server.url.clone()).collect(),
@@ -267,56 +288,70 @@ async fn histories_have_a_serial_order_whatever_breaks() {
         });
         let stop = Arc::<AtomicBool>::default();
         let follower = tokio::spawn(follow(Arc::clone(&shared), Arc::clone(&stop)));
-        let counter = tokio::spawn(count(Arc::clone(&shared), Arc::clone(&stop), counted));
-        counted += 1_000_000;
+        let counter = tokio::spawn(count(Arc::clone(&shared), Arc::clone(&stop), round * 1_000_000 + 1));
         let clients = (0..CLIENTS).map(|_| {
             let (shared, mut random) = (Arc::clone(&shared), random.fork());
             tokio::spawn(async move {
                 for _ in 0..OPERATIONS {
+                    tokio::time::sleep(Duration::from_millis(random.u64(0..=rest_ms))).await;
                     act(&shared, round, &mut random).await;
                 }
             })
         });
         let clients: Vec<_> = clients.collect();
-        let (what, offers) = tokio::join!(break_something(&mut cluster, &mut random), offer(&shared, round));
+        let (what, offers) = tokio::join!(disturb(cluster, &mut random), offer(&shared, round));
         for client in clients {
             client.await.unwrap();
         }
         stop.store(true, Ordering::Relaxed);
-        reads += follower.await.unwrap();
+        sums.reads += follower.await.unwrap();
         counter.await.unwrap();
-        cluster.etcd.wait_until_healthy().await;
-        for at in 0..3 {
-            if cluster.servers[at].is_none() {
-                // Some come back without data, and read the log or copy another server.
-                if random.u8(0..4) == 0 {
-                    cluster.wipe(at);
-                }
-                cluster.restart(at).await;
-            }
-        }
+        mend(cluster, &mut random).await;
         for (id, history) in shared.histories.lock().iter().enumerate() {
             assert!(is_linearizable(history), "round {round}, {what}, id {id}: {history:#?}");
         }
-        let export = eventually(cluster.server(0), "/export?linearizable=true").await;
-        let prefix = format!("o{round}-");
-        let stored: Vec<String> = documents(&export)
-            .iter()
-            .filter_map(|document| document["id"].as_str().map(str::to_owned))
-            .filter(|id| id.starts_with(&prefix))
-            .collect();
-        has_one_winner(&offers, &stored).unwrap_or_else(|error| panic!("round {round}, {what}: {error}"));
-        acknowledged += shared.acknowledged.load(Ordering::Relaxed);
-        unanswered += shared.unanswered.load(Ordering::Relaxed);
+        expect_one_winner(cluster, round, &offers, what).await;
+        sums.acknowledged += shared.acknowledged.load(Ordering::Relaxed);
+        sums.unanswered += shared.unanswered.load(Ordering::Relaxed);
+        *sums.events.entry(what).or_default() += 1;
         eprintln!("round {round}: {what}");
+        round += 1;
     }
     // No server was found to differ, and in the end each has agreed with the others.
-    expect_agreement(&cluster).await;
+    expect_agreement(cluster).await;
     for server in cluster.running() {
         assert!(!server.log().contains("differ"), "{}", server.log());
     }
+    let Sums { acknowledged, unanswered, reads, events } = sums;
     eprintln!(
-        "{rounds} rounds, seed {seed}: {acknowledged} acknowledged operations, {unanswered} without an \
-         answer, {reads} reads by position, no violation"
+        "{round} rounds, seed {seed}, {:?}: {acknowledged} acknowledged operations, {unanswered} without an \
+         answer, {reads} reads by position, no violation; {events:#?}",
+        started.elapsed()
     );
+}
+
+/// Starts all that does not run.
+async fn mend(cluster: &mut Cluster, random: &mut fastrand::Rng) {
+    cluster.etcd.wait_until_healthy().await;
+    for at in 0..3 {
+        if cluster.servers[at].is_none() {
+            // Some come back without data, and read the log or copy another server.
+            if random.u8(0..4) == 0 {
+                cluster.wipe(at);
+            }
+            cluster.restart(at).await;
+        }
+    }
+}
+
+/// Of the near-duplicates that were offered in a round, exactly one is stored.
+async fn expect_one_winner(cluster: &Cluster, round: u64, offers: &[Offer], what: &str) {
+    let export = eventually(cluster.server(0), "/export?linearizable=true").await;
+    let prefix = format!("o{round}-");
+    let stored: Vec<String> = documents(&export)
+        .iter()
+        .filter_map(|document| document["id"].as_str().map(str::to_owned))
+        .filter(|id| id.starts_with(&prefix))
+        .collect();
+    has_one_winner(offers, &stored).unwrap_or_else(|error| panic!("round {round}, {what}: {error}"));
 }

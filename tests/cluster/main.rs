@@ -10,12 +10,16 @@ mod histories;
 #[path = "../torture/history.rs"]
 #[allow(clippy::needless_pass_by_value, reason = "as in tests/torture")]
 mod history;
+mod network;
 mod order;
+mod partitions;
 mod replicas;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;
 mod servers;
+#[path = "../service/skipped.rs"]
+mod skipped;
 mod space;
 mod speed;
 
