@@ -14,6 +14,7 @@ mod network;
 mod order;
 mod partitions;
 mod replicas;
+mod rolling;
 #[path = "../service/server.rs"]
 #[allow(dead_code, reason = "the tests of the service use more of it")]
 mod server;
