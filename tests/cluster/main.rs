@@ -13,6 +13,7 @@ mod history;
 mod network;
 mod order;
 mod partitions;
+mod ratios;
 mod replicas;
 mod rolling;
 #[path = "../service/server.rs"]
