@@ -3,7 +3,7 @@
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::server::{Server, directory};
+use crate::server::{Server, directory, is_cluster};
 
 /// Operations that cannot succeed on this server, with the reason.
 const EXCEPT: [(&str, &str); 3] = [
@@ -11,6 +11,29 @@ const EXCEPT: [(&str, &str); 3] = [
     ("copy_server", "the server is not one of a cluster"),
     ("restore", "its body is a backup, a tar"),
 ];
+
+/// Operations that a cluster refuses, and jobs that only the server knows that runs them; the servers of the
+/// test answer in turns.
+const NOT_IN_CLUSTER: [&str; 10] = [
+    "begin_reindex",
+    "end_reindex",
+    "get_reindex",
+    "restore",
+    "forget_calibration",
+    "get_calibration",
+    "forget_deletion",
+    "forget_deletion_in_collection",
+    "get_deletion",
+    "get_deletion_in_collection",
+];
+
+fn is_left_out(operation: &str) -> bool {
+    if is_cluster() {
+        NOT_IN_CLUSTER.contains(&operation)
+    } else {
+        EXCEPT.iter().any(|(except, _)| *except == operation)
+    }
+}
 
 /// A schema, with a reference to another one resolved.
 fn resolved<'c>(contract: &'c Value, schema: &'c Value) -> &'c Value {
@@ -75,6 +98,16 @@ async fn prepare(server: &Server) {
     server.post("/marks", json!({"marks": [{"ids": ["article-1", "article-2"]}]})).await;
     let counted = json!({"dry_run": true, "filter": {"metadata": {"source": "rss"}}});
     server.post("/deletions", counted).await;
+    if !is_cluster() {
+        run_jobs(server).await;
+    }
+    while server.json("/clusters").await["pending"] != 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+/// Leaves a job of each kind that has ended.
+async fn run_jobs(server: &Server) {
     // A reindex forgets the calibration, which was for another profile.
     for job in [json!({}), json!({"sample": 100})].into_iter().zip(["reindex", "calibrate"]) {
         let (body, route) = (job.0, format!("/collections/default/{}", job.1));
@@ -91,9 +124,6 @@ async fn prepare(server: &Server) {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     }
-    while server.json("/clusters").await["pending"] != 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]
@@ -107,7 +137,7 @@ async fn every_operation_succeeds_with_its_examples() {
             methods.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters")
         {
             let id = operation["operationId"].as_str().unwrap();
-            if EXCEPT.iter().any(|(except, _)| *except == id) {
+            if is_left_out(id) {
                 continue;
             }
             prepare(&server).await;
