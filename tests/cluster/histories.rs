@@ -7,7 +7,7 @@
 //! never sees an older state. In the end all servers export the same.
 //!
 //! `LOOKALIKE_TORTURE_CYCLES` sets the number of rounds, `LOOKALIKE_TORTURE_SECONDS` the time for which there
-//! are more, and `LOOKALIKE_TORTURE_SEED` another sequence. `partitions` does the same in a network that
+//! are more, and `LOOKALIKE_TORTURE_SEED` another sequence. `cut_off` does the same in a network that
 //! breaks.
 
 use std::collections::BTreeMap;

@@ -4,6 +4,7 @@
 
 mod access;
 mod appends;
+mod cut_off;
 mod divergence;
 mod failures;
 mod histories;
@@ -12,7 +13,6 @@ mod histories;
 mod history;
 mod network;
 mod order;
-mod partitions;
 mod ratios;
 mod replicas;
 mod rolling;
