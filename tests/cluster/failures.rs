@@ -10,12 +10,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::future::join_all;
+use lookalike::log::etcd::EtcdLog;
 use lookalike::log::{Entry, Log, LogError, Position};
 use tokio::time::sleep;
 
 use crate::appends::{History, append_until, read};
 use crate::etcd::{self, Etcd};
-use crate::{PATIENT, connect, cycles, trace};
+use crate::{PATIENT, connect, cycles, settings, trace};
 
 /// Longer than etcd needs to elect a leader.
 const MOMENT: Duration = Duration::from_secs(2);
@@ -163,6 +164,35 @@ async fn without_a_majority_errors_are_clear_and_tails_wait() {
     let third = log.append(Bytes::from_static(b"3"), PATIENT).await.unwrap();
     let entry = tail.next().await.unwrap().unwrap();
     assert_eq!((entry.position, entry.number, &entry.payload[..]), (third, 2, &b"3"[..]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_outcome_does_not_come_after_the_next_append() {
+    if !etcd::is_installed() {
+        return;
+    }
+    trace();
+    let etcd = Etcd::start(3, &[]).await;
+    let leader = etcd.leader().await.unwrap();
+    for follower in (0..3).filter(|at| *at != leader) {
+        let mut endpoints = etcd.endpoints();
+        endpoints.swap(0, follower);
+        let log = EtcdLog::connect(settings(endpoints, "a")).await.unwrap();
+        // An append opens the lane.
+        let start = log.append(Bytes::from_static(b"0"), PATIENT).await.unwrap();
+        etcd.pause(follower);
+        let unknown = log.append(Bytes::from_static(b"late"), IMPATIENT).await;
+        assert!(matches!(unknown, Err(LogError::Unknown(_))), "{unknown:?}");
+        let next = log.append(Bytes::from_static(b"next"), PATIENT).await.unwrap();
+        // The server that was stopped has the request of the first append.
+        etcd.resume(follower);
+        sleep(MOMENT).await;
+        etcd.wait_until_healthy().await;
+        let last = log.append(Bytes::from_static(b"last"), PATIENT).await.unwrap();
+        let entries = read(&log, start, last).await;
+        let after: Vec<_> = entries.iter().filter(|entry| entry.position > next).collect();
+        assert!(after.len() == 1 && after[0].payload == "last", "{entries:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

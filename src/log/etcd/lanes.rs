@@ -8,12 +8,16 @@
 //! - The first try that etcd applies changes the revision of the lane, so no other try of the append can.
 //! - A lane is written by its creation and by its appends only. So if the revision has changed, an earlier
 //!   try did it, and the new revision is the position of the entry.
-//! - A lane whose append had an unknown outcome is not used again, so a late try cannot be taken for
+//! - A lane whose append had an unknown outcome has no other append, so a late try cannot be taken for
 //!   another append.
 //! - The lane has a lease. Once that ends, the lane is gone, and etcd refuses every transaction that names
 //!   the lease: late tries have no effect, and no later lane has the same key.
 //! - So a lane that is gone means that no try had an effect after the lease ended. If all tries came after
 //!   it, nothing was appended; otherwise the outcome is unknown.
+//!
+//! *Why an unknown outcome does not come later than the next append*: a try can be on its way for minutes, in
+//! a network that is cut. Before its next append, the process writes such a lane by a transaction without an
+//! entry. After that, no try of the old append can have an effect.
 //!
 //! The transaction does not check that this server is still a member. A server that is thought to be gone
 //! may append: every server applies the entry or none does, so the entry is as valid as any other.
@@ -69,6 +73,8 @@ pub(super) struct Lanes {
     limit: usize,
     permits: Semaphore,
     idle: Mutex<Vec<Lane>>,
+    /// Lanes whose append may yet have its effect.
+    open: Mutex<Vec<Lane>>,
     /// Locked while a lease is requested, so that there is one.
     session: tokio::sync::Mutex<Option<Arc<Session>>>,
 }
@@ -89,6 +95,7 @@ impl Lanes {
             limit,
             permits: Semaphore::new(limit),
             idle: Mutex::default(),
+            open: Mutex::default(),
             session: tokio::sync::Mutex::default(),
         }
     }
@@ -101,17 +108,43 @@ impl Lanes {
         let deadline = Instant::now() + within;
         let busy = |_| LogError::Busy { lanes: self.limit };
         let _permit = timeout_at(deadline, self.permits.acquire()).await.map_err(busy)?;
+        self.close_open_lanes(deadline).await?;
         loop {
             let lane = self.lane(deadline).await?;
-            let session = Arc::clone(&lane.session);
-            match self.append_in(lane, &payload, deadline).await? {
-                Outcome::Appended(position) => return Ok(position),
-                Outcome::LaneGone => self.lose(&session).await,
+            match self.append_in(&lane, &payload, deadline).await {
+                Ok(Outcome::Appended(position)) => {
+                    self.idle.lock().push(Lane { revision: position.0, ..lane });
+                    return Ok(position);
+                }
+                Ok(Outcome::LaneGone) => self.lose(&lane.session).await,
+                Err(error) => {
+                    if matches!(error, LogError::Unknown(_)) {
+                        self.open.lock().push(lane);
+                    }
+                    return Err(error);
+                }
             }
         }
     }
 
-    async fn append_in(&self, lane: Lane, payload: &Bytes, deadline: Instant) -> Result<Outcome, LogError> {
+    /// Makes sure that no earlier append with an unknown outcome has an effect from now on. The lanes are
+    /// not used again.
+    async fn close_open_lanes(&self, deadline: Instant) -> Result<(), LogError> {
+        loop {
+            let Some(lane) = self.open.lock().pop() else { return Ok(()) };
+            let unchanged = Compare::Revision { key: lane.key.as_str().into(), mod_revision: lane.revision };
+            let txn = write(&lane.session, &lane.key, unchanged, None);
+            match self.gateway.call::<TxnAnswer>(TXN, &txn, left(deadline)).await {
+                Ok(_) | Err(Lost { kind: Kind::LeaseEnded, .. }) => {}
+                Err(lost) => {
+                    self.open.lock().push(lane);
+                    return Err(self.gateway.error(lost));
+                }
+            }
+        }
+    }
+
+    async fn append_in(&self, lane: &Lane, payload: &Bytes, deadline: Instant) -> Result<Outcome, LogError> {
         let compare = Compare::Revision { key: lane.key.as_str().into(), mod_revision: lane.revision };
         let entry = Put { key: self.log.as_str().into(), value: Base64(payload.clone()), lease: 0 };
         let txn = write(&lane.session, &lane.key, compare, Some(entry));
@@ -129,20 +162,16 @@ impl Lanes {
         } else {
             return Ok(Outcome::LaneGone);
         };
-        self.idle.lock().push(Lane { revision: position, ..lane });
         Ok(Outcome::Appended(Position(position)))
     }
 
     /// What a refusal for lack of space means. etcd refuses a write before it has an effect, except the one
     /// that uses up the space: that has its effect too. The revision of the lane tells them apart.
-    async fn full(&self, lane: Lane, lost: Lost, deadline: Instant) -> Result<Outcome, LogError> {
+    async fn full(&self, lane: &Lane, lost: Lost, deadline: Instant) -> Result<Outcome, LogError> {
         let range = Range::keys_only(&lane.key, 0);
         let read = self.gateway.call::<RangeAnswer>("/v3/kv/range", &range, left(deadline)).await;
         match read.map(|answer| answer.kvs.first().map(|kv| kv.mod_revision)) {
-            Ok(Some(revision)) if revision != lane.revision => {
-                self.idle.lock().push(Lane { revision, ..lane });
-                Ok(Outcome::Appended(Position(revision)))
-            }
+            Ok(Some(revision)) if revision != lane.revision => Ok(Outcome::Appended(Position(revision))),
             Ok(_) => self.lost(lost, 0),
             Err(unread) => Err(LogError::Unknown(unread.failure)),
         }
