@@ -157,11 +157,11 @@ async fn offer(shared: &Shared, round: u64) -> Vec<Offer> {
 
 /// Reads a document that only grows, through one server after the other, until it is told to stop. Returns
 /// the number of reads.
-async fn follow(shared: Arc<Shared>, stop: Arc<AtomicBool>) -> u64 {
+async fn follow(shared: Arc<Shared>, stop: Arc<AtomicBool>, round: u64) -> u64 {
     let (mut seen, mut last, mut reads) = (0, 0, 0_usize);
     while !stop.load(Ordering::Relaxed) {
         let url = &shared.urls[reads % shared.urls.len()];
-        let request = shared.client.get(format!("{url}/documents/counter?at_least={last}")).timeout(TIMEOUT);
+        let request = shared.client.get(format!("{url}/documents/c{round}?at_least={last}")).timeout(TIMEOUT);
         reads += 1;
         let Ok(response) = request.send().await else { continue };
         if response.status() != StatusCode::OK {
@@ -177,18 +177,18 @@ async fn follow(shared: Arc<Shared>, stop: Arc<AtomicBool>) -> u64 {
 }
 
 /// Writes growing numbers into the document of [`follow`].
-async fn count(shared: Arc<Shared>, stop: Arc<AtomicBool>, from: u64) {
-    let mut random = fastrand::Rng::with_seed(from);
-    for number in from.. {
+async fn count(shared: Arc<Shared>, stop: Arc<AtomicBool>, round: u64) {
+    let mut random = fastrand::Rng::with_seed(round);
+    for number in 1.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
         let body = json!({"hash": "f".repeat(16), "metadata": {"count": number}});
-        let url = format!("{}/documents/counter", shared.url(&mut random));
+        let url = format!("{}/documents/c{round}", shared.url(&mut random));
         match answer(shared.client.put(url).json(&body)).await {
             Answer::Known(..) => {}
             Answer::Refused => tokio::time::sleep(Duration::from_millis(50)).await,
-            // The number may yet be written, after a greater one.
+            // The number may yet be written, also in a later round.
             Answer::Unknown => return,
         }
     }
@@ -287,8 +287,8 @@ pub async fn judge(
             unanswered: AtomicU64::default(),
         });
         let stop = Arc::<AtomicBool>::default();
-        let follower = tokio::spawn(follow(Arc::clone(&shared), Arc::clone(&stop)));
-        let counter = tokio::spawn(count(Arc::clone(&shared), Arc::clone(&stop), round * 1_000_000 + 1));
+        let follower = tokio::spawn(follow(Arc::clone(&shared), Arc::clone(&stop), round));
+        let counter = tokio::spawn(count(Arc::clone(&shared), Arc::clone(&stop), round));
         let clients = (0..CLIENTS).map(|_| {
             let (shared, mut random) = (Arc::clone(&shared), random.fork());
             tokio::spawn(async move {
